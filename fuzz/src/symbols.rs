@@ -1,7 +1,9 @@
-//! Any bytes as a file of code with debug information, as the kernel's list of symbols, and as the map of a JIT compiler.
+//! Any bytes as a file of code with debug information, as the kernel's list of symbols, and as the map and the jitdump of a JIT compiler.
 //! Shared by the fuzz target and `crates/symbols/tests/names.rs`.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, Tables};
-use kasuri_symbols::{Bytes, Event, Files, List, Numbering, Opened, Why, build_id, run, tasks};
+use kasuri_symbols::{
+    Bytes, Event, Files, List, Numbering, Opened, Timed, Why, build_id, run, tasks,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +34,9 @@ impl Files for Same {
     }
     fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
         Ok(self.0.clone())
+    }
+    fn jit_dump(&self, _: i32, _: &Path) -> Option<Bytes> {
+        Some(self.0.clone())
     }
     fn began_ns(&self) -> u64 {
         1
@@ -68,14 +73,24 @@ pub fn symbols(bytes: &[u8]) -> usize {
     );
     let named = AtomicUsize::new(0);
     run(&tasks, 1, &[], &|| false, &|event| {
-        if let Event::Names(names) = event {
-            assert!(
-                names
-                    .iter()
-                    .all(|n| (n.frame as usize) < tables.frames.len())
-            );
-            named.fetch_add(names.len(), Ordering::Relaxed);
-        }
+        let names = match event {
+            Event::Names(names) => names,
+            Event::Timed(timed) => {
+                let in_order = |pair: &[Timed]| {
+                    let [a, b] = pair else { return true };
+                    a.names.frame != b.names.frame || a.from_ns <= b.from_ns
+                };
+                assert!(timed.windows(2).all(in_order));
+                timed.into_iter().map(|t| t.names).collect()
+            }
+            _ => return,
+        };
+        assert!(
+            names
+                .iter()
+                .all(|n| (n.frame as usize) < tables.frames.len())
+        );
+        named.fetch_add(names.len(), Ordering::Relaxed);
     });
     named.into_inner()
 }

@@ -59,7 +59,8 @@ numbered! {
 pub struct Module {
     /// Its kind.
     pub kind: ModuleKind,
-    /// Path as the process that mapped it sees it; `[vdso]`, `[kernel]`; `JIT`: "".
+    /// Path as the process that mapped it sees it; `[vdso]`, `[kernel]`; `Jit`: the jitdump that the process
+    /// had mapped, or ""; `[python]`.
     pub path: String,
     /// GNU build-id; empty: it has none.
     pub build_id: Vec<u8>,

@@ -39,6 +39,9 @@ impl Files for Disk {
     fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
         Err(Why::NoJitMap)
     }
+    fn jit_dump(&self, _: i32, _: &Path) -> Option<Bytes> {
+        None
+    }
     fn began_ns(&self) -> u64 {
         u64::MAX
     }

@@ -2,7 +2,7 @@
 //!
 //! A recording holds each place in the code once, as a file and an address in it ([`kasuri_format::call_paths`]). This crate
 //! gives these places the names that the source has: from symbol tables and DWARF of the file itself or of its separate debug
-//! file, from the kernel's list of symbols, and from the lists that a JIT compiler leaves.
+//! file, from the kernel's list of symbols, and from what a JIT compiler leaves: a list, or a jitdump.
 //!
 //! ```text
 //! frames without names -> tasks() -> one Task for each file: its bytes and the addresses asked for -> run() -> Names
@@ -11,6 +11,7 @@
 //! | module | does |
 //! |---|---|
 //! | `source` | finds the files that can name a module's code, and makes sure that they are the ones that ran |
+//! | `jitdump` | code made at run time, by address and time |
 //! | `elf` | build-ids, links to debug files, symbol tables |
 //! | `dwarf` | functions, inlined calls, files and lines |
 //! | [`kallsyms`] | the kernel's symbols as a table that can be kept |
@@ -25,6 +26,7 @@
 //! Names stay as they are in the file: `analyze` demangles them for the screen.
 mod dwarf;
 mod elf;
+mod jitdump;
 pub mod kallsyms;
 mod minidebug;
 mod source;
@@ -37,7 +39,7 @@ pub use source::{Files, Numbering, Opened, Task, tasks};
 pub use work::{Event, Phase, costly, run};
 
 use kasuri_base::call_path::SPIN_LOOP;
-use kasuri_format::call_paths::{Call, NONE, Tables};
+use kasuri_format::call_paths::{Call, NONE, Names, Tables};
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -60,6 +62,8 @@ pub enum Why {
     KernelHidden,
     /// Code made at run time whose process left no list of it.
     NoJitMap,
+    /// Code that a jitdump tells apart by time only, where names cannot have one: a recording that is packed already.
+    Reused,
     /// An address outside of any file.
     NoModule,
     /// A list that only the machine has that made the recording, until it is started again.
@@ -77,11 +81,21 @@ impl Why {
             Why::NoSymbol => "no symbol there",
             Why::KernelHidden => "kernel symbols hidden",
             Why::NoJitMap => "no map of generated code",
+            Why::Reused => "memory used for several functions in turn",
             Why::NoModule => "no file at that address",
             Why::OtherBoot => "recorded elsewhere, or before a restart",
             Why::NotReached => "time was over, or file unreadable",
         }
     }
+}
+
+/// The calls of a frame from a time on, until the next of that frame. Memory of code that was made at run time is used again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Timed {
+    /// The frame and its calls; none: not known.
+    pub names: Names,
+    /// CLOCK_MONOTONIC, ns; of the first of a frame 0.
+    pub from_ns: u64,
 }
 
 /// How much is known about a frame.

@@ -45,6 +45,8 @@ pub trait Files {
     /// # Errors
     /// The reason that there is none.
     fn jit_map(&self, pid: i32) -> Result<Bytes, Why>;
+    /// The jitdump at this path of a process; None: there is none that may be read.
+    fn jit_dump(&self, pid: i32, path: &Path) -> Option<Bytes>;
     /// When the recording began: CLOCK_REALTIME, ns.
     fn began_ns(&self) -> u64;
 }
@@ -80,7 +82,11 @@ pub(crate) enum Source {
         shared: Option<Bytes>,
     },
     Kernel(Mutex<List>),
-    Jit(Bytes),
+    /// At least one of the two.
+    Jit {
+        map: Option<Bytes>,
+        dump: Option<Bytes>,
+    },
     Nothing(Why),
 }
 
@@ -170,8 +176,17 @@ fn find(module: &Module, addresses: &[(u64, u32)], files: &dyn Files) -> Source 
             list.map_or_else(Source::Nothing, |list| Source::Kernel(Mutex::new(list)))
         }
         ModuleKind::Jit => {
-            let map = files.jit_map(module.pid);
-            map.map_or_else(Source::Nothing, Source::Jit)
+            let dump = match module.path.is_empty() {
+                true => None,
+                false => files.jit_dump(module.pid, Path::new(&module.path)),
+            };
+            match files.jit_map(module.pid) {
+                Err(why) if dump.is_none() => Source::Nothing(why),
+                map => Source::Jit {
+                    map: map.ok(),
+                    dump,
+                },
+            }
         }
         ModuleKind::Unreadable => Source::Nothing(Why::Missing),
     }

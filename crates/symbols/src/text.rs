@@ -91,7 +91,7 @@ pub(crate) fn jit(map: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<Call>> {
 }
 
 /// Takes file and line out of a name, as Python (`py::NAME:FILE`) and Node (`JS:*NAME FILE:LINE:COLUMN`) write them.
-fn jit_call(name: &str) -> Call {
+pub(crate) fn jit_call(name: &str) -> Call {
     let plain = || Call {
         function: name.to_owned(),
         ..Call::default()

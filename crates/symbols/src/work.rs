@@ -6,7 +6,7 @@
 use crate::dwarf::Debug;
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
-use crate::{Bytes, Why, minidebug, spin, text};
+use crate::{Bytes, Timed, Why, jitdump, minidebug, spin, text};
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, Names};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +36,8 @@ pub enum Event {
     Ended(usize, Phase),
     /// Names; of two for one frame the later holds.
     Names(Vec<Names>),
+    /// Names that hold for a time: of each frame all, in order.
+    Timed(Vec<Timed>),
     /// Nothing of the task can be named.
     Nameless(usize, Why),
 }
@@ -147,10 +149,7 @@ impl Run<'_> {
                 Ok(calls) => self.tell_calls(task, calls.into_iter().map(Vec::from_iter)),
                 Err(()) => (self.tell)(Event::Nameless(ix, Why::KernelHidden)),
             },
-            Source::Jit(map) => {
-                let calls = text::jit((**map).as_ref(), &task.addresses);
-                self.tell_calls(task, calls.into_iter().map(Vec::from_iter));
-            }
+            Source::Jit { map, dump } => self.jit(task, map.as_ref(), dump.as_ref()),
         }
         if !(self.stop)() {
             (self.tell)(Event::Ended(ix, Phase::Symbols));
@@ -180,6 +179,41 @@ impl Run<'_> {
             }
         };
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_default()
+    }
+
+    /// Of code that was made at run time: by the jitdump where that knows the address, else by the map.
+    fn jit(&self, task: &Task, map: Option<&Bytes>, dump: Option<&Bytes>) {
+        let map: &[u8] = map.map_or(&[], |map| (**map).as_ref());
+        let mut calls = text::jit(map, &task.addresses);
+        let stop = &|| (self.stop)();
+        let dumped =
+            dump.and_then(|dump| jitdump::functions((**dump).as_ref(), &task.addresses, stop));
+        let mut timed = Vec::new();
+        let frames = task.addresses.iter().map(|(_, frame)| *frame);
+        let functions = dumped.into_iter().flatten();
+        for ((functions, frame), calls) in functions.zip(frames).zip(&mut calls) {
+            match functions.len() {
+                0 => {}
+                1 => *calls = functions.into_iter().next().and_then(|(_, call)| call),
+                _ => {
+                    *calls = None;
+                    timed.extend(
+                        functions
+                            .into_iter()
+                            .enumerate()
+                            .map(|(n, (from_ns, call))| Timed {
+                                names: Names {
+                                    frame,
+                                    calls: Vec::from_iter(call),
+                                },
+                                from_ns: if n == 0 { 0 } else { from_ns },
+                            }),
+                    );
+                }
+            }
+        }
+        self.tell_calls(task, calls.into_iter().map(Vec::from_iter));
+        (self.tell)(Event::Timed(timed));
     }
 
     fn tell_calls(&self, task: &Task, calls: impl Iterator<Item = Vec<Call>>) {

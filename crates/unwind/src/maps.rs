@@ -39,6 +39,20 @@ pub struct Mapping {
     pub backing: Backing,
 }
 
+impl Mapping {
+    /// The path, if this is the list that a compiler makes of its code (`jit-PID.dump`): it maps the list as if it were code, so that
+    /// those who record learn of it.
+    fn jitdump(&self) -> Option<&str> {
+        let Backing::File { path, .. } = &self.backing else {
+            return None;
+        };
+        let (_, name) = path.rsplit_once('/')?;
+        let number = name.strip_prefix("jit-")?.strip_suffix(".dump")?;
+        let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        is_number.then_some(path)
+    }
+}
+
 /// A mapping, and what is known of its file.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -70,6 +84,8 @@ pub(crate) struct Code {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Maps {
     entries: Vec<Rc<Entry>>,
+    /// Path of the jitdump that it has, or had, mapped.
+    jitdump: Option<Rc<str>>,
 }
 
 impl Maps {
@@ -79,11 +95,34 @@ impl Maps {
         entry.has(address).then_some(entry)
     }
 
+    pub(crate) fn jitdump(&self) -> &str {
+        self.jitdump.as_deref().unwrap_or_default()
+    }
+
+    /// Code that was made at run time is named by this list from now on.
+    fn set_jitdump(&mut self, path: &str) {
+        if self.jitdump.as_deref() == Some(path) {
+            return;
+        }
+        self.jitdump = Some(path.into());
+        for entry in &mut self.entries {
+            if entry.mapping.backing == Backing::Anonymous {
+                *entry = Rc::new(Entry {
+                    mapping: entry.mapping.clone(),
+                    code: Cell::new(None),
+                });
+            }
+        }
+    }
+
     /// Adds a mapping; it replaces what it covers of others.
     fn add(&mut self, mapping: Mapping) {
         let (start, end) = (mapping.start, mapping.end);
         if start >= end {
             return;
+        }
+        if let Some(path) = mapping.jitdump() {
+            self.set_jitdump(path);
         }
         let first = self.entries.partition_point(|e| e.mapping.end <= start);
         let last = self.entries.partition_point(|e| e.mapping.start < end);
@@ -136,9 +175,13 @@ impl Processes {
         Rc::make_mut(self.maps.entry(pid).or_default()).add(mapping);
     }
 
-    /// Replaces all mappings of a process.
+    /// Replaces all mappings of a process. With none it is another program; else its jitdump stays, if it was unmapped meanwhile.
     pub(crate) fn set(&mut self, pid: i32, mappings: Vec<Mapping>) {
-        let mut maps = Maps::default();
+        let before = self.maps.get(&pid).filter(|_| !mappings.is_empty());
+        let mut maps = Maps {
+            jitdump: before.and_then(|maps| maps.jitdump.clone()),
+            ..Maps::default()
+        };
         mappings.into_iter().for_each(|m| maps.add(m));
         if self.maps.len() < PROCESSES_MAX || self.maps.contains_key(&pid) {
             self.maps.insert(pid, Rc::new(maps));

@@ -488,8 +488,10 @@ impl Unwinder {
     fn look_at(&mut self, pid: i32, mapping: &Mapping, files: &mut dyn Files) -> Code {
         let (kind, path, image) = match &mapping.backing {
             Backing::Anonymous => {
+                let maps = self.processes.get(pid);
                 let module = Module {
                     kind: ModuleKind::Jit,
+                    path: maps.map_or("", |maps| maps.jitdump()).to_owned(),
                     pid,
                     ..Module::default()
                 };
@@ -709,5 +711,46 @@ mod tests {
         assert_eq!(follow(&mut unwinder, 0x10_0010, 0x10_0020, &kernel), none);
         let again = follow(&mut unwinder, 0x10_0010, 0x10_0020, &[0xff00]);
         assert_eq!(again, known, "what has a row keeps it");
+    }
+
+    #[test]
+    fn code_made_at_run_time_is_of_the_jitdump_that_was_mapped_last() {
+        let mapping = |path: &str| Mapping {
+            start: 0x50_0000,
+            end: 0x50_1000,
+            offset: 0,
+            backing: Backing::File {
+                path: path.to_owned(),
+                inode: (7, 0),
+                device: (8, 1),
+            },
+        };
+        let mut unwinder = unwinder();
+        let module = |unwinder: &mut Unwinder| {
+            let (path, _) = follow(unwinder, 0x10_0010, 0x10_0020, &[]);
+            let tables = unwinder.interner.tables();
+            let frame = tables.frames[tables.paths[path as usize].frame as usize];
+            tables.modules[frame.module as usize].path.clone()
+        };
+        for other in ["/tmp/jit-.dump", "/tmp/jit-7.dump.old", "/tmp/ajit-7.dump"] {
+            unwinder.map(1, mapping(other));
+            assert_eq!(module(&mut unwinder), "", "{other}");
+        }
+        // The memory was met before.
+        unwinder.map(1, mapping("/tmp/jit-7.dump"));
+        assert_eq!(module(&mut unwinder), "/tmp/jit-7.dump");
+        let code = Mapping {
+            start: 0x10_0000,
+            end: 0x20_0000,
+            offset: 0,
+            backing: Backing::Anonymous,
+        };
+        // Read anew, when it was unmapped: nothing tells of that.
+        unwinder.set_maps(1, vec![code.clone()]);
+        assert_eq!(module(&mut unwinder), "/tmp/jit-7.dump");
+        // Another program.
+        unwinder.set_maps(1, Vec::new());
+        unwinder.set_maps(1, vec![code]);
+        assert_eq!(module(&mut unwinder), "");
     }
 }

@@ -5,6 +5,7 @@ mod ends;
 mod exports;
 mod hostile;
 mod ito;
+mod jit;
 mod kills;
 mod limits;
 mod modes;

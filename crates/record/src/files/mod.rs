@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`directory`] | the recording directory |
 //! | [`pack`] | the directory into one `.kasuri` file |
+//! | `divide` | frames whose memory had several functions in turn |
 //! | `recover` | what a killed recorder left |
 //! | [`output`] | how any command writes the file that its user named |
 //! | [`symbolize`] | names added to a packed file |
 //! | `symbols` | names of the locks and calls that probes reported |
 //! | `places` | names of the places that probes reported, with their lines |
 pub mod directory;
+mod divide;
 pub mod output;
 pub mod pack;
 pub(crate) mod places;

@@ -9,6 +9,7 @@
 //! as unknown.
 use crate::error::{Error, Result};
 use crate::files::directory::{CALL_PATHS, SAMPLING};
+use crate::files::divide;
 use crate::files::output::{self, Readers};
 use crate::files::places::name_places;
 use crate::files::symbols::Symbols;
@@ -20,7 +21,7 @@ use crate::losses::Losses;
 use crate::names::{DEBUG_BYTES_PER_SAMPLE, Found, Naming, Request};
 use crate::notice::{Notice, Notify, Summary};
 use crate::quote::shell_word;
-use kasuri_format::call_paths::{SampleKind, Tables, read_log};
+use kasuri_format::call_paths::{Log, SampleKind, Tables, read_log};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks, encode_sample_blocks,
@@ -249,18 +250,23 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     for table in named_sites(dirs, &meta, &pids, &mut packed)? {
         writer.sites(&table).map_err(write_error)?;
     }
-    let naming = write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
-    // Begun before the threads that encode are made, and finished after them.
-    let naming = naming.map(|sampled| {
-        Naming::start(Request {
-            debug_bytes: sampled.n_on_cpu.saturating_mul(DEBUG_BYTES_PER_SAMPLE),
-            ..Request::of(
-                sampled.tables,
-                &meta,
-                where_from(sampled.pids, &procs, &meta),
-            )
-        })
-    });
+    let log = read_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
+    let mut naming = None;
+    if let Some(mut log) = log {
+        let request = |log: &Log, tables| request(log, tables, &procs, &meta);
+        if divide::has_dump(&log.tables) {
+            // Which functions a sample has is known by its names only.
+            let found = Naming::start(request(&log, log.tables.clone())).finish();
+            divide::divide(&mut log, &found.timed);
+            write_call_paths(&log, &mut writer, &mut packed).map_err(write_error)?;
+            write_names(&found, &mut writer, outside).map_err(write_error)?;
+        } else {
+            write_call_paths(&log, &mut writer, &mut packed).map_err(write_error)?;
+            let tables = std::mem::take(&mut log.tables);
+            // Begun before the threads that encode are made, and finished after them.
+            naming = Some(Naming::start(request(&log, tables)));
+        }
+    }
     write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
     if let Some(naming) = naming {
         write_names(&naming.finish(), &mut writer, outside).map_err(write_error)?;
@@ -294,12 +300,14 @@ fn named_sites(
     Ok(tables)
 }
 
-/// What names can be found for.
-struct Sampled {
-    tables: Tables,
-    n_on_cpu: u64,
-    /// Processes that have samples.
-    pids: BTreeSet<i32>,
+/// What to name: the frames of a log.
+fn request(log: &Log, tables: Tables, procs: &[Proc], meta: &Meta) -> Request {
+    let on_cpu = log.samples.iter().filter(|s| s.kind == SampleKind::OnCpu);
+    let sampled = log.samples.iter().map(|s| s.pid).collect();
+    Request {
+        debug_bytes: (on_cpu.count() as u64).saturating_mul(DEBUG_BYTES_PER_SAMPLE),
+        ..Request::of(tables, meta, where_from(sampled, procs, meta))
+    }
 }
 
 /// These processes, those that they come from, and the program's first: where their files are, each of them shows, and some of them
@@ -315,13 +323,13 @@ fn where_from(mut pids: BTreeSet<i32>, procs: &[Proc], meta: &Meta) -> BTreeSet<
     pids
 }
 
-/// Writes modules, frames and paths, then the samples that refer to them; returns what names can be found for. A log that a kill cut off ends in half a record;
+/// Reads the log of call paths, and writes how its samples were taken. A log that a kill cut off ends in half a record;
 /// what is before it is whole.
-fn write_call_paths(
+fn read_call_paths(
     dir: &Held,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
-) -> io::Result<Option<Sampled>> {
+) -> io::Result<Option<Log>> {
     let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
     if !rows.is_empty() {
         writer.sampling(&rows)?;
@@ -340,6 +348,15 @@ fn write_call_paths(
     packed
         .damage
         .extend(damaged.map(|e| format!("{}: {e}", input.path.display())));
+    Ok(Some(log))
+}
+
+/// Writes modules, frames and paths, then the samples that refer to them.
+fn write_call_paths(
+    log: &Log,
+    writer: &mut Writer<BufWriter<File>>,
+    packed: &mut Packed,
+) -> io::Result<()> {
     writer.call_paths(&log.tables)?;
     // Names that the recorder knew already: of functions that interpreters ran.
     for some in log.tables.names.chunks(NAMES_IN_BLOCK) {
@@ -347,13 +364,7 @@ fn write_call_paths(
     }
     let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
     packed.samples += log.samples.len() as u64;
-    writer.blocks(&blocks)?;
-    let on_cpu = log.samples.iter().filter(|s| s.kind == SampleKind::OnCpu);
-    Ok(Some(Sampled {
-        n_on_cpu: on_cpu.count() as u64,
-        pids: log.samples.iter().map(|s| s.pid).collect(),
-        tables: log.tables,
-    }))
+    writer.blocks(&blocks)
 }
 
 /// Writes the names that were found, and says when there was no time for all.

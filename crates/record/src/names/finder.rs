@@ -9,6 +9,7 @@ use crate::kernel::kallsyms;
 use kasuri_symbols::{Bytes, Files, List, Opened, Why};
 use rustix::process::geteuid;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -80,8 +81,20 @@ impl Files for Finder<'_> {
         if !self.request.is_this_boot {
             return Err(Why::OtherBoot);
         }
-        let file = jit_map(pid, self.request.began_ns).ok_or(Why::NoJitMap)?;
-        read(file).ok_or(Why::NoJitMap)
+        let name = |inner_pid: i32| Some(format!("perf-{inner_pid}.map").into());
+        let file = own_file(pid, self.request.began_ns, Path::new("/tmp"), name);
+        file.and_then(read).ok_or(Why::NoJitMap)
+    }
+
+    fn jit_dump(&self, pid: i32, path: &Path) -> Option<Bytes> {
+        if !self.request.is_this_boot {
+            return None;
+        }
+        // Mapped, not read: most of it is code, which nobody looks at.
+        let file = own_file(pid, self.request.began_ns, path.parent()?, |_| {
+            path.file_name().map(Into::into)
+        })?;
+        Some(opened(&file)?.bytes)
     }
 
     fn began_ns(&self) -> u64 {
@@ -119,19 +132,23 @@ fn space_of(pid: &str) -> Option<(PathBuf, PathBuf)> {
     Some((mounts, root))
 }
 
-/// The perf map of a process, which it must have written itself: any user may make files in /tmp.
+/// A list of code that a process must have written itself: any user may make files in /tmp. `name`: its name, by the number that the process
+/// has for itself.
 ///
-/// A process that lives has its own /tmp and its own number. Of one that has ended only its number here is known: its map
+/// A process that lives has its own /tmp and its own number. Of one that has ended only its number here is known: its file
 /// must be our user's, and younger than the recording, because the number may have been another's before.
-fn jit_map(pid: i32, began_ns: u64) -> Option<File> {
+fn own_file(
+    pid: i32,
+    began_ns: u64,
+    dir: &Path,
+    name: impl Fn(i32) -> Option<OsString>,
+) -> Option<File> {
     if let Some(process) = Process::of(pid) {
-        let tmp = safefs::directory_in_root_of(pid, Path::new("/tmp")).ok()?;
-        let name = format!("perf-{}.map", process.inner_pid);
-        let file = tmp.file(name, Access::Read).ok()?;
+        let dir = safefs::directory_in_root_of(pid, dir).ok()?;
+        let file = dir.file(name(process.inner_pid)?, Access::Read).ok()?;
         return (file.metadata().ok()?.uid() == process.uid).then_some(file);
     }
-    let tmp = Held::open(Path::new("/tmp")).ok()?;
-    let file = tmp.file(format!("perf-{pid}.map"), Access::Read).ok()?;
+    let file = Held::open(dir).ok()?.file(name(pid)?, Access::Read).ok()?;
     let is_ours = file.metadata().ok()?.uid() == geteuid().as_raw();
     (is_ours && changed_ns(&file)? >= began_ns).then_some(file)
 }

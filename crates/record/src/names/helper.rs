@@ -10,7 +10,7 @@
 use super::Request;
 use super::finder::Finder;
 use kasuri_format::call_paths::{LogWriter, Names};
-use kasuri_symbols::{Event, Phase, Why};
+use kasuri_symbols::{Event, Phase, Timed, Why};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -34,6 +34,7 @@ const BEGAN: u8 = 2;
 const ENDED: u8 = 3;
 const NAMELESS: u8 = 4;
 const NAMES: u8 = 5;
+const TIMED: u8 = 6;
 
 /// What the helper tells. Tasks are numbers.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(super) enum Message {
     Nameless(u32, Why),
     /// Records of [`LogWriter::names`].
     Names(Vec<u8>),
+    /// A record of [`LogWriter::names`] that holds from this time on.
+    Timed(u64, Vec<u8>),
 }
 
 /// A helper that runs.
@@ -96,6 +99,13 @@ impl Helper {
                     let mut bytes = vec![0; more as usize];
                     self.read(&mut bytes, until)?;
                     Message::Names(bytes)
+                }
+                TIMED if (8..=MESSAGE_BYTES_MAX).contains(&(more as usize)) => {
+                    let mut from_ns = [0; 8];
+                    self.read(&mut from_ns, until)?;
+                    let mut bytes = vec![0; more as usize - from_ns.len()];
+                    self.read(&mut bytes, until)?;
+                    Message::Timed(u64::from_le_bytes(from_ns), bytes)
                 }
                 _ => return None,
             })
@@ -171,6 +181,7 @@ fn why(number: u32) -> Option<Why> {
         Why::NoSymbol,
         Why::KernelHidden,
         Why::NoJitMap,
+        Why::Reused,
         Why::NoModule,
         Why::OtherBoot,
         Why::NotReached,
@@ -212,6 +223,7 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
             Event::Ended(ix, phase) => teller.tell(ENDED, ix, phase as u32, &[]),
             Event::Nameless(ix, why) => teller.tell(NAMELESS, ix, why as u32, &[]),
             Event::Names(names) => teller.names(&names),
+            Event::Timed(timed) => timed.iter().for_each(|one| teller.timed(one)),
         },
     );
 }
@@ -330,6 +342,13 @@ impl Teller {
         let mut pipe = self.pipe.lock().unwrap_or_else(|e| e.into_inner());
         // Nobody listens any more: the parent has died, and this process with it.
         let _ = pipe.write_all(&message);
+    }
+
+    fn timed(&self, timed: &Timed) {
+        let mut log = LogWriter::default();
+        log.names(&timed.names);
+        let bytes = [&timed.from_ns.to_le_bytes(), log.bytes()].concat();
+        self.tell(TIMED, 0, bytes.len() as u32, &bytes);
     }
 
     fn names(&self, names: &[Names]) {

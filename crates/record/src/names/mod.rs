@@ -19,7 +19,7 @@ pub use kernel::{kernel_build_id, kernel_start};
 use crate::clock;
 use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
 use kasuri_format::meta::Meta;
-use kasuri_symbols::{Phase, Why};
+use kasuri_symbols::{Phase, Timed, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -99,6 +99,8 @@ const PACKING_LIMIT: Duration = Duration::from_secs(2);
 pub struct Found {
     /// Sorted by frame.
     pub names: Vec<Names>,
+    /// Of frames that had several functions in turn, sorted by frame and time; these have no `names`.
+    pub timed: Vec<Timed>,
     /// Frames that were asked for.
     pub n_asked: u64,
     /// Frames for which there are no names, and the reasons.
@@ -168,6 +170,7 @@ struct State {
     /// Left out: helpers died, or stood still, at it. By task.
     skip: Vec<(usize, Phase)>,
     found: HashMap<u32, Names>,
+    timed: BTreeMap<(u32, u64), Names>,
     /// Decodes what helpers tell: it has the frames that their names refer to.
     log: Log,
     bytes: usize,
@@ -189,6 +192,7 @@ impl State {
             request,
             skip: Vec::new(),
             found: HashMap::new(),
+            timed: BTreeMap::new(),
             bytes: 0,
             progress: Progress::default(),
         }
@@ -228,7 +232,8 @@ impl State {
                 helper::Message::Nameless(task, why) => {
                     self.progress.nameless.insert(task, why);
                 }
-                helper::Message::Names(bytes) => self.take_in(&bytes),
+                helper::Message::Names(bytes) => self.take_in(&bytes, None),
+                helper::Message::Timed(from_ns, bytes) => self.take_in(&bytes, Some(from_ns)),
             }
             if self.bytes > NAMES_BYTES_MAX {
                 return true;
@@ -237,12 +242,15 @@ impl State {
         helper.ended_well()
     }
 
-    fn take_in(&mut self, bytes: &[u8]) {
+    /// `from_ns`: the time from which they hold.
+    fn take_in(&mut self, bytes: &[u8], from_ns: Option<u64>) {
         self.bytes += bytes.len();
         // What is damaged was written by a helper that a file has led astray.
         let _ = continue_log(&mut self.log, bytes, 0);
         for names in self.log.tables.names.drain(..) {
-            if !names.calls.is_empty() {
+            if let Some(from_ns) = from_ns {
+                self.timed.insert((names.frame, from_ns), names);
+            } else if !names.calls.is_empty() {
                 self.found.insert(names.frame, names);
             }
         }
@@ -269,6 +277,7 @@ impl State {
             n_asked: self.request.wanted.len() as u64,
             ..Found::default()
         };
+        let reused: BTreeSet<u32> = self.timed.keys().map(|(frame, _)| *frame).collect();
         for frame in &self.request.wanted {
             if self.found.contains_key(frame) {
                 continue;
@@ -277,6 +286,7 @@ impl State {
             let task = task_of.get(&module);
             let ended = |task: &u32| self.progress.ended.contains(&(*task, Phase::Symbols));
             let why = match task {
+                _ if reused.contains(frame) => Why::Reused,
                 Some(task) if self.progress.nameless.contains_key(task) => {
                     self.progress.nameless[task]
                 }
@@ -296,6 +306,10 @@ impl State {
         });
         found.without_lines = late.map(|(module, _)| *module).collect();
         found.without_lines.sort_unstable();
+        let timed = self.timed.into_iter();
+        found.timed = timed
+            .map(|((_, from_ns), names)| Timed { names, from_ns })
+            .collect();
         found.names = self.found.into_values().collect();
         found.names.sort_unstable_by_key(|n| n.frame);
         found

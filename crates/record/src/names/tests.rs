@@ -256,3 +256,77 @@ fn maps_that_another_user_may_have_put_there_are_refused() {
         refused(0, "another user's");
     }
 }
+
+/// A jitdump in a directory of its own with one function at 0x1000, or two in turn.
+fn jitdump(n: u64) -> (tempfile::TempDir, Module) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jit-1.dump");
+    let mut bytes: Vec<u8> = [0x4a69_5444u32, 1, 40, 0, 0, 1, 0, 0, 0, 0]
+        .iter()
+        .flat_map(|n| n.to_le_bytes())
+        .collect();
+    for nth in 0..n {
+        let head = [0u32, 58].iter().flat_map(|n| n.to_le_bytes());
+        bytes.extend(head.chain((nth + 1).to_le_bytes()));
+        let numbers = [1u64, 0x1000, 0x1000, 0x100, nth];
+        bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend([b'a' + nth as u8, 0]);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let module = Module {
+        path: path.display().to_string(),
+        ..jit(ended_process())
+    };
+    (dir, module)
+}
+
+#[test]
+fn functions_of_a_jitdump_hold_from_their_times_on() {
+    for n in [1, 2] {
+        let (_dir, module) = jitdump(n);
+        let mut request = request(vec![module], &[(0, 0x1010), (0, 0x2000)]);
+        request.began_ns -= 1_000_000_000;
+        let found = Naming::start(request).finish();
+        let timed: Vec<(u32, u64, &str)> = (found.timed.iter())
+            .map(|t| (t.names.frame, t.from_ns, &*t.names.calls[0].function))
+            .collect();
+        assert_eq!(found.unnamed.get(&1), Some(&Why::NoSymbol));
+        if n == 1 {
+            assert_eq!((functions(&found), timed), (vec!["a"], vec![]));
+        } else {
+            assert_eq!(timed, [(0, 0, "a"), (0, 2, "b")]);
+            assert_eq!(
+                (functions(&found), found.unnamed[&0]),
+                (vec![], Why::Reused)
+            );
+        }
+    }
+}
+
+#[test]
+fn jitdumps_of_others_are_refused() {
+    let (dir, module) = jitdump(1);
+    let path = dir.path().join("jit-1.dump");
+    let names = |began_ns: u64| {
+        let mut request = request(vec![module.clone()], &[(0, 0x1010)]);
+        request.began_ns = began_ns;
+        Naming::start(request).finish().names.len()
+    };
+    assert_eq!(names(0), 1);
+    assert_eq!(
+        names(now_ns() + 1_000_000_000),
+        0,
+        "older than the recording"
+    );
+    let other = dir.path().join("other");
+    std::fs::hard_link(&path, &other).unwrap();
+    assert_eq!(names(0), 0, "a second name");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    assert_eq!(names(0), 0, "a link");
+    if rustix::process::geteuid().is_root() {
+        std::fs::rename(&other, &path).unwrap();
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        assert_eq!(names(0), 0, "another user's");
+    }
+}
