@@ -6,13 +6,15 @@
 //! | profile | becomes |
 //! |---|---|
 //! | a sample with weight `tracing-ms` | so much time from then on; on a CPU where the next sample has CPU time (`threadCPUDelta`) |
-//! | another sample | weight times the interval; on a CPU unless it has 0 as CPU time |
+//! | another sample | weight times the interval: its CPU time on a CPU, the rest of it waiting; all of it on a CPU where no CPU time is said, or in cycles (0: waiting) |
+//! | one without CPU time in a frame of the category `Idle` | waiting |
 //! | `weightType` `bytes` | nothing: it is no time |
 //! | functions, lines, resources or libs, sources | frames with modules and files |
 //! | markers, counters | nothing |
 //!
 //! A profile has no switches, so its samples weigh what it says, as those of perf.data without switches do. Kasuri's own exports have
 //! states as stacks of one frame: these are time without a call path.
+use crate::json_path::json_path;
 use crate::paths::{self, CodeFrame, PathRows, Sample};
 use crate::profile::{NamedThread, number_them};
 use crate::{Clock, Error, File, Kind, Opened, Options};
@@ -32,16 +34,28 @@ const WHAT: &str = "Firefox profile";
 const KEY: &[u8] = b"\"preprocessedProfileVersion\"";
 /// The key is looked for in so many bytes at the beginning: `meta` is first, and marker schemas are a part of it.
 const DETECT_BYTES: usize = 256 << 10;
+/// A profile as Firefox itself writes it, without spaces: its tables have another form.
+const RAW: &[u8] = br#"{"meta":{"version":"#;
+const REMEDY: &str = "load it in profiler.firefox.com and save it again";
+/// The name that Firefox gives to the main thread of each process.
+const MAIN: &str = "GeckoMain";
 /// States of Kasuri's own exports: the first stacks.
 const N_STATES: usize = 9;
 
-/// Whether it is a single file that begins as a processed profile.
+/// Whether it is a single file that begins as a profile.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     let [file] = files else {
         return false;
     };
     let head = &file.bytes[..file.bytes.len().min(DETECT_BYTES)];
-    head.trim_ascii_start().starts_with(b"{") && head.windows(KEY.len()).any(|part| part == KEY)
+    is_raw(head)
+        || head.trim_ascii_start().starts_with(b"{")
+            && head.windows(KEY.len()).any(|part| part == KEY)
+}
+
+fn is_raw(bytes: &[u8]) -> bool {
+    let text = bytes.iter().filter(|b| !b.is_ascii_whitespace());
+    text.take(RAW.len()).eq(RAW)
 }
 
 #[derive(Deserialize)]
@@ -68,11 +82,19 @@ struct Meta {
     imported_from: Option<String>,
     /// In Kasuri's own exports: the program's.
     initial_visible_threads: Vec<usize>,
+    sample_units: Option<Units>,
     categories: Vec<Category>,
     symbolicated: Option<bool>,
     oscpu: Option<String>,
     #[serde(rename = "CPUName")]
     cpu_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Units {
+    #[serde(rename = "threadCPUDelta")]
+    thread_cpu_delta: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -105,6 +127,8 @@ struct Tables {
 #[serde(rename_all = "camelCase", default)]
 struct StackTable {
     frame: Vec<u32>,
+    /// In older profiles; later ones have those of frames.
+    category: Vec<Option<u32>>,
     /// Row of the caller.
     prefix: Vec<Option<u32>>,
     /// The same as a distance; 0: outermost.
@@ -129,6 +153,8 @@ struct FuncTable {
     resource: Vec<Option<i64>>,
     file_name: Vec<Option<u32>>,
     source: Vec<Option<u32>>,
+    #[serde(rename = "isJS")]
+    is_js: Vec<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -173,6 +199,43 @@ struct Samples {
     thread_cpu_delta: Option<Vec<Option<f64>>>,
 }
 
+impl Samples {
+    /// Whether weights are ms.
+    fn is_traced(&self) -> bool {
+        self.weight_type.as_deref() == Some("tracing-ms")
+    }
+
+    /// ms of each.
+    fn times(&self) -> Vec<f64> {
+        if !self.time.is_empty() {
+            return self.time.clone();
+        }
+        let mut now = 0.0;
+        let later = |delta: &f64| {
+            now += delta;
+            now
+        };
+        self.time_deltas.iter().map(later).collect()
+    }
+}
+
+/// A part of the file.
+#[derive(Clone)]
+struct Place {
+    /// Where it begins.
+    at: u64,
+    path: String,
+}
+
+impl Place {
+    fn new(whole: &str, text: &str, path: &str) -> Place {
+        Place {
+            at: offset_in(whole, text),
+            path: path.to_owned(),
+        }
+    }
+}
+
 /// A sample with its time.
 struct Row {
     thread: usize,
@@ -191,6 +254,12 @@ struct Profile {
     tables: Vec<Tables>,
     threads: Vec<Thread>,
     rows: Vec<Row>,
+    /// Of one sample without a weight, where a weight is no time.
+    interval_ns: f64,
+    /// Where that is not said.
+    is_guessed: bool,
+    /// For each row of `tables`, the stacks that wait.
+    idle: Vec<Vec<bool>>,
     known: Vec<KnownThread>,
     is_salvage: bool,
     damage: Vec<FormatError>,
@@ -215,11 +284,11 @@ pub(crate) fn open<'a>(
     let times = profile.rows.iter().map(|row| row.time);
     let first = profile.meta.profiling_start_time.map(time);
     let last = profile.meta.profiling_end_time.map(time);
-    let first = first
-        .or(times.clone().min())
-        .unwrap_or_default()
-        .within_horizon();
-    let last = last.or(times.max()).unwrap_or_default().within_horizon();
+    // Samples may lie outside of what is said.
+    let first = first.into_iter().chain(times.clone()).min();
+    let last = last.into_iter().chain(times).max();
+    let first = first.unwrap_or_default().within_horizon();
+    let last = last.unwrap_or_default().within_horizon();
     let known = std::mem::take(&mut profile.known);
     opened.setup = Setup {
         span: first..last.max(first),
@@ -254,59 +323,96 @@ fn time(ms: f64) -> Time {
     )
 }
 
-/// JSON that is a part of the file.
-fn part<'a, T: Deserialize<'a>>(file: &File<'_>, text: &'a str) -> Result<T, FormatError> {
+/// JSON that is a part of the file, whose text `whole` is.
+fn part<'a, T: Deserialize<'a>>(whole: &str, text: &'a str) -> Result<T, FormatError> {
     serde_json::from_str(text).map_err(|error| {
         let before: usize = text
             .lines()
             .take(error.line().saturating_sub(1))
             .map(|line| line.len() + 1)
             .sum();
-        let at = offset_in(file, text) + (before + error.column().saturating_sub(1)) as u64;
-        FormatError::damaged(WHAT, at, error.to_string(), "a processed profile in JSON")
+        let at = offset_in(whole, text) + (before + error.column().saturating_sub(1)) as u64;
+        let kind = match error.is_eof() {
+            true => ErrorKind::Truncated,
+            false => ErrorKind::Damaged,
+        };
+        let said = error.to_string();
+        // That place is in the part.
+        let found = said
+            .rsplit_once(" at line ")
+            .map_or(&*said, |(said, _)| said);
+        let what = at_path(&json_path(whole, at as usize));
+        let needed = "a processed profile in JSON";
+        FormatError::new(kind, what, at, found.to_owned(), needed).remedy(REMEDY)
     })
 }
 
+/// What is read, with the place in it.
+fn at_path(path: &str) -> String {
+    match path {
+        "" => WHAT.to_owned(),
+        path => format!("{WHAT}, {path}"),
+    }
+}
+
 /// Where a part of the file begins.
-fn offset_in(file: &File<'_>, text: &str) -> u64 {
-    (text.as_ptr() as usize).saturating_sub(file.bytes.as_ptr() as usize) as u64
+fn offset_in(whole: &str, text: &str) -> u64 {
+    (text.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize) as u64
 }
 
 impl Profile {
     fn read(file: File<'_>, is_salvage: bool) -> Result<Profile, FormatError> {
-        let text = str::from_utf8(file.bytes).map_err(|error| {
+        if is_raw(file.bytes) {
+            let found = "a profile as Firefox itself writes it";
+            let needed = "a processed profile";
+            let error = FormatError::new(ErrorKind::Version, WHAT, 0, found, needed);
+            return Err(error.remedy(REMEDY));
+        }
+        let whole = str::from_utf8(file.bytes).map_err(|error| {
             let at = error.valid_up_to() as u64;
-            FormatError::damaged(
-                WHAT,
-                at,
-                "bytes that are no UTF-8",
-                "a processed profile in JSON",
-            )
+            let found = "bytes that are no UTF-8";
+            FormatError::damaged(WHAT, at, found, "a processed profile in JSON").remedy(REMEDY)
         })?;
-        let document: Document<'_> = part(&file, text)?;
+        let document: Document<'_> = part(whole, whole)?;
         let mut out = Profile {
             meta: document.meta,
             libs: document.libs,
             tables: Vec::new(),
             threads: Vec::new(),
             rows: Vec::new(),
+            interval_ns: 0.0,
+            is_guessed: false,
+            idle: Vec::new(),
             known: Vec::new(),
             is_salvage,
             damage: Vec::new(),
         };
         if let Some(shared) = document.shared {
-            let tables = part(&file, shared.get())?;
-            out.add_tables(tables, offset_in(&file, shared.get()))?;
+            let tables = part(whole, shared.get())?;
+            out.add_tables(tables, Place::new(whole, shared.get(), "shared"))?;
         }
-        for raw in document.threads {
-            let at = offset_in(&file, raw.get());
-            let thread: Thread = part(&file, raw.get())?;
-            if document.shared.is_none() {
-                let tables = part(&file, raw.get())?;
-                out.add_tables(tables, at)?;
+        let mut places = Vec::new();
+        for (nth, raw) in document.threads.iter().enumerate() {
+            let place = Place::new(whole, raw.get(), &format!("threads[{nth}]"));
+            let read = || -> Result<(Thread, Option<Tables>), FormatError> {
+                let own = document.shared.is_none();
+                let tables = own.then(|| part(whole, raw.get())).transpose()?;
+                Ok((part(whole, raw.get())?, tables))
+            };
+            match read() {
+                Ok((thread, tables)) => {
+                    if let Some(tables) = tables {
+                        out.add_tables(tables, place.clone())?;
+                    }
+                    places.push(place);
+                    out.threads.push(thread);
+                }
+                Err(error) => out.pass_over(error)?,
             }
-            out.add_samples(&thread, at)?;
-            out.threads.push(thread);
+        }
+        out.set_interval();
+        for (nth, place) in places.into_iter().enumerate() {
+            out.add_samples(nth, &place)?;
         }
         if out.rows.is_empty()
             && out
@@ -328,8 +434,7 @@ impl Profile {
     }
 
     /// Passes over damage, if that is wanted.
-    fn wrong(&mut self, at: u64, found: String, needed: &str) -> Result<(), FormatError> {
-        let error = FormatError::damaged(WHAT, at, found, needed.to_owned());
+    fn pass_over(&mut self, error: FormatError) -> Result<(), FormatError> {
         match self.is_salvage {
             true if self.damage.len() < 100 => self.damage.push(error),
             true => {}
@@ -338,8 +443,44 @@ impl Profile {
         Ok(())
     }
 
+    /// Something wrong in a part of the profile.
+    fn wrong(
+        &mut self,
+        place: &Place,
+        path: &str,
+        found: String,
+        needed: &str,
+    ) -> Result<(), FormatError> {
+        let what = at_path(&format!("{}.{path}", place.path));
+        let error = FormatError::damaged(what, place.at, found, needed.to_owned());
+        self.pass_over(error.remedy(REMEDY))
+    }
+
+    /// Where the profile does not say the interval (profiles that were converted from lists without one), it is the median distance between two samples of a thread.
+    fn set_interval(&mut self) {
+        self.interval_ns = self.meta.interval.max(0.0) * 1e6;
+        let needs_one = |t: &Thread| !t.samples.is_traced() && !t.samples.stack.is_empty();
+        if self.interval_ns > 0.0 || !self.threads.iter().any(needs_one) {
+            return;
+        }
+        let counted = self.threads.iter().filter(|t| needs_one(t));
+        let mut distances: Vec<i64> = Vec::new();
+        for thread in counted {
+            let times = thread.samples.times();
+            let times = times
+                .windows(2)
+                .map(|pair| time(pair[1]).0 - time(pair[0]).0);
+            distances.extend(times.filter(|ns| *ns > 0));
+        }
+        let middle = distances.len() / 2;
+        if middle < distances.len() {
+            self.interval_ns = *distances.select_nth_unstable(middle).1 as f64;
+            self.is_guessed = true;
+        }
+    }
+
     /// Keeps tables in which stacks refer to earlier ones and to frames that are there.
-    fn add_tables(&mut self, mut tables: Tables, at: u64) -> Result<(), FormatError> {
+    fn add_tables(&mut self, mut tables: Tables, place: Place) -> Result<(), FormatError> {
         let s = &mut tables.stack_table;
         if s.prefix.is_empty() {
             let prefix = |(row, &offset): (usize, &u32)| {
@@ -351,7 +492,7 @@ impl Profile {
         let n_frames = tables.frame_table.func.len();
         if s.prefix.len() != n {
             let found = format!("{} callers of {n} stacks", s.prefix.len());
-            self.wrong(at, found, "as many as stacks")?;
+            self.wrong(&place, "stackTable.prefix", found, "as many as stacks")?;
             s.prefix.resize(n, None);
         }
         let is_wrong = |row: usize| {
@@ -359,89 +500,128 @@ impl Profile {
                 || s.frame[row] as usize >= n_frames
         };
         if let Some(row) = (0..n).find(|&row| is_wrong(row)) {
-            let found = format!(
-                "stack {row} with frame {} and caller {:?}",
-                s.frame[row], s.prefix[row]
-            );
-            self.wrong(at, found, "an earlier stack, and a frame that is there")?;
+            let found = match s.prefix[row] {
+                Some(caller) => format!("frame {} and caller {caller}", s.frame[row]),
+                None => format!("frame {}", s.frame[row]),
+            };
+            let needed = format!("an earlier stack, and a frame below {n_frames}");
+            self.wrong(&place, &format!("stackTable[{row}]"), found, &needed)?;
             s.frame.truncate(row);
             s.prefix.truncate(row);
         }
+        let idle = self.idle(&tables);
+        self.idle.push(idle);
         self.tables.push(tables);
         Ok(())
     }
 
-    fn add_samples(&mut self, thread: &Thread, at: u64) -> Result<(), FormatError> {
-        let s = &thread.samples;
+    /// Of each stack, whether its innermost frame with a category is of Firefox's category of waits.
+    fn idle(&self, tables: &Tables) -> Vec<bool> {
+        let s = &tables.stack_table;
+        let mut idle: Vec<bool> = Vec::with_capacity(s.frame.len());
+        for (row, (&frame, prefix)) in s.frame.iter().zip(&s.prefix).enumerate() {
+            let of_stack = s.category.get(row).copied().flatten();
+            let of_frame = tables.frame_table.category.get(frame as usize);
+            let category = of_stack.or(of_frame.copied().flatten());
+            idle.push(match category {
+                Some(category) => {
+                    let category = self.meta.categories.get(category as usize);
+                    category.is_some_and(|category| category.name == "Idle")
+                }
+                None => prefix.is_some_and(|prefix| idle[prefix as usize]),
+            });
+        }
+        idle
+    }
+
+    fn add_samples(&mut self, nth: usize, place: &Place) -> Result<(), FormatError> {
+        let samples = std::mem::take(&mut self.threads[nth].samples);
+        let added = self.add_samples_of(nth, &samples, place);
+        self.threads[nth].samples.weight_type = samples.weight_type;
+        added
+    }
+
+    fn add_samples_of(
+        &mut self,
+        nth: usize,
+        s: &Samples,
+        place: &Place,
+    ) -> Result<(), FormatError> {
         if s.weight_type.as_deref() == Some("bytes") {
             return Ok(());
         }
-        let mut times = s.time.clone();
-        if times.is_empty() {
-            let mut now = 0.0;
-            let later = |delta: &f64| {
-                now += delta;
-                now
-            };
-            times = s.time_deltas.iter().map(later).collect();
-        }
+        let times = s.times();
         let n = s.stack.len();
         let lengths = [
-            Some(times.len()),
-            s.weight.as_ref().map(Vec::len),
-            s.thread_cpu_delta.as_ref().map(Vec::len),
+            Some(("time", times.len())),
+            s.weight.as_ref().map(|weights| ("weight", weights.len())),
+            (s.thread_cpu_delta.as_ref()).map(|deltas| ("threadCPUDelta", deltas.len())),
         ];
-        if let Some(length) = lengths.into_iter().flatten().find(|&length| length != n) {
-            return self.wrong(
-                at,
-                format!("columns of {n} and {length} samples"),
-                "columns of one length",
-            );
+        if let Some((column, length)) = lengths.into_iter().flatten().find(|(_, len)| *len != n) {
+            let path = format!("samples.{column}");
+            let found = format!("{length} values for {n} stacks");
+            return self.wrong(place, &path, found, "columns of one length");
         }
-        let is_traced = s.weight_type.as_deref() == Some("tracing-ms");
-        let interval_ns = if is_traced {
-            1e6
-        } else {
-            self.meta.interval.max(0.0) * 1e6
-        };
-        let n_stacks = self
-            .tables
-            .last()
-            .map_or(0, |tables| tables.stack_table.frame.len());
-        for row in 0..n {
-            let weight = s
-                .weight
-                .as_ref()
-                .map_or(1.0, |weights| weights[row].unwrap_or(1.0));
-            let (stack, ns) = (s.stack[row], (weight * interval_ns).round() as i64);
-            if stack.is_some_and(|stack| stack as usize >= n_stacks) || ns < 0 {
-                self.wrong(
-                    at,
-                    format!("stack {stack:?} with weight {weight}"),
-                    "a stack that is there, and times of 0 and above",
-                )?;
+        let tables = nth.min(self.tables.len().saturating_sub(1));
+        let n_stacks = self.idle.get(tables).map_or(0, Vec::len);
+        for (row, &ms) in times.iter().enumerate() {
+            let weight = s.weight.as_ref().map_or(1.0, |w| w[row].unwrap_or(1.0));
+            let unit_ns = if s.is_traced() { 1e6 } else { self.interval_ns };
+            let (stack, ns) = (s.stack[row], (weight * unit_ns).round() as i64);
+            if let Some(stack) = stack.filter(|stack| *stack as usize >= n_stacks) {
+                let needed = format!("a stack below {n_stacks}");
+                let path = format!("samples.stack[{row}]");
+                self.wrong(place, &path, stack.to_string(), &needed)?;
                 continue;
             }
-            let cpu = s
-                .thread_cpu_delta
-                .as_ref()
-                .and_then(|deltas| *deltas.get(row + usize::from(is_traced))?);
-            let kind = match cpu {
-                Some(cpu) if cpu <= 0.0 => SampleKind::BlockedRead,
-                _ => SampleKind::OnCpu,
-            };
-            let Some((stack, kind)) = self.without_states(stack, kind).filter(|_| ns > 0) else {
+            if ns < 0 {
+                let path = format!("samples.weight[{row}]");
+                let needed = "times of 0 and above (the difference of two profiles is not read)";
+                self.wrong(place, &path, weight.to_string(), needed)?;
                 continue;
-            };
-            self.rows.push(Row {
-                thread: self.threads.len(),
-                stack,
-                time: time(times[row]).within_horizon(),
-                kind,
-                ns,
-            });
+            }
+            let is_idle = stack.is_some_and(|stack| self.idle[tables][stack as usize]);
+            let on_cpu_ns = self.on_cpu_ns(s, row, ns, is_idle);
+            let parts = [
+                (SampleKind::OnCpu, on_cpu_ns),
+                (SampleKind::BlockedRead, ns - on_cpu_ns),
+            ];
+            for (kind, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
+                if let Some((stack, kind)) = self.without_states(stack, kind) {
+                    self.rows.push(Row {
+                        thread: nth,
+                        stack,
+                        time: time(ms).within_horizon(),
+                        kind,
+                        ns,
+                    });
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The part of a sample's `ns` for which its thread was on a CPU.
+    fn on_cpu_ns(&self, s: &Samples, row: usize, ns: i64, is_idle: bool) -> i64 {
+        let deltas = s.thread_cpu_delta.as_ref();
+        // A sample of a span has the CPU time of the span at the next one.
+        let cpu = deltas.and_then(|deltas| *deltas.get(row + usize::from(s.is_traced()))?);
+        let units = self.meta.sample_units.as_ref();
+        let unit_ns = match units.map(|units| &*units.thread_cpu_delta) {
+            Some("ns") => Some(1.0),
+            Some("µs" | "\u{3bc}s" | "us") => Some(1e3),
+            // Cycles, whose length is not known.
+            _ => None,
+        };
+        match (cpu, unit_ns) {
+            (None, _) if is_idle => 0,
+            (None, _) => ns,
+            (Some(cpu), _) if cpu <= 0.0 => 0,
+            (Some(cpu), Some(unit_ns)) if !s.is_traced() => {
+                ((cpu * unit_ns).round() as i64).clamp(0, ns)
+            }
+            (Some(_), _) => ns,
+        }
     }
 
     fn is_own_export(&self) -> bool {
@@ -479,11 +659,16 @@ impl Profile {
     fn number_threads(&self) -> Vec<KnownThread> {
         let mut named = Vec::with_capacity(self.threads.len());
         for thread in &self.threads {
+            let process = thread.process_name.as_deref().unwrap_or_default();
             named.push(NamedThread {
                 tid: number(&thread.tid),
                 pid: number(&thread.pid),
-                name: &thread.name,
-                process: thread.process_name.as_deref().unwrap_or_default(),
+                // All processes of Firefox have one of this name.
+                name: match &*thread.name {
+                    MAIN if !process.is_empty() => process,
+                    name => name,
+                },
+                process,
             });
         }
         number_them(&named, self.meta.product.as_deref().unwrap_or_default())
@@ -494,6 +679,12 @@ impl Profile {
             "a profile has samples and no switches: there is no account; `kasuri record` has it"
                 .to_owned(),
         ];
+        if self.is_guessed {
+            missing.push(format!(
+                "the profile does not say its interval: samples weigh {:.3} ms, the median distance between two",
+                self.interval_ns / 1e6
+            ));
+        }
         let n_markers: u64 = self.threads.iter().map(|t| t.markers.length).sum();
         if n_markers > 0 {
             missing.push(format!(
@@ -599,6 +790,7 @@ impl Profile {
             .and_then(|row| self.meta.categories.get(row as usize));
         let kind = match f.inline_depth.get(row) {
             Some(1..) => FrameKind::Inlined,
+            _ if funcs.is_js.get(func) == Some(&true) => FrameKind::Interpreted,
             _ if category.is_some_and(|c| c.name.eq_ignore_ascii_case("kernel")) => {
                 FrameKind::Kernel
             }

@@ -29,6 +29,7 @@ mod error;
 mod firefox;
 mod flow_ends;
 mod ftrace_text;
+mod json_path;
 mod kernel_events;
 mod marks;
 mod opened;

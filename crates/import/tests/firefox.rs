@@ -87,27 +87,20 @@ fn samples_with_weights_are_read_as_samply_writes_them() {
     };
     assert_eq!(detect(&[file]), Some(Kind::Firefox));
     let trace = read(&profile, false).unwrap();
-    let row = |path: &str, kind, ms: f64, weight_ms: i64| {
-        (
-            path.to_owned(),
-            kind,
-            (ms * 1e6) as i64,
-            weight_ms * 1_000_000,
-        )
+    let row = |path: &str, kind, ms: f64, weight_us: i64| {
+        (path.to_owned(), kind, (ms * 1e6) as i64, weight_us * 1000)
     };
+    let nameless = "/bin/quake+0x1234 < main /src/main.c:3";
     let kernel = "vfs_read < run < main /src/main.c:3";
     assert_eq!(
         rows(&trace),
         [
-            row("run < main /src/main.c:3", SampleKind::OnCpu, 1.0, 1),
-            row(kernel, SampleKind::OnCpu, 2.0, 1),
-            row(kernel, SampleKind::BlockedRead, 3.5, 80),
-            row(
-                "/bin/quake+0x1234 < main /src/main.c:3",
-                SampleKind::OnCpu,
-                90.0,
-                2
-            ),
+            row("run < main /src/main.c:3", SampleKind::OnCpu, 1.0, 1000),
+            row(kernel, SampleKind::OnCpu, 2.0, 12),
+            row(kernel, SampleKind::BlockedRead, 2.0, 988),
+            row(kernel, SampleKind::BlockedRead, 3.5, 80_000),
+            row(nameless, SampleKind::OnCpu, 90.0, 900),
+            row(nameless, SampleKind::BlockedRead, 90.0, 1100),
         ]
     );
     let kinds: Vec<FrameKind> = trace
@@ -161,46 +154,56 @@ fn times_as_differences_weights_left_out_and_shared_tables_are_read() {
 fn what_is_wrong_is_told_with_its_place_and_the_rest_kept() {
     let text = samply().to_string();
     let at_thread = text.find("\"threads\":[").unwrap() + "\"threads\":[".len();
-    for (pointer, value, needed, n_kept) in [
+    for (pointer, value, said, n_kept) in [
         (
             "/threads/0/samples/stack/0",
             json!(9),
-            "found stack Some(9) with weight 1",
-            3,
+            "threads[0].samples.stack[0]: byte BYTE: found 9, needed a stack below 4",
+            5,
         ),
         (
             "/threads/0/samples/weight/1",
             json!(-2),
-            "times of 0 and above",
-            3,
+            "threads[0].samples.weight[1]: byte BYTE: found -2, needed times of 0 and above",
+            4,
         ),
         (
             "/threads/0/stackTable/prefix/1",
             json!(1),
-            "found stack 1 with frame 1 and caller Some(1)",
+            "threads[0].stackTable[1]: byte BYTE: found frame 1 and caller 1, needed an earlier stack, and a frame below 4",
             0,
         ),
         (
             "/threads/0/stackTable/frame/3",
             json!(4),
-            "found stack 3 with frame 4",
-            3,
+            "threads[0].stackTable[3]: byte BYTE: found frame 4 and caller 0",
+            4,
         ),
         (
             "/threads/0/samples/time",
             json!([1.0]),
-            "columns of one length",
+            "threads[0].samples.time: byte BYTE: found 1 values for 4 stacks, needed columns of one length",
+            0,
+        ),
+        (
+            "/threads/0/samples/stack/0",
+            json!("one"),
+            "threads[0].samples.stack[0]: byte BYTE: found invalid type: string \"one\", expected u32, needed a processed profile in JSON",
             0,
         ),
     ] {
+        let said = said.replace("BYTE", &at_thread.to_string());
         let mut profile = samply();
         *profile.pointer_mut(pointer).unwrap() = value;
         let error = read(&profile, false).unwrap_err();
-        assert!(error.contains(needed), "{error}");
+        let (place, said) = said.split_once(&at_thread.to_string()).unwrap();
+        assert!(error.contains(place) && error.contains(said), "{error}");
         assert!(
-            error.contains("profile.json: Firefox profile: byte "),
+            error.starts_with("profile.json: Firefox profile, "),
             "{error}"
         );
+        let remedy = "; load it in profiler.firefox.com and save it again";
+        assert!(error.ends_with(remedy), "{error}");
         let kept = read(&profile, true).unwrap();
         assert_eq!(kept.samples.time.len(), n_kept, "{pointer}");
         assert!(kept.losses[0].cause.contains("damaged"), "{pointer}");
@@ -227,6 +230,142 @@ fn what_is_wrong_is_told_with_its_place_and_the_rest_kept() {
         let error = read_bytes(&text.as_bytes()[..n], false).unwrap_err();
         assert!(error.contains("byte "), "cut at {n}: {error}");
     }
+}
+
+#[test]
+fn without_cpu_times_only_the_category_says_that_a_thread_waited() {
+    let mut profile = samply();
+    profile["meta"]["categories"][1]["name"] = "Idle".into();
+    let kinds = |profile: &Value| {
+        let trace = read(profile, false).unwrap();
+        rows(&trace)
+            .iter()
+            .map(|row| (row.1, row.3 / 1000))
+            .collect::<Vec<_>>()
+    };
+    use SampleKind::{BlockedRead, OnCpu};
+    let by_category = [
+        (OnCpu, 1000),
+        (BlockedRead, 1000),
+        (BlockedRead, 80_000),
+        (OnCpu, 2000),
+    ];
+    profile["threads"][0]["samples"]["threadCPUDelta"] = json!([null, null, null, null]);
+    assert_eq!(kinds(&profile), by_category);
+    profile["threads"][0]["stackTable"]["category"] = Value::Null;
+    profile["threads"][0]["stackTable"]
+        .as_object_mut()
+        .unwrap()
+        .remove("category");
+    assert_eq!(kinds(&profile), by_category, "of frames");
+    // Cycles: how many is not known to be much or little.
+    profile["threads"][0]["samples"]["threadCPUDelta"] = json!([1, 1, 0, 0]);
+    profile["meta"]["sampleUnits"]["threadCPUDelta"] = "variable CPU cycles".into();
+    let by_cycles = [
+        (OnCpu, 1000),
+        (OnCpu, 1000),
+        (BlockedRead, 80_000),
+        (BlockedRead, 2000),
+    ];
+    assert_eq!(kinds(&profile), by_cycles);
+    profile["meta"]["sampleUnits"]["threadCPUDelta"] = "ns".into();
+    profile["threads"][0]["samples"]["threadCPUDelta"] = json!([400_000, 9_000_000, 0, 0]);
+    assert_eq!(
+        kinds(&profile),
+        [
+            (OnCpu, 400),
+            (BlockedRead, 600),
+            (OnCpu, 1000),
+            (BlockedRead, 80_000),
+            (BlockedRead, 2000)
+        ],
+        "a sample is never longer than it says"
+    );
+}
+
+#[test]
+fn without_an_interval_samples_weigh_their_median_distance() {
+    let mut profile = samply();
+    profile["meta"]["interval"] = 0.into();
+    profile["threads"][0]["samples"] = json!({
+        "length": 4, "stack": [1, 1, 1, 1], "time": [1.0, 3.0, 5.0, 50.0], "weight": null, "weightType": "samples",
+    });
+    let trace = read(&profile, false).unwrap();
+    assert!(
+        rows(&trace).iter().all(|row| row.3 == 2_000_000),
+        "{:?}",
+        rows(&trace)
+    );
+    let said = "does not say its interval: samples weigh 2.000 ms";
+    assert!(trace.info.missing.iter().any(|m| m.contains(said)));
+}
+
+#[test]
+fn main_threads_of_firefox_have_the_names_of_their_processes() {
+    let mut profile = samply();
+    let thread = profile["threads"][0].clone();
+    let of = |pid: &str, tid: i32, name: &str, process: &str| {
+        let mut thread = thread.clone();
+        thread["pid"] = pid.into();
+        thread["tid"] = tid.into();
+        thread["name"] = name.into();
+        thread["processName"] = process.into();
+        thread
+    };
+    profile["threads"] = json!([
+        of("10", 10, "GeckoMain", "Parent Process"),
+        of("10", 11, "Compositor", "Parent Process"),
+        of("20", 20, "GeckoMain", "Web Content"),
+    ]);
+    let trace = read(&profile, false).unwrap();
+    let name = |row: usize| {
+        let thread = &trace.threads[trace.samples.thread[row].ix()];
+        (
+            trace.processes[thread.process.ix()].pid,
+            trace.strings.get(thread.name),
+        )
+    };
+    let mut names: Vec<_> = (0..trace.samples.time.len()).map(name).collect();
+    names.dedup();
+    assert_eq!(
+        names,
+        [
+            (10, "Parent Process"),
+            (10, "Compositor"),
+            (20, "Web Content")
+        ]
+    );
+    assert_eq!(trace.samples.time.len(), 18, "each has its own samples");
+}
+
+#[test]
+fn a_thread_that_cannot_be_read_does_not_cost_the_others() {
+    let mut profile = samply();
+    let mut broken = profile["threads"][0].clone();
+    broken["frameTable"]["func"][0] = "x".into();
+    profile["threads"] = json!([broken, profile["threads"][0]]);
+    let error = read(&profile, false).unwrap_err();
+    assert!(
+        error.contains("Firefox profile, threads[0].frameTable.func[0]: byte"),
+        "{error}"
+    );
+    let kept = read(&profile, true).unwrap();
+    assert_eq!(rows(&kept), rows(&read(&samply(), false).unwrap()));
+}
+
+#[test]
+fn what_firefox_itself_writes_is_told_from_what_is_read() {
+    let raw = r#"{ "meta": {"version": 29, "interval": 1}, "libs": [], "threads": [{"samples": {"schema": {}}}]}"#;
+    let file = File {
+        name: "a",
+        bytes: raw.as_bytes(),
+    };
+    assert_eq!(detect(&[file]), Some(Kind::Firefox));
+    let error = read_bytes(raw.as_bytes(), false).unwrap_err();
+    assert!(
+        error.contains("found a profile as Firefox itself writes it"),
+        "{error}"
+    );
 }
 
 #[test]
