@@ -155,7 +155,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS, from where it ended last time (
 	done
 
 # ---- bench --------------------------------------------------------------------------------------------------------
-BENCHES := openmp account annotate collector examples hints ito load locks overhead viewer predict
+BENCHES := openmp account annotate collector compilers examples hints ito load locks overhead viewer predict
 bench: $(BENCHES:%=bench-%) ## run all benchmarks; results in target/bench/*.json
 
 bench-%: build ## run one benchmark: annotate, examples, load or viewer

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * clang -fpass-plugin=libkasuri-annotate-llvm.so: annotates the functions and loops that the choice says (choice.h).
+ * What it inserts is described in auto.h; why there and not elsewhere, in docs/design/compilers.md.
+ *
+ * It runs before all optimisation: loops and functions are those of the source, and every one of their executions is
+ * seen, whatever becomes of them. The calls lie before and after a loop, never in it, so the loop is optimised as it
+ * would be. Tokens are variables in memory, which the next passes put into registers.
+ */
+#include "choice.h"
+
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/PassPlugin.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+#include <cstdlib>
+
+using namespace llvm;
+
+namespace {
+
+std::string demangled(const std::string &symbol) {
+    ItaniumPartialDemangler parser;
+    std::string name = symbol;
+    if (!parser.partialDemangle(symbol.c_str()))
+        if (char *text = parser.getFunctionName(nullptr, nullptr)) {
+            name = text;
+            std::free(text);
+        }
+    return name;
+}
+
+/* The plugin's own parts of a module: declarations of the runtime, the inline functions that ask the gate, the sites. */
+class Runtime {
+  public:
+    explicit Runtime(Module &m) : m(m), c(m.getContext()), i32(Type::getInt32Ty(c)), bytes(Type::getInt8PtrTy(c)) {}
+
+    CallInst *begin(IRBuilder<> &b, GlobalVariable *site) { return b.CreateCall(begin_function(), {pointer(site)}); }
+    void end(IRBuilder<> &b, GlobalVariable *site, Value *token) {
+        b.CreateCall(end_function(), {pointer(site), token});
+    }
+    CallInst *depth(IRBuilder<> &b) { return b.CreateCall(depth_function(), {}); }
+    void rewind(IRBuilder<> &b, Value *depth) {
+        b.CreateCall(outside("kasuri_auto_rewind", FunctionType::get(Type::getVoidTy(c), {i32}, false)), {depth});
+    }
+
+    GlobalVariable *site(const std::string &name, const std::string &file, const std::string &function, unsigned line) {
+        auto *type = StructType::get(i32, i32, bytes, bytes, bytes, i32, i32);
+        Constant *zero = ConstantInt::get(i32, 0);
+        Constant *values[] = {zero, ConstantInt::get(i32, line), text(name), text(file), text(function), zero, zero};
+        auto *made = new GlobalVariable(m, type, false, GlobalValue::PrivateLinkage, ConstantStruct::get(type, values),
+                                        "kasuri.site");
+        made->setSection("kasuri_auto_sites");
+        made->setAlignment(Align(8));
+        appendToCompilerUsed(m, {made});
+        return made;
+    }
+
+  private:
+    Module &m;
+    LLVMContext &c;
+    IntegerType *i32;
+    PointerType *bytes;
+    std::map<std::string, Constant *> texts;
+
+    Constant *pointer(GlobalVariable *object) { return ConstantExpr::getPointerCast(object, bytes); }
+
+    Constant *text(const std::string &s) {
+        Constant *&known = texts[s];
+        if (!known) {
+            auto *value = ConstantDataArray::getString(c, s);
+            auto *made =
+                new GlobalVariable(m, value->getType(), true, GlobalValue::PrivateLinkage, value, "kasuri.text");
+            made->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+            known = pointer(made);
+        }
+        return known;
+    }
+
+    /* A function of the runtime, which is linked into the same module. */
+    FunctionCallee outside(StringRef name, FunctionType *type) {
+        FunctionCallee callee = m.getOrInsertFunction(name, type);
+        if (auto *f = dyn_cast<Function>(callee.getCallee())) {
+            f->setVisibility(GlobalValue::HiddenVisibility);
+            f->setDSOLocal(true);
+            f->addFnAttr(Attribute::NoUnwind);
+            f->addFnAttr(Attribute::Cold);
+        }
+        return callee;
+    }
+
+    Value *load(IRBuilder<> &b, Value *from, unsigned offset) {
+        Value *at = b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), from, offset);
+        LoadInst *value = b.CreateAlignedLoad(i32, b.CreatePointerCast(at, PointerType::getUnqual(i32)), Align(4));
+        value->setAtomic(AtomicOrdering::Monotonic);
+        return value;
+    }
+
+    /* kasuri__gate.gate: at offset 8 of struct kasuri_gate. The program may define it itself: it may include kasuri.h. */
+    Value *gate(IRBuilder<> &b) {
+        Constant *object = m.getOrInsertGlobal("kasuri__gate", ArrayType::get(b.getInt64Ty(), 2));
+        if (auto *variable = dyn_cast<GlobalVariable>(object->stripPointerCasts())) {
+            variable->setVisibility(GlobalValue::HiddenVisibility);
+            variable->setDSOLocal(true);
+        }
+        return load(b, ConstantExpr::getPointerCast(object, bytes), 8);
+    }
+
+    Function *inlined(StringRef name, FunctionType *type) {
+        Function *f = Function::Create(type, GlobalValue::InternalLinkage, name, m);
+        f->addFnAttr(Attribute::AlwaysInline);
+        f->addFnAttr(Attribute::NoUnwind);
+        return f;
+    }
+
+    void branch_if(IRBuilder<> &b, Value *number, BasicBlock *yes, BasicBlock *no) {
+        b.CreateCondBr(b.CreateICmpNE(number, ConstantInt::get(i32, 0)), yes, no,
+                       MDBuilder(c).createBranchWeights(1, 1000));
+    }
+
+    Function *begin_function() {
+        if (Function *made = m.getFunction("kasuri.auto.begin"))
+            return made;
+        auto *type = FunctionType::get(i32, {bytes}, false);
+        Function *f = inlined("kasuri.auto.begin", type);
+        auto *entry = BasicBlock::Create(c, "entry", f), *asked = BasicBlock::Create(c, "asked", f);
+        auto *on = BasicBlock::Create(c, "on", f), *none = BasicBlock::Create(c, "none", f);
+        IRBuilder<> b(entry);
+        branch_if(b, gate(b), asked, none);
+        b.SetInsertPoint(asked);
+        b.CreateCondBr(b.CreateICmpEQ(load(b, f->getArg(0), 32), ConstantInt::get(i32, 0)), on, none);
+        b.SetInsertPoint(on);
+        b.CreateRet(b.CreateCall(outside("kasuri_auto_begin", type), {f->getArg(0)}));
+        b.SetInsertPoint(none);
+        b.CreateRet(ConstantInt::get(i32, 0));
+        return f;
+    }
+
+    Function *end_function() {
+        if (Function *made = m.getFunction("kasuri.auto.end"))
+            return made;
+        auto *type = FunctionType::get(Type::getVoidTy(c), {bytes, i32}, false);
+        Function *f = inlined("kasuri.auto.end", type);
+        auto *entry = BasicBlock::Create(c, "entry", f), *open = BasicBlock::Create(c, "open", f);
+        auto *none = BasicBlock::Create(c, "none", f);
+        IRBuilder<> b(entry);
+        branch_if(b, f->getArg(1), open, none);
+        b.SetInsertPoint(open);
+        b.CreateCall(outside("kasuri_auto_end", type), {f->getArg(0), f->getArg(1)});
+        b.CreateBr(none);
+        b.SetInsertPoint(none);
+        b.CreateRetVoid();
+        return f;
+    }
+
+    Function *depth_function() {
+        if (Function *made = m.getFunction("kasuri.auto.depth"))
+            return made;
+        auto *type = FunctionType::get(i32, false);
+        Function *f = inlined("kasuri.auto.depth", type);
+        auto *entry = BasicBlock::Create(c, "entry", f), *asked = BasicBlock::Create(c, "asked", f);
+        auto *none = BasicBlock::Create(c, "none", f);
+        IRBuilder<> b(entry);
+        branch_if(b, gate(b), asked, none);
+        b.SetInsertPoint(asked);
+        b.CreateRet(b.CreateCall(outside("kasuri_auto_depth", type), {}));
+        b.SetInsertPoint(none);
+        b.CreateRet(ConstantInt::get(i32, 0));
+        return f;
+    }
+};
+
+/* Annotates one function. First all places are found, while the graph is as the analyses know it; then code is
+ * inserted, which splits no block: the calls are inlined later. */
+class Annotator {
+  public:
+    Annotator(Function &f, Runtime &runtime, const kasuri::Choice &choice)
+        : f(f), runtime(runtime), choice(choice), name(kasuri::readable(f.getName().str(), demangled)), names(name),
+          i32(Type::getInt32Ty(f.getContext())) {
+        if (DISubprogram *program = f.getSubprogram()) {
+            file = program->getFilename().str();
+            line = program->getLine();
+            in_system_header = StringRef(file).startswith("/usr/");
+        }
+    }
+
+    bool run() {
+        bool is_chosen = choice.function(name, in_system_header);
+        bool has_loops = choice.any_loop(name, in_system_header);
+        if (has_loops)
+            find_loops();
+        find_arrivals();
+        if (!is_chosen && loops.empty() && arrivals.empty())
+            return false;
+        Instruction *first = &*f.getEntryBlock().getFirstInsertionPt();
+        while (isa<AllocaInst>(first))
+            first = first->getNextNode();
+        if (!arrivals.empty())
+            entry_depth = token_at(first);
+        if (is_chosen)
+            own = token_at(first);
+        for (Chosen &chosen : loops)
+            chosen.token = token_at(first);
+        at_entry(first);
+        for (Chosen &chosen : loops)
+            chosen.site = runtime.site(chosen.name, file, name, chosen.line);
+        /* Inner loops first: where one edge leaves several, the slices end from the inside. Begins after all ends: a
+         * block may be the exit of one loop and the way into the next. */
+        for (auto chosen = loops.rbegin(); chosen != loops.rend(); ++chosen)
+            end_loop(*chosen);
+        for (Chosen &chosen : loops)
+            begin_loop(chosen);
+        for (const Arrival &arrival : arrivals)
+            rewind(arrival);
+        if (own)
+            end_function();
+        return true;
+    }
+
+  private:
+    struct Chosen {
+        const Loop *loop;
+        std::string name;
+        DebugLoc at;
+        unsigned line;
+        Instruction *before;
+        SmallVector<BasicBlock *, 4> exits;
+        AllocaInst *token;
+        GlobalVariable *site;
+    };
+    /* A place where control arrives from below: @loops are those that go on there, by number, innermost last. */
+    struct Arrival {
+        Instruction *at;
+        std::vector<size_t> loops;
+    };
+
+    Function &f;
+    Runtime &runtime;
+    const kasuri::Choice &choice;
+    std::string name;
+    kasuri::Names names;
+    IntegerType *i32;
+    std::string file;
+    unsigned line = 0;
+    bool in_system_header = false;
+    DominatorTree tree;
+    LoopInfo info;
+    std::vector<Chosen> loops; /* outer ones before those in them */
+    std::vector<Arrival> arrivals;
+    AllocaInst *entry_depth = nullptr, *own = nullptr;
+    GlobalVariable *own_site = nullptr;
+
+    void find_loops() {
+        tree.recalculate(f);
+        info.analyze(tree);
+        /* In the order of the source, so that #2 is the second one there. */
+        std::vector<Loop *> outermost(info.rbegin(), info.rend());
+        for (Loop *l : outermost)
+            simplifyLoop(l, &tree, &info, nullptr, nullptr, nullptr, false);
+        for (Loop *l : outermost)
+            find_loop(l, "", 1);
+    }
+
+    static unsigned line_of(const Loop *l, DebugLoc &at) {
+        at = l->getStartLoc();
+        for (Instruction &i : *l->getHeader())
+            if (!at && i.getDebugLoc() && i.getDebugLoc().getLine())
+                at = i.getDebugLoc();
+        return at ? at.getLine() : 0;
+    }
+
+    void find_loop(Loop *l, const std::string &parent, unsigned depth) {
+        DebugLoc at;
+        unsigned line = line_of(l, at);
+        std::string name = names.loop(parent, line);
+        if (choice.loop(this->name, in_system_header, line, depth) && l->getLoopPreheader()) {
+            Chosen chosen{l, name, at, line, l->getLoopPreheader()->getTerminator(), {}, nullptr, nullptr};
+            l->getUniqueExitBlocks(chosen.exits);
+            loops.push_back(chosen);
+        }
+        for (auto inner = l->rbegin(); inner != l->rend(); ++inner)
+            find_loop(*inner, name, depth + 1);
+    }
+
+    void find_arrivals() {
+        for (BasicBlock &block : f) {
+            if (block.isLandingPad())
+                add_arrival(block, &*block.getFirstInsertionPt());
+            for (Instruction &i : block)
+                if (auto *call = dyn_cast<CallInst>(&i))
+                    if (call->hasFnAttr(Attribute::ReturnsTwice))
+                        add_arrival(block, call->getNextNode());
+        }
+    }
+
+    void add_arrival(BasicBlock &block, Instruction *at) {
+        Arrival arrival{at, {}};
+        for (size_t i = 0; i < loops.size(); i++)
+            if (loops[i].loop->contains(&block))
+                arrival.loops.push_back(i);
+        arrivals.push_back(arrival);
+    }
+
+    AllocaInst *token_at(Instruction *first) {
+        IRBuilder<> b(first);
+        AllocaInst *made = b.CreateAlloca(i32, nullptr, "kasuri.token");
+        /* Before all code of the function, also of allocas that come after `first`. */
+        made->moveBefore(&*f.getEntryBlock().getFirstInsertionPt());
+        b.CreateStore(ConstantInt::get(i32, 0), made);
+        return made;
+    }
+
+    /* Code at an instruction belongs to the line of the loop or function. */
+    DebugLoc location(const DebugLoc &at) {
+        DISubprogram *program = f.getSubprogram();
+        if (at || !program)
+            return at;
+        return DILocation::get(f.getContext(), line, 0, program);
+    }
+
+    void at_entry(Instruction *first) {
+        IRBuilder<> b(first);
+        b.SetCurrentDebugLocation(location(DebugLoc()));
+        if (entry_depth)
+            b.CreateStore(runtime.depth(b), entry_depth);
+        if (!own)
+            return;
+        own_site = runtime.site(name, file, name, line);
+        b.CreateStore(runtime.begin(b, own_site), own);
+    }
+
+    void begin_loop(Chosen &chosen) {
+        IRBuilder<> b(chosen.before);
+        b.SetCurrentDebugLocation(location(chosen.at));
+        b.CreateStore(runtime.begin(b, chosen.site), chosen.token);
+    }
+
+    void end(Instruction *before, GlobalVariable *site, AllocaInst *token, const DebugLoc &at) {
+        IRBuilder<> b(before);
+        b.SetCurrentDebugLocation(location(at));
+        runtime.end(b, site, b.CreateLoad(i32, token));
+        b.CreateStore(ConstantInt::get(i32, 0), token);
+    }
+
+    /* Outer loops come later and are put first in the block, so the place is found once for each block. */
+    void end_loop(const Chosen &chosen) {
+        for (BasicBlock *exit : chosen.exits) {
+            Instruction *&place = exit_places[exit];
+            if (!place)
+                place = &*exit->getFirstInsertionPt();
+            end(place, chosen.site, chosen.token, chosen.at);
+        }
+    }
+    std::map<BasicBlock *, Instruction *> exit_places;
+
+    void rewind(const Arrival &arrival) {
+        IRBuilder<> b(arrival.at);
+        b.SetCurrentDebugLocation(location(arrival.at->getDebugLoc()));
+        Value *depth = b.CreateLoad(i32, entry_depth);
+        auto innermost_of = [&](AllocaInst *token) {
+            Value *open = b.CreateLoad(i32, token);
+            depth = b.CreateSelect(b.CreateICmpNE(open, ConstantInt::get(i32, 0)), open, depth);
+        };
+        if (own)
+            innermost_of(own);
+        for (size_t i : arrival.loops)
+            innermost_of(loops[i].token);
+        runtime.rewind(b, depth);
+    }
+
+    void end_function() {
+        SmallVector<Instruction *, 4> ends;
+        for (BasicBlock &block : f) {
+            if (CallInst *tail = block.getTerminatingMustTailCall())
+                ends.push_back(tail);
+            else if (isa<ReturnInst>(block.getTerminator()) || isa<ResumeInst>(block.getTerminator()))
+                ends.push_back(block.getTerminator());
+        }
+        for (Instruction *at : ends)
+            end(at, own_site, own, at->getDebugLoc());
+    }
+};
+
+/* A constructor or destructor of whole objects, which only calls the one of base objects: one of both is enough. */
+bool is_forwarder(const Function &f) {
+    std::string symbol = f.getName().str();
+    for (const char *variant : {"C1E", "D1E"}) {
+        size_t at = symbol.rfind(variant);
+        if (at == std::string::npos)
+            continue;
+        symbol[at + 1] = '2';
+        const Function *base = f.getParent()->getFunction(symbol);
+        return base && !base->isDeclaration();
+    }
+    return false;
+}
+
+bool may_be_annotated(const Function &f) {
+    return !f.isDeclaration() && !f.hasAvailableExternallyLinkage() && !f.hasFnAttribute(Attribute::Naked) &&
+           !f.hasFnAttribute("coroutine.presplit") && !f.getName().startswith("kasuri") && !is_forwarder(f);
+}
+
+class Annotate : public PassInfoMixin<Annotate> {
+  public:
+    PreservedAnalyses run(Module &m, ModuleAnalysisManager &) {
+        kasuri::Choice choice;
+        const char *path = std::getenv("KASURI_ANNOTATE");
+        std::string wrong = choice.load(path ? path : "");
+        if (!wrong.empty()) {
+            m.getContext().emitError("kasuri: " + wrong);
+            return PreservedAnalyses::all();
+        }
+        Runtime runtime(m);
+        std::vector<Function *> functions;
+        for (Function &f : m)
+            if (may_be_annotated(f))
+                functions.push_back(&f);
+        bool is_changed = false;
+        for (Function *f : functions)
+            is_changed |= Annotator(*f, runtime, choice).run();
+        return is_changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+    }
+    static bool isRequired() { return true; }
+};
+
+} // namespace
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
+    return {LLVM_PLUGIN_API_VERSION, "kasuri-annotate", "1", [](PassBuilder &builder) {
+                builder.registerPipelineStartEPCallback(
+                    [](ModulePassManager &passes, OptimizationLevel) { passes.addPass(Annotate()); });
+            }};
+}
