@@ -151,6 +151,8 @@ numbered! {
         TooDeep = 3,
         /// Nothing of the user's stack was captured; the path, if any, is the kernel's.
         NoStack = 4,
+        /// It does, but callers within an interpreter are not known; a frame of the path says where they are missing.
+        Gap = 5,
     }
 }
 

@@ -88,7 +88,7 @@ pub struct Samples {
     pub cpu: Vec<u16>,
     /// The moment.
     pub kind: Vec<SampleKind>,
-    /// Whether the path reaches the thread's outermost frame.
+    /// Whether the path reaches the thread's outermost frame, and lacks none between.
     pub is_complete: Vec<bool>,
     /// Where it was; none: nothing is known.
     pub path: Vec<crate::PathIx>,

@@ -146,8 +146,9 @@ impl EvalFrame {
 pub struct Inner {
     /// Modules and addresses of the functions, innermost first; none: not known.
     pub functions: Vec<(u32, u64)>,
-    /// Whether they are all. If not, the path ends with the last of them.
-    pub is_whole: bool,
+    /// The module and address that stand for callers which are not known, of the last of these functions, or of the interpreter's
+    /// own frame where there are none; `None`: the functions are all.
+    pub gap: Option<(u32, u64)>,
 }
 
 /// Finds out what interpreters run.

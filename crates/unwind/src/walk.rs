@@ -241,37 +241,32 @@ impl Unwinder {
         let is_complete = end == PathEnd::Complete;
         let inner = interpreter.inner(pid, &self.evals, stack, is_complete, &mut self.interner);
         let mut next = 0;
+        let mut has_gap = false;
         let mut chain = Vec::with_capacity(DEPTH_MAX);
-        for (
-            eval,
-            Inner {
-                functions,
-                is_whole,
-            },
-        ) in self.evals.iter().zip(&inner)
-        {
-            if functions.is_empty() {
-                continue;
-            }
-            chain.extend_from_slice(&self.chain[next..eval.ix]);
+        for (eval, Inner { functions, gap }) in self.evals.iter().zip(&inner) {
+            // Without a function the interpreter's own frame stays.
+            let own = eval.ix + usize::from(functions.is_empty());
+            chain.extend_from_slice(&self.chain[next..own]);
             chain.extend_from_slice(functions);
-            next = eval.ix + 1 + usize::from(eval.has_trampoline);
-            if !is_whole || chain.len() >= DEPTH_MAX {
-                chain.truncate(DEPTH_MAX);
-                self.chain = chain;
-                return match is_whole {
-                    true => PathEnd::TooDeep,
-                    false => PathEnd::NoRule,
-                };
+            chain.extend(gap);
+            has_gap |= gap.is_some();
+            next = eval.ix + 1;
+            if !functions.is_empty() {
+                next += usize::from(eval.has_trampoline);
+            }
+            if chain.len() >= DEPTH_MAX {
+                break;
             }
         }
+        // The callers in C of what is not known are known all the same.
         chain.extend_from_slice(&self.chain[next..]);
         let is_deep = chain.len() > DEPTH_MAX;
         chain.truncate(DEPTH_MAX);
         self.chain = chain;
-        match is_deep {
-            true => PathEnd::TooDeep,
-            false => end,
+        match end {
+            _ if is_deep => PathEnd::TooDeep,
+            PathEnd::Complete if has_gap => PathEnd::Gap,
+            end => end,
         }
     }
 

@@ -8,7 +8,8 @@ use super::join::{Join, Question};
 use super::pieces::Piece;
 use crate::account::Class;
 use crate::cut::Cut;
-use kasuri_model::{SampleKind, ThreadIx, ThreadState};
+use kasuri_base::call_path::CALLERS_NOT_KNOWN;
+use kasuri_model::{SampleKind, ThreadIx, ThreadState, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -45,12 +46,14 @@ pub struct Coverage {
     pub ns: i64,
     /// Its call path reaches the thread's outermost function.
     pub complete_ns: i64,
-    /// Its call path ends early, or nothing of it is known.
+    /// Its call path ends early or has a gap, or nothing of it is known.
     pub incomplete_ns: i64,
     /// No sample stands for it.
     pub unsampled_ns: i64,
     /// Of the first two: the sample was taken in another, similar block, or in another short thread of its name.
     pub estimated_ns: i64,
+    /// Of `incomplete_ns`: its call path lacks callers within an interpreter; the function `py::(callers not known)` stands for them.
+    pub gap_ns: i64,
 }
 
 /// The code behind a class of CPU time.
@@ -140,6 +143,7 @@ impl<'t> Collector<'t> {
         let samples = (0..s.time.len())
             .filter(|&row| cut.contains(s.time[row]) && cut.is_target(s.thread[row]));
         let on_cpu = (samples.clone()).filter(|&row| s.kind[row] == SampleKind::OnCpu);
+        let gaps = gaps(trace);
         let mut out = CallPathSummary {
             samples: samples.clone().count() as u64,
             samples_on_cpu: on_cpu.count() as u64,
@@ -148,8 +152,10 @@ impl<'t> Collector<'t> {
                 .iter()
                 .fold(0, |sum: u64, row| sum.saturating_add(row.lost)),
             misfits: self.cover.misfits(),
-            on_cpu: coverage(cut, self.cover, |state| state == ThreadState::Running),
-            blocked: coverage(cut, self.cover, ThreadState::is_blocked),
+            on_cpu: coverage(cut, self.cover, &gaps, |state| {
+                state == ThreadState::Running
+            }),
+            blocked: coverage(cut, self.cover, &gaps, ThreadState::is_blocked),
             runtimes: runtimes(cut, &frames, &join),
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
@@ -198,7 +204,13 @@ fn shares(
 }
 
 /// How much of the time of the program's threads in such a state has a call path.
-fn coverage(cut: &Cut<'_>, cover: &Cover, is_state: impl Fn(ThreadState) -> bool) -> Coverage {
+/// `gaps`: by path, whether callers within an interpreter are missing.
+fn coverage(
+    cut: &Cut<'_>,
+    cover: &Cover,
+    gaps: &[bool],
+    is_state: impl Fn(ThreadState) -> bool,
+) -> Coverage {
     let (trace, mut out) = (cut.trace, Coverage::default());
     let samples = &trace.samples;
     for thread in cut.threads().filter(|&thread| cut.is_target(thread)) {
@@ -212,6 +224,10 @@ fn coverage(cut: &Cut<'_>, cover: &Cover, is_state: impl Fn(ThreadState) -> bool
                     Some(_) => &mut out.incomplete_ns,
                     None => &mut out.unsampled_ns,
                 } += length.ns();
+                let path = owner.sample().map(|row| samples.path[row]);
+                if path.is_some_and(|path| path.is_some() && gaps[path.ix()]) {
+                    out.gap_ns += length.ns();
+                }
                 if owner.is_estimated() {
                     out.estimated_ns += length.ns();
                 }
@@ -219,6 +235,21 @@ fn coverage(cut: &Cut<'_>, cover: &Cover, is_state: impl Fn(ThreadState) -> bool
         }
     }
     out
+}
+
+/// For each path: whether a frame of it stands for callers that are not known.
+fn gaps(trace: &Trace) -> Vec<bool> {
+    let names = trace.frames.function.iter();
+    let is_gap: Vec<bool> = names
+        .map(|&name| trace.strings.get(name) == CALLERS_NOT_KNOWN)
+        .collect();
+    let paths = &trace.paths;
+    let mut gaps: Vec<bool> = Vec::with_capacity(paths.frame.len());
+    for (caller, frame) in paths.caller.iter().zip(&paths.frame) {
+        let of_caller = caller.is_some() && gaps[caller.ix()];
+        gaps.push(of_caller || is_gap[frame.ix()]);
+    }
+    gaps
 }
 
 fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeUse> {

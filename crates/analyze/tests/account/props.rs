@@ -299,6 +299,7 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
             part.complete_ns + part.incomplete_ns + part.unsampled_ns,
             part.ns
         );
+        prop_assert!(part.gap_ns <= part.incomplete_ns);
     }
     Ok(())
 }

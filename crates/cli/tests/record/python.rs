@@ -2,9 +2,12 @@
 use crate::support::*;
 use kasuri_format::call_paths::{Call, PathEnd, Sample, SampleKind, Tables};
 use kasuri_format::container::{BlockKind, Recording};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The name of the frame that stands for callers which are not known (docs/format.md).
+const CALLERS_NOT_KNOWN: &str = "py::(callers not known)";
 
 /// The interpreters on this machine whose frames can be read.
 fn interpreters() -> Vec<(PathBuf, u32)> {
@@ -61,9 +64,43 @@ fn plain(calls: &[Call]) -> Vec<&str> {
     calls.iter().map(|c| &c.function[4..]).collect()
 }
 
+/// The outermost frame of a path.
+fn root(tables: &Tables, mut path: u32) -> Option<u32> {
+    let mut root = None;
+    while let Some(row) = tables.paths.get(path as usize) {
+        (root, path) = (Some(row.frame), row.caller);
+    }
+    root
+}
+
+/// Callers in Python that are not known hide neither that, nor the callers in C beyond them.
+fn assert_gaps(file: &Path, what: &str) {
+    let bytes = std::fs::read(file).expect("a recording");
+    let recording = Recording::parse(&bytes).expect("sound");
+    let tables = recording.call_paths();
+    let samples = taken(file, SampleKind::OnCpu);
+    let ends = |end| samples.iter().filter(move |(s, _)| s.end == end);
+    let roots: BTreeSet<_> = ends(PathEnd::Complete)
+        .map(|(s, _)| root(tables, s.path))
+        .collect();
+    for (sample, calls) in &samples {
+        let has_marker = calls.iter().any(|c| c.function == CALLERS_NOT_KNOWN);
+        match sample.end {
+            PathEnd::Gap => {
+                assert!(has_marker, "{what}: {calls:?}");
+                let root = root(tables, sample.path);
+                assert!(roots.contains(&root), "{what}: {calls:?} has no root");
+            }
+            PathEnd::Complete => assert!(!has_marker, "{what}: {calls:?}"),
+            _ => {}
+        }
+    }
+}
+
 /// Whether `caller` calls `function` in tests/record/planted.py.
 fn is_call(caller: &str, function: &str) -> bool {
     match function {
+        _ if caller == &CALLERS_NOT_KNOWN[4..] => true,
         "grind" => matches!(caller, "heavy" | "middle" | "light"),
         "heavy" | "middle" | "light" | "nap" => caller == "main",
         _ => true,
@@ -92,7 +129,8 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
         n += usize::from(Some(sample.time_ns) >= first);
         if names.first() == Some(&"grind") {
             inner += 1;
-            if let Some(caller) = calls.get(1) {
+            let caller = calls.get(1);
+            if let Some(caller) = caller.filter(|c| c.function != CALLERS_NOT_KNOWN) {
                 *by_caller.entry(&caller.function[4..]).or_default() += 1;
             }
         }
@@ -139,6 +177,7 @@ fn functions_of_python_stand_in_the_place_of_the_interpreters_frames() {
             let file = dir.path().join("run.kasuri");
             let what = python.display().to_string();
             assert_samples(&taken(&file, SampleKind::OnCpu), minor, &what);
+            assert_gaps(&file, &what);
             let waits = taken(&file, SampleKind::BlockedRead);
             let naps = waits.iter().filter(|(sample, calls)| {
                 let whole = plain(calls) == ["nap", "main", "<module>"];

@@ -85,30 +85,32 @@ impl Signals {
         &self.before
     }
 
-    /// Waits for a signal, for `other` to become readable, or for the time to pass. Returns the signals that came,
-    /// and whether `other` is readable.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Duration) -> (Vec<Arrived>, bool) {
-        // Without `other`, waiting for the same descriptor twice costs less than building a list at each tick.
-        let mine = self.fd.as_fd();
-        let mut fds = [
-            PollFd::new(&mine, PollFlags::IN),
-            PollFd::from_borrowed_fd(other.unwrap_or(mine), PollFlags::IN),
-        ];
-        let n_fds = if other.is_some() { 2 } else { 1 };
+    /// Waits for a signal, for one of `others` to become readable or to have no writer any more, or for the time to pass. Returns
+    /// the signals that came, and what is known of each of `others`; nothing, if it is nothing of any.
+    pub fn wait(
+        &self,
+        others: &[BorrowedFd<'_>],
+        time: Duration,
+    ) -> (Vec<Arrived>, Vec<PollFlags>) {
+        let mine = [self.fd.as_fd()];
+        let all = mine.iter().chain(others);
+        let mut fds: Vec<PollFd<'_>> = all
+            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+            .collect();
         let time = Timespec {
             tv_sec: time.as_secs() as i64,
             tv_nsec: i64::from(time.subsec_nanos()),
         };
-        let found = match poll(&mut fds[..n_fds], Some(&time)) {
+        let found = match poll(&mut fds, Some(&time)) {
             Ok(n) if n > 0 => {
                 let arrived = if fds[0].revents().is_empty() {
                     Vec::new()
                 } else {
                     self.take()
                 };
-                (arrived, n_fds == 2 && !fds[1].revents().is_empty())
+                (arrived, fds[1..].iter().map(PollFd::revents).collect())
             }
-            _ => (Vec::new(), false),
+            _ => (Vec::new(), Vec::new()),
         };
         self.looked.set(Instant::now());
         found
@@ -116,7 +118,7 @@ impl Signals {
 
     /// Whether the user has requested an end since the last look; a repetition of an earlier request does not count.
     pub fn is_ending(&self) -> bool {
-        self.wait(None, Duration::ZERO)
+        self.wait(&[], Duration::ZERO)
             .0
             .iter()
             .any(|arrived| ENDING.contains(&arrived.signal) && !arrived.is_repeated)

@@ -242,7 +242,7 @@ fn wait_for(child: &mut Child, signals: &Signals) -> i32 {
         if let Some(status) = child.poll_status() {
             return status;
         }
-        for arrived in signals.wait(None, Duration::from_secs(1)).0 {
+        for arrived in signals.wait(&[], Duration::from_secs(1)).0 {
             if ENDING.contains(&arrived.signal) && !arrived.from_terminal {
                 child.signal(arrived.signal);
             }

@@ -23,8 +23,9 @@ use crate::program::signals::{Arrived, ENDING, Signals};
 use crate::rings::attach::Attachment;
 use crate::stacks::Sampler;
 use kasuri_format::ring::SessionState;
+use rustix::event::PollFlags;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Bytes of a chunk: 2,040 events of 16 bytes, so a hand-over costs a hundredth of a nanosecond per event.
@@ -119,8 +120,7 @@ impl<'a> Recorder<'a> {
                 .options
                 .duration
                 .map_or(tick, |d| tick.min(d.saturating_sub(started.elapsed())));
-            let (arrived, target_ended) =
-                signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
+            let (arrived, target_ended) = self.wait(signals, wait);
             let mut step = Step::GoOn;
             for signal in arrived {
                 if self.on_signal(signal, notify) == Step::End {
@@ -147,6 +147,28 @@ impl<'a> Recorder<'a> {
                 return;
             }
         }
+    }
+
+    /// Waits for signals, for the end of the target, and where samples are wanted soon for one.
+    fn wait(&mut self, signals: &Signals, time: Duration) -> (Vec<Arrived>, bool) {
+        let target = self.pidfd.as_ref().map(|fd| fd.as_fd());
+        let wakers = self
+            .live
+            .stacks
+            .as_ref()
+            .map_or(Vec::new(), Sampler::wakers);
+        let others: Vec<BorrowedFd<'_>> = target.into_iter().chain(wakers).collect();
+        let has_target = target.is_some();
+        let (arrived, others) = signals.wait(&others, time);
+        let mut others = others.into_iter();
+        let target_ended = has_target && others.next().is_some_and(|flags| !flags.is_empty());
+        let is_hung = |flags: PollFlags| flags.intersects(PollFlags::HUP | PollFlags::ERR);
+        if others.any(is_hung)
+            && let Some(stacks) = &mut self.live.stacks
+        {
+            stacks.hung();
+        }
+        (arrived, target_ended)
     }
 
     /// Whether the program has ended. Checked when SIGCHLD came, and once a second in case it did not come.

@@ -143,6 +143,8 @@ pub(crate) fn open_samples(
         flags: attr.flags | DISABLED | EXCLUDE_IDLE | EXCLUDE_CALLCHAIN_USER,
         sample_regs_user: REGISTERS,
         sample_stack_user: stack_bytes,
+        // Each sample wakes who polls the ring: nobody, unless samples are wanted soon (`Sampler::wakers`).
+        wakeup: 1,
         ..attr
     };
     open_attr(attr, tid, cpu)

@@ -37,7 +37,7 @@ use kasuri_unwind::Cpu;
 use ring::{PerCpu, Ring};
 use state::{State, thread_cpu_ns};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes of the stack that are copied at first. The kernel copies no more than there is, but a record takes its full size in the ring.
 const STACK_BYTES: u32 = 32 << 10;
@@ -79,6 +79,8 @@ pub(crate) struct Sampler {
     state: State,
     /// Until when samples are to be taken from the rings soon after they were taken (CLOCK_MONOTONIC).
     soon_until_ns: u64,
+    /// Whether [`Sampler::wakers`] can no longer be waited for.
+    is_hung: bool,
     /// When timer interrupts were counted last.
     counted_ns: u64,
     /// `None`: waits and wake-ups are not sampled where they happen.
@@ -158,6 +160,7 @@ impl Sampler {
             cpus: Vec::new(),
             state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
             soon_until_ns: 0,
+            is_hung: false,
             counted_ns: clock::monotonic_ns(),
             blocks: None,
         };
@@ -189,6 +192,7 @@ impl Sampler {
             self.state.watch_all();
         }
         let now = clock::monotonic_ns();
+        self.soon_until_ns = now + SOON_NS;
         self.state.begin_at(now);
         if let Some(blocks) = &mut self.blocks {
             blocks.begin(&mut self.state, now);
@@ -323,6 +327,19 @@ impl Sampler {
     /// Whether [`Sampler::drain`] should be called each few ms: a part of the program that its samples need changes all the time.
     pub(crate) fn is_soon(&self) -> bool {
         clock::monotonic_ns() < self.soon_until_ns
+    }
+
+    /// Descriptors that become readable with each sample on a CPU; none while nobody needs samples soon.
+    pub(crate) fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        match self.is_soon() && !self.is_hung {
+            true => self.cpus.iter().map(|c| c.leader.as_fd()).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// One of the [`Sampler::wakers`] is readable for good, since its thread has ended: they are of no use any more.
+    pub(crate) fn hung(&mut self) {
+        self.is_hung = true;
     }
 
     /// Takes the records of all rings in the order of their times, up to `horizon` (CLOCK_MONOTONIC, ns): a mapping

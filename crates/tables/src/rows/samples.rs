@@ -25,7 +25,7 @@ table! {
     kind: Text;
     /// The time that it stands for, on a CPU or blocked.
     weight_ns: i64, "ns";
-    /// Whether the path reaches the thread's outermost function.
+    /// Whether the path reaches the thread's outermost function, without a gap (a function `py::(callers not known)` of its path).
     is_complete: bool;
     /// Its path, see `stack_frame`; missing: nothing of it is known.
     path_id: Option<i64>, "id";

@@ -136,14 +136,17 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         "{} of on-CPU time has a complete stack",
         percent(share(ran.complete_ns, ran))
     );
+    const INCOMPLETE: &str = "an incomplete one";
     // The parts of Coverage, without those that are 0 or would be printed as such.
-    let parts = [
-        (ran.incomplete_ns, "an incomplete one"),
-        (ran.unsampled_ns, "none"),
-    ];
+    let parts = [(ran.incomplete_ns, INCOMPLETE), (ran.unsampled_ns, "none")];
     for (ns, what) in parts {
         if share(ns, ran) >= 0.001 {
             text += &format!(", {} {what}", percent(share(ns, ran)));
+        }
+        let is_gap = what == INCOMPLETE && share(ran.gap_ns, ran) >= 0.001;
+        if is_gap {
+            let gap = percent(share(ran.gap_ns, ran));
+            text += &format!(" ({gap} lacks callers in an interpreter)");
         }
     }
     if share(ran.estimated_ns, ran) >= 0.01 {

@@ -7,9 +7,11 @@
 //! instruction, and instructions lie in (since 3.11), or belong to, a code object, which lives on as a rule. So a sample's
 //! function is the sample's own, and not what the thread runs later; reading only the frames later, and keeping what still
 //! agrees, would favour functions that run long. *Who called it*: until 3.10 the next frame of the loop. Since 3.11 the callers that the same
-//! frame of the loop runs are in memory only. They are read later, and count if a frame of them ends where the sample's begins: the
-//! function has another caller now only if the one of the sample has returned, and one with an equal end was called in its
-//! place. Where there is none, the path ends.
+//! frame of the loop runs are in memory only, in frames of Python, one where the other ends. They are read soon after, from the address of the sample's
+//! frame outwards. A frame that runs yet has its callers. One that has returned lies there until another overwrites it, and says who called it. One
+//! that was overwritten was called by the frame that ends where it began. Each caller must have been seen to call what it is said to have called, unless it runs
+//! yet. So the function has another caller only if the one of the sample has returned, and one with an equal end was called in its
+//! place. Where no caller is known, a gap is told.
 //!
 //! A thread that waits, and provably did not run meanwhile, is read as it is ([`Moment::Now`]).
 //!
@@ -28,11 +30,13 @@ mod memory;
 mod process;
 
 use code::{Code, Types};
+use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
 use kasuri_unwind::{Cpu, DEPTH_MAX, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
 use layout::{Frames, Layout};
-use process::{PyFrame, Reader};
+use process::{PyFrame, Reader, Remains};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Most processes whose code is remembered, and whose memory is kept within a drain.
@@ -45,6 +49,8 @@ const NAMES_BYTES_MAX: usize = 64 << 20;
 const VOTES_MIN: u32 = 3;
 /// The module of functions in Python.
 const MODULE: &str = "[python]";
+/// Begins their names, as in the perf maps that Python writes.
+const PREFIX: &str = "py::";
 
 /// When the memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,16 +113,30 @@ struct Names {
 impl Names {
     /// Module and address of a line in a function.
     fn row(&mut self, code: &Code, line: u32, interner: &mut Interner) -> Option<(u32, u64)> {
+        self.row_of((code.function.clone(), code.file.clone(), line), interner)
+    }
+
+    /// Module and address of the callers that are not known.
+    fn gap(&mut self, interner: &mut Interner) -> Option<(u32, u64)> {
+        let name = CALLERS_NOT_KNOWN.trim_start_matches(PREFIX);
+        self.row_of((name.into(), "".into(), 0), interner)
+    }
+
+    fn row_of(
+        &mut self,
+        key: (Rc<str>, Rc<str>, u32),
+        interner: &mut Interner,
+    ) -> Option<(u32, u64)> {
         let module = interner.module(Module {
             kind: ModuleKind::Jit,
             path: MODULE.to_owned(),
             ..Module::default()
         });
-        let key = (code.function.clone(), code.file.clone(), line);
         if let Some(&row) = self.rows.get(&key) {
             return Some((module, row));
         }
-        let bytes = 64 + code.function.len() + code.file.len();
+        let (function, file, line) = &key;
+        let bytes = 64 + function.len() + file.len();
         if self.rows.len() >= NAMES_MAX || self.bytes + bytes > NAMES_BYTES_MAX {
             return None;
         }
@@ -127,9 +147,9 @@ impl Names {
             address: row,
         };
         let call = Call {
-            function: format!("py::{}", code.function),
-            file: code.file.to_string(),
-            line,
+            function: format!("{PREFIX}{function}"),
+            file: file.to_string(),
+            line: *line,
         };
         if interner.named(frame, call) == NONE {
             return None;
@@ -243,15 +263,22 @@ impl Interpreter for Look<'_> {
         let words: Vec<Words> = frames.iter().map(|f| words(*cpu, f, stack)).collect();
         let inner = match layout.frames {
             Frames::Objects => stack_of.objects(&words),
-            Frames::Marked(_) | Frames::Shims(_) => stack_of.chain(&words),
+            Frames::Marked(_) | Frames::Shims(_) => {
+                let stacks: Vec<_> = frames.iter().map(|f| f.stack.clone()).collect();
+                stack_of.chain(&words, &stacks)
+            }
         };
-        let mut row = |(code, line): &(Rc<Code>, u32)| names.row(code, *line, interner);
         let to_rows = |(functions, is_whole): (Functions, bool)| {
-            let rows: Option<Vec<_>> = functions.iter().map(&mut row).collect();
-            let functions = rows.unwrap_or_default();
+            let rows = functions.iter();
+            let rows = rows.map(|(code, line)| names.row(code, *line, interner));
+            let rows: Option<Vec<_>> = rows.collect();
+            let is_whole = is_whole && rows.is_some();
             Inner {
-                functions,
-                is_whole,
+                functions: rows.unwrap_or_default(),
+                gap: match is_whole {
+                    true => None,
+                    false => names.gap(interner),
+                },
             }
         };
         inner.into_iter().map(to_rows).collect()
@@ -292,6 +319,30 @@ fn words(cpu: Cpu, frame: &EvalFrame, stack: &Stack<'_>) -> Words {
         Some((-((end - address) as Place), word))
     });
     registers.chain(words).collect()
+}
+
+/// The innermost function of a frame of the loop, in the copy.
+struct Top {
+    /// `None`: not known.
+    function: Option<(Rc<Code>, u32)>,
+    /// The address of its frame; `None`: not known.
+    frame: Option<u64>,
+}
+
+impl Top {
+    /// Where its frame ends.
+    fn end(&self) -> Option<u64> {
+        let (code, _) = self.function.as_ref()?;
+        Some(self.frame?.wrapping_add(code.frame_bytes))
+    }
+}
+
+/// The frames that called the one at `at` of a chain in the same frame of the loop.
+fn rest(chain: &[PyFrame], at: usize) -> &[PyFrame] {
+    let group = chain[at].group;
+    let rest = &chain[at + 1..];
+    let n = rest.iter().take_while(|f| f.group == group).count();
+    &rest[..n]
 }
 
 /// One stack, and what it needs.
@@ -373,7 +424,7 @@ impl StackOf<'_> {
     }
 
     /// Since 3.11: a frame of the loop runs a function and those that it called before, of which only the first is in the copy.
-    fn chain(&mut self, frames: &[Words]) -> Vec<(Functions, bool)> {
+    fn chain(&mut self, frames: &[Words], stacks: &[Range<u64>]) -> Vec<(Functions, bool)> {
         let chain = self.reader.chain(self.runtime, self.tid);
         let n_groups = chain.last().map_or(0, |f| f.group + 1);
         if self.moment == Moment::Now && self.is_complete && n_groups == frames.len() {
@@ -382,33 +433,49 @@ impl StackOf<'_> {
             self.learn(frames, &groups);
             return groups.iter().map(|g| (self.functions(g), true)).collect();
         }
+        let tops = self.tops(frames, &chain);
         let mut found = Vec::with_capacity(frames.len());
-        for (n, words) in frames.iter().enumerate() {
-            // Counted from the outermost, which both have.
-            let from_outermost = frames.len() - 1 - n;
-            let group = n_groups.checked_sub(from_outermost + 1);
-            let group_of = |f: &&PyFrame| Some(f.group) == group;
-            let first = chain.iter().find(group_of);
-            let now = first.and_then(|first| self.reader.code(first.code));
-            if let Some(first) = first {
-                let is_it = |(_, word): &&(Place, u64)| *word == first.address;
-                words
-                    .iter()
-                    .filter(is_it)
-                    .for_each(|(p, _)| self.learned.frame.add(*p));
-            }
-            let Some(function) = self.instruction(words, now.as_ref(), self.entered(frames, n))
-            else {
-                found.push((Vec::new(), true));
+        for (n, top) in tops.iter().enumerate() {
+            let Some(function) = &top.function else {
+                found.push((Vec::new(), false));
                 continue;
             };
-            let callers = self.callers(words, &function.0, &chain, group);
+            let base = tops.get(n + 1).and_then(Top::end);
+            let callers = top
+                .frame
+                .and_then(|frame| self.callers(frame, &function.0, &chain, base, &stacks[n]));
             let is_whole = callers.is_some();
-            let mut functions = vec![function];
+            let mut functions = vec![function.clone()];
             functions.extend(callers.unwrap_or_default());
             found.push((functions, is_whole));
         }
         found
+    }
+
+    /// What the copy has of each frame of the loop.
+    fn tops(&mut self, frames: &[Words], chain: &[PyFrame]) -> Vec<Top> {
+        let n_groups = chain.last().map_or(0, |f| f.group + 1);
+        let mut tops = Vec::with_capacity(frames.len());
+        for (n, words) in frames.iter().enumerate() {
+            // Counted from the outermost, which both have.
+            let from_outermost = frames.len() - 1 - n;
+            let group = n_groups.checked_sub(from_outermost + 1);
+            let first = chain.iter().find(|f| Some(f.group) == group);
+            let now = first.and_then(|first| self.reader.code(first.code));
+            for (place, word) in words {
+                if first.is_some_and(|first| first.address == *word) {
+                    self.learned.frame.add(*place);
+                }
+            }
+            let function = self.instruction(words, now.as_ref(), self.entered(frames, n));
+            let place = self.learned.frame.best();
+            let frame = words.iter().find(|(p, _)| Some(*p) == place);
+            tops.push(Top {
+                function,
+                frame: frame.map(|(_, word)| *word),
+            });
+        }
+        tops
     }
 
     /// Learns from a thread that waits, of which all is known.
@@ -434,37 +501,63 @@ impl StackOf<'_> {
         functions
     }
 
-    /// Who called the function `callee` in the same frame of the loop, `group` from the innermost of the chain as it is by now.
-    /// `None`: not known.
+    /// Who called the function `code`, whose frame is at `address`, in the same frame of the loop. `None`: not known.
+    /// `chain`: the frames as they are by now. `base`: where the frames of the next loop end. `stack`: of this frame of the loop.
     fn callers(
         &mut self,
-        words: &[(Place, u64)],
-        callee: &Code,
+        address: u64,
+        code: &Rc<Code>,
         chain: &[PyFrame],
-        group: Option<usize>,
+        base: Option<u64>,
+        stack: &Range<u64>,
     ) -> Option<Functions> {
-        let place = self.learned.frame.best().filter(|_| self.is_complete)?;
-        let &(_, frame) = words.iter().find(|(p, _)| *p == place)?;
-        let in_group = |f: &PyFrame| Some(f.group) == group;
-        let at = match chain.iter().position(|f| f.address == frame) {
-            Some(at) if !in_group(&chain[at]) => return None,
-            Some(at) => at + 1,
-            None => chain.iter().position(|f| self.ends_at(f, frame))?,
-        };
-        let is_same =
-            at > 0 && chain[at - 1].address == frame && chain[at - 1].code == callee.address;
-        let Some(caller) = chain.get(at).filter(|f| in_group(f)) else {
-            // It lies behind what another frame of the loop runs, or nothing: it is the first of its own.
-            let outer = chain
-                .get(at)
-                .is_none_or(|f| group.is_none_or(|g| f.group == g + 1));
-            return outer.then(Vec::new);
-        };
-        if !is_same && !self.reader.calls(caller.code, callee) {
-            return None;
+        let mut callers = Functions::new();
+        let (mut address, mut code) = (address, code.clone());
+        for _ in 0..DEPTH_MAX {
+            let runs = |f: &PyFrame| f.address == address && f.code == code.address;
+            if let Some(at) = chain.iter().position(runs) {
+                // It runs yet: so do its callers.
+                callers.extend(self.functions(rest(chain, at)));
+                return Some(callers);
+            }
+            let remains = self.reader.remains(address);
+            let remains = remains.filter(|remains| remains.code == code.address);
+            // Since 3.12 the frame of no function, beyond the first, lies in the loop's own.
+            if remains.is_some_and(|r| r.is_marked || stack.contains(&r.caller)) {
+                return Some(callers);
+            }
+            if let Some((caller, line)) = remains.and_then(|r| self.returned(&r, address, &code)) {
+                (address, code) = (remains?.caller, caller.clone());
+                callers.push((caller, line));
+                continue;
+            }
+            if base == Some(address) {
+                return self.reader.is_first(code.address).then_some(callers);
+            }
+            let at = chain.iter().position(|f| self.ends_at(f, address))?;
+            if !self.reader.calls(chain[at].code, code.address) {
+                return None;
+            }
+            callers.extend(self.functions(&chain[at..=at]));
+            callers.extend(self.functions(rest(chain, at)));
+            return Some(callers);
         }
-        let callers: Vec<PyFrame> = chain[at..].iter().copied().filter(in_group).collect();
-        Some(self.functions(&callers))
+        None
+    }
+
+    /// The caller of a frame of `code` at an address that has returned, and where that was, if it is what it seems.
+    fn returned(
+        &mut self,
+        remains: &Remains,
+        address: u64,
+        code: &Code,
+    ) -> Option<(Rc<Code>, u32)> {
+        let caller_remains = self.reader.remains(remains.caller)?;
+        let caller = self.reader.code(caller_remains.code)?;
+        let is_it = remains.caller.wrapping_add(caller.frame_bytes) == address
+            && self.reader.calls(caller.address, code.address);
+        let line = caller.line_at(caller_remains.instruction);
+        is_it.then_some((caller, line))
     }
 
     /// Whether another frame begins where this one ends.

@@ -30,6 +30,16 @@ pub(super) struct PyFrame {
     pub(super) group: usize,
 }
 
+/// A frame in memory, of which nobody says that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remains {
+    pub(super) code: u64,
+    pub(super) instruction: u64,
+    pub(super) caller: u64,
+    /// Whether a frame of the native loop began with it (3.11).
+    pub(super) is_marked: bool,
+}
+
 /// Reads an interpreter.
 #[derive(Debug)]
 pub(super) struct Reader<S> {
@@ -50,6 +60,8 @@ pub(super) struct Reader<S> {
     searches: usize,
     /// Code objects that were seen to call each other: caller, callee.
     calls: HashSet<(u64, u64)>,
+    /// Code objects that a frame of the native loop was seen to begin with.
+    first: HashSet<u64>,
 }
 
 impl<S: Source> Reader<S> {
@@ -66,6 +78,7 @@ impl<S: Source> Reader<S> {
             threads: HashMap::new(),
             searches: 0,
             calls: HashSet::new(),
+            first: HashSet::new(),
         }
     }
 
@@ -75,6 +88,7 @@ impl<S: Source> Reader<S> {
             self.clear_codes();
             self.threads.clear();
             self.calls.clear();
+            self.first.clear();
             self.forget();
         }
         (self.layout, self.types) = (Some(layout), types);
@@ -231,21 +245,50 @@ impl<S: Source> Reader<S> {
             return chain.clone();
         }
         let chain = Rc::new(self.read_chain(runtime, tid).unwrap_or_default());
-        if self.calls.len() > CALLS_MAX {
-            self.calls.clear();
-        }
-        for pair in chain.windows(2) {
-            if pair[0].group == pair[1].group {
-                self.calls.insert((pair[1].code, pair[0].code));
-            }
-        }
+        self.learn(&chain);
         self.chains.insert(tid, chain.clone());
         chain
     }
 
+    /// Learns who calls whom.
+    fn learn(&mut self, chain: &[PyFrame]) {
+        if self.calls.len() > CALLS_MAX || self.first.len() > CALLS_MAX {
+            self.calls.clear();
+            self.first.clear();
+        }
+        for (n, frame) in chain.iter().enumerate() {
+            match chain.get(n + 1).filter(|next| next.group == frame.group) {
+                Some(caller) => self.calls.insert((caller.code, frame.code)),
+                None => self.first.insert(frame.code),
+            };
+        }
+    }
+
     /// Whether one code object was seen to call another.
-    pub(super) fn calls(&self, caller: u64, callee: &Code) -> bool {
-        self.calls.contains(&(caller, callee.address))
+    pub(super) fn calls(&self, caller: u64, callee: u64) -> bool {
+        self.calls.contains(&(caller, callee))
+    }
+
+    /// Whether a frame of the native loop was seen to begin with this code.
+    pub(super) fn is_first(&self, code: u64) -> bool {
+        self.first.contains(&code)
+    }
+
+    /// What lies at the address of a frame: one that runs, or one that has returned and was not overwritten yet.
+    pub(super) fn remains(&mut self, address: u64) -> Option<Remains> {
+        let layout = self.layout?;
+        if !address.is_multiple_of(8) || address >= 1 << 56 {
+            return None;
+        }
+        Some(Remains {
+            code: self.memory.word(address + layout.frame_code)?,
+            instruction: self.memory.word(address + layout.frame_instruction)?,
+            caller: self.memory.word(address + layout.frame_caller)?,
+            is_marked: match layout.frames {
+                Frames::Marked(offset) => self.memory.u8(address + offset)? != 0,
+                _ => false,
+            },
+        })
     }
 
     fn read_chain(&mut self, runtime: u64, tid: i32) -> Option<Vec<PyFrame>> {
