@@ -1,5 +1,6 @@
 //! The answer of `kasuri predict`. Field names are the keys of `--json`; times in ns, shares of 1.
 use crate::machine::Machine;
+use crate::second::SecondRun;
 use serde::Serialize;
 
 /// Format of the JSON.
@@ -95,6 +96,11 @@ pub enum Limit {
     Delays,
     /// Code runs slower when other CPUs are busy.
     Memory,
+    /// What the second run shows, and no event of the first says.
+    Unseen {
+        /// The replay's speed-up over the measured one.
+        lack: f64,
+    },
 }
 
 /// The prediction of one model.
@@ -188,6 +194,8 @@ pub struct Prediction {
     pub recorded_cpus: usize,
     /// Wall time of the recording, ns.
     pub recorded_wall_ns: u64,
+    /// ...of it, time that other programs took, ns.
+    pub lost_wall_ns: u64,
     /// The replay's wall time on the same number of CPUs, ns: the nearer, the better the replay reproduces the program.
     pub replayed_wall_ns: u64,
     /// Threads.
@@ -214,6 +222,8 @@ pub struct Prediction {
     pub machine: Machine,
     /// Predicted.
     pub points: Vec<Point>,
+    /// What the second recording says; none: there is none, or it used no more CPUs.
+    pub second: Option<SecondRun>,
     /// Measured.
     pub measured: Vec<Measured>,
     /// Locks, the one inside which most time is spent first.
@@ -232,9 +242,10 @@ pub struct Prediction {
 const RELIABLE: f64 = 0.1;
 
 impl Prediction {
-    /// The replay's time on the recorded CPUs against the recorded time: 0.05 is 5 % too long.
+    /// The replay's time on the recorded CPUs against the recorded time without what others took: 0.05 is 5 % too long.
     pub fn replay_error(&self) -> f64 {
-        self.replayed_wall_ns as f64 / self.recorded_wall_ns.max(1) as f64 - 1.0
+        let recorded = self.recorded_wall_ns.saturating_sub(self.lost_wall_ns);
+        self.replayed_wall_ns as f64 / recorded.max(1) as f64 - 1.0
     }
 
     /// Whether the replay reproduces the recording well enough for its speed-ups to say something.

@@ -6,10 +6,13 @@
 //!
 //! CPU time inside a contended wait for a lock or in a barrier (spinning, going to sleep) is left out: the replay charges its own.
 //! The cost of recording is subtracted: `annotation_ns` for each stamp.
+mod spins;
+
 use crate::program::{Lock, Program, Script, Step};
 use kasuri_model::{
     LockKind, ProcessIx, SliceKind, StateRow, ThreadIx, ThreadState, Time, Trace, open,
 };
+use spins::Stretch;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -48,8 +51,22 @@ pub struct Extract {
     pub suspended: usize,
     /// Time threads were ready and others than the program had the CPUs, ns: summed over threads.
     pub disturbed_ns: u64,
+    /// Of `wall_ns`, what the program would not have taken without those others, ns: while k of its threads ran and m more could
+    /// have, were it not for them, m/(k+m) of the time was lost.
+    pub lost_ns: u64,
+    /// CPU time in loops that only wait for another thread, as samples tell, ns: not in the scripts' work.
+    pub spinning_ns: u64,
+    /// ...of it, time of which no thread of the program can have been the end, ns: no wait stands for it.
+    pub spinning_for_unknown_ns: u64,
     /// Median time that a thread ran before another one of the program took its CPU, ns; none: too few.
     pub slice_ns: Option<f64>,
+}
+
+impl Extract {
+    /// The recorded time without what others took, ns.
+    pub fn quiet_ns(&self) -> u64 {
+        self.wall_ns.saturating_sub(self.lost_ns)
+    }
 }
 
 /// A timed on a thread's time line.
@@ -68,7 +85,13 @@ enum Gap {
     Barrier,
     /// At this object.
     Cond(u64),
+    /// A worker of OpenMP, between two regions.
+    Dock,
 }
+
+/// Slices of the OpenMP probe: a worker between two regions, and a region (`probes/openmp`).
+const DOCK: &str = "omp: idle";
+const REGION: &str = "parallel ";
 
 /// Between a wait that timed out and the same wait begun again.
 const AGAIN_NS: i64 = 1_000_000;
@@ -86,11 +109,33 @@ struct Reader<'a> {
     suspended: usize,
 }
 
+/// What a recording says: its trace, and what of it takes samples of call paths to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// By row of [`Trace::threads`]: when the thread was in a loop that only waits for another thread, in order of time. Empty: not known.
+    pub spinning: &'a [Vec<(Time, Time)>],
+}
+
+impl<'a> From<&'a Trace> for Recording<'a> {
+    fn from(trace: &'a Trace) -> Recording<'a> {
+        Recording {
+            trace,
+            spinning: &[],
+        }
+    }
+}
+
 /// Reads the target's threads.
 ///
 /// # Errors
 /// When the recording says nothing about when threads ran.
-pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
+pub fn extract<'a>(
+    recording: impl Into<Recording<'a>>,
+    annotation_ns: f64,
+) -> Result<Extract, Unfit> {
+    let Recording { trace, spinning } = recording.into();
     if trace.states.start.is_empty() {
         return Err(Unfit::NoStates);
     }
@@ -119,10 +164,17 @@ pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
     for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
         reader.sleeps(thread, gaps);
     }
-    for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
-        reader.write(thread, gaps, annotation_ns);
+    reader.docks(&gaps);
+    let tracks = reader.tracks(&gaps, spinning);
+    let unknown_ns = reader.spins(&tracks);
+    for ((thread, gaps), track) in reader.threads().into_iter().zip(&gaps).zip(&tracks) {
+        let running = spins::without(&track.running, &track.spinning);
+        reader.write(thread, gaps, running, annotation_ns);
     }
     let mut out = facts(trace, &reader.threads());
+    let spun = tracks.iter().flat_map(|track| &track.spinning);
+    out.spinning_ns = spun.map(|s| (s.1 - s.0).ns().max(0) as u64).sum();
+    out.spinning_for_unknown_ns = unknown_ns;
     out.program = reader.program;
     out.suspended = reader.suspended;
     Ok(out)
@@ -212,6 +264,9 @@ impl Reader<'_> {
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
                 SliceKind::Barrier => gaps.push((start, end, Gap::Barrier)),
                 SliceKind::Cond => gaps.push((start, end, Gap::Cond(s.object[row]))),
+                SliceKind::Work if trace.strings.get(s.name[row]) == DOCK => {
+                    gaps.push((start, end, Gap::Dock));
+                }
                 _ => {}
             }
         }
@@ -304,7 +359,7 @@ impl Reader<'_> {
                     }
                     last_cond = Some(start);
                 }
-                None => {}
+                Some((_, _, Gap::Dock)) | None => {}
             }
             let until = woken_by.map_or(row.end, |(_, time)| time);
             match woken_by {
@@ -335,17 +390,104 @@ impl Reader<'_> {
         self.add_step(waker, woke, 1, Step::Post(event));
     }
 
+    /// When the threads ran, spun and went to sleep. A wait that an event tells of is that event's.
+    fn tracks(
+        &self,
+        gaps: &[Vec<(Time, Time, Gap)>],
+        spinning: &[Vec<Stretch>],
+    ) -> Vec<spins::Track> {
+        let track = |(thread, gaps): (ThreadIx, &Vec<(Time, Time, Gap)>)| {
+            let rows = || self.trace.states_of(thread);
+            let runs = rows().filter(|r| r.state == ThreadState::Running);
+            let running: Vec<Stretch> = runs.map(|r| (r.start, r.end)).collect();
+            let told: Vec<Stretch> = gaps.iter().map(|g| (g.0, g.1)).collect();
+            let spun = spinning.get(thread.ix()).map_or(&[][..], Vec::as_slice);
+            let asleep = rows().filter(|r| r.state.is_blocked());
+            spins::Track {
+                process: self.trace.threads[thread.ix()].process.0,
+                spinning: spins::without(&spins::inside(&running, spun), &told),
+                running,
+                slept: asleep.map(|r| r.start).collect(),
+            }
+        };
+        self.threads().into_iter().zip(gaps).map(track).collect()
+    }
+
+    /// Marks the waits of threads that spun, and what ended them. Returns the time of those that nothing can have ended, ns.
+    fn spins(&mut self, tracks: &[spins::Track]) -> u64 {
+        let (waits, unknown_ns) = spins::waits(tracks);
+        let threads = self.threads();
+        for wait in waits {
+            self.spin_edge(
+                (threads[wait.thread], wait.from),
+                (threads[wait.by], wait.at),
+            );
+        }
+        unknown_ns
+    }
+
+    /// A worker that did not sleep between two regions goes on when another thread begins the next one.
+    fn docks(&mut self, gaps: &[Vec<(Time, Time, Gap)>]) {
+        let s = &self.trace.slices;
+        let mut begins: HashMap<ProcessIx, Vec<(Time, ThreadIx)>> = HashMap::new();
+        for row in 0..s.start.len() {
+            let (name, thread) = (self.trace.strings.get(s.name[row]), s.thread[row]);
+            if s.kind[row] == SliceKind::Work && name.starts_with(REGION) {
+                let process = self.trace.threads[thread.ix()].process;
+                begins
+                    .entry(process)
+                    .or_default()
+                    .push((s.start[row], thread));
+            }
+        }
+        begins
+            .values_mut()
+            .for_each(|all| all.sort_unstable_by_key(|b| b.0));
+        for (thread, gaps) in self.threads().into_iter().zip(gaps) {
+            let process = self.trace.threads[thread.ix()].process;
+            let Some(begins) = begins.get(&process) else {
+                continue;
+            };
+            let asleep = |r: &StateRow| r.state.is_blocked();
+            let slept: Vec<Time> = (self.trace.states_of(thread).filter(asleep))
+                .map(|r| r.start)
+                .collect();
+            for &(from, until, _) in gaps.iter().filter(|g| g.2 == Gap::Dock) {
+                let sleep = slept.partition_point(|&t| t < from);
+                if slept.get(sleep).is_some_and(|&t| t < until) {
+                    continue;
+                }
+                let next = begins.partition_point(|b| b.0 < from);
+                let others = begins[next..].iter().take_while(|b| b.0 <= until);
+                let first = others
+                    .copied()
+                    .find(|b| b.1 != thread && self.is_script(b.1));
+                if let Some((at, by)) = first {
+                    self.spin_edge((thread, from), (by, at));
+                }
+            }
+        }
+    }
+
+    fn spin_edge(&mut self, (thread, from): (ThreadIx, Time), (by, at): (ThreadIx, Time)) {
+        let event = self.program.n_events;
+        self.program.n_events += 1;
+        self.add_step(thread, from, 2, Step::Spin(event));
+        self.add_step(by, at, 1, Step::Post(event));
+    }
+
     /// The script: CPU time between the timed_steps, then each timed's step.
-    fn write(&mut self, thread: ThreadIx, gaps: &[(Time, Time, Gap)], annotation_ns: f64) {
+    fn write(
+        &mut self,
+        thread: ThreadIx,
+        gaps: &[(Time, Time, Gap)],
+        running: Vec<Stretch>,
+        annotation_ns: f64,
+    ) {
         let ix = self.script_of[thread.ix()] as usize;
         let mut timed_steps = std::mem::take(&mut self.timed_steps[ix]);
         timed_steps.sort_by_key(|m| (m.time, m.rank));
-        let mut running: Vec<(Time, Time)> = self
-            .trace
-            .states_of(thread)
-            .filter(|r| r.state == ThreadState::Running)
-            .map(|r| (r.start, r.end))
-            .collect();
+        let mut running = running;
         cut_out(&mut running, gaps);
         let mut steps: Vec<Step> = Vec::with_capacity(2 * timed_steps.len() + 1);
         let mut at = 0;
@@ -442,27 +584,7 @@ fn cut_out(running: &mut Vec<(Time, Time)>, gaps: &[(Time, Time, Gap)]) {
             _ => away.push((from, to)),
         }
     }
-    let mut out = Vec::with_capacity(running.len());
-    let mut next = 0;
-    for &(mut start, end) in running.iter() {
-        while away.get(next).is_some_and(|gap| gap.1 <= start) {
-            next += 1;
-        }
-        let mut gap = next;
-        while let Some(&(from, to)) = away.get(gap)
-            && from < end
-        {
-            gap += 1;
-            if from > start {
-                out.push((start, from));
-            }
-            start = start.max(to);
-        }
-        if start < end {
-            out.push((start, end));
-        }
-    }
-    *running = out;
+    *running = spins::without(running, &away);
 }
 
 fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
@@ -500,6 +622,8 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
     let all: i64 = on_cpu.values().sum();
     out.n_cpus = on_cpu.values().filter(|&&ns| ns > all / 100).count();
     out.wall_ns = (last - first).ns().max(0) as u64;
+    on_cpu.retain(|_, ns| *ns > all / 100);
+    out.lost_ns = lost(trace, threads, &on_cpu).min(out.wall_ns as f64) as u64;
     out.unknown = if total > 0 {
         unknown as f64 / total as f64
     } else {
@@ -510,4 +634,41 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
         out.slice_ns = Some(runs[runs.len() / 2] as f64);
     }
     out
+}
+
+/// Wall time that other programs took on these CPUs, see [`Extract::lost_ns`].
+fn lost(trace: &Trace, threads: &[ThreadIx], on_cpu: &HashMap<u16, i64>) -> f64 {
+    // Changes of the number of the program's threads that run, that are ready, and of others that run.
+    let mut changes: Vec<(Time, [i32; 3])> = Vec::new();
+    let mut is_own = vec![false; trace.threads.len()];
+    threads.iter().for_each(|thread| is_own[thread.ix()] = true);
+    for (ix, &is_own) in is_own.iter().enumerate() {
+        for row in trace.states_of(ThreadIx(ix as u32)) {
+            let runs = row.state == ThreadState::Running;
+            let ready = matches!(
+                row.state,
+                ThreadState::RunnablePreempted | ThreadState::RunnableWoken
+            );
+            let change = match (is_own, runs, ready) {
+                (true, true, _) => [1, 0, 0],
+                (true, _, true) => [0, 1, 0],
+                (false, true, _) if on_cpu.contains_key(&row.cpu) => [0, 0, 1],
+                _ => continue,
+            };
+            changes.push((row.start, change));
+            changes.push((row.end, change.map(|n| -n)));
+        }
+    }
+    changes.sort_unstable();
+    let (mut now, mut lost) = ([0; 3], 0.0);
+    for pair in changes.windows(2) {
+        now.iter_mut().zip(pair[0].1).for_each(|(n, by)| *n += by);
+        let [running, ready, others] = now;
+        let missing = ready.min(others);
+        if missing > 0 {
+            let ns = (pair[1].0 - pair[0].0).ns() as f64;
+            lost += ns * f64::from(missing) / f64::from(missing + running.max(0));
+        }
+    }
+    lost
 }

@@ -5,6 +5,7 @@
 //! | `extract` | a recording -> a [`program::Program`]: what each thread would do on any number of CPUs |
 //! | [`replay`] | runs a program on P CPUs: the predictor |
 //! | [`models`] | closed-form and numerical models: its cross-checks |
+//! | `second` | what a recording on more CPUs says of all that |
 //! | `predict`, `profile`, [`whatif`] | puts them side by side, says what limits, what changes would bring |
 //! | [`plan`] | schedules of a task graph, and their bounds: `kasuri plan` |
 //! | [`machine`] | what waking, handing over and sharing data cost |
@@ -18,10 +19,12 @@ mod predict;
 mod profile;
 pub mod program;
 pub mod replay;
+mod second;
 pub mod whatif;
 
 pub use answer::*;
-pub use extract::{Extract, Unfit, extract};
+pub use extract::{Extract, Recording, Unfit, extract};
 pub use machine::Machine;
 pub use predict::{CPUS, Options, from_extracts, predict};
 pub use profile::{graph, load};
+pub use second::SecondRun;

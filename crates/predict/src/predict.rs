@@ -5,13 +5,13 @@
 //! what-ifs and the lock class ask for the same ones. A second recording on more CPUs replaces assumed costs of sharing by
 //! measured ones (`Runs::learn`).
 use crate::answer::*;
-use crate::extract::{Extract, Unfit, extract};
+use crate::extract::{Extract, Recording, Unfit, extract};
 use crate::machine::Machine;
 use crate::models::{self, Load};
 use crate::program::Program;
 use crate::replay::{LockUse, Outcome, Setup, replay};
+use crate::second::{Replayed, SecondRun};
 use crate::{profile, whatif};
-use kasuri_model::Trace;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -43,18 +43,19 @@ pub const CPUS: [usize; 15] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 1
 ///
 /// # Errors
 /// When the recording cannot be replayed.
-pub fn predict(
-    trace: &Trace,
-    second: Option<&Trace>,
+pub fn predict<'a>(
+    first: impl Into<Recording<'a>>,
+    second: Option<Recording<'a>>,
     options: &Options,
 ) -> Result<Prediction, Unfit> {
-    let first = extract(trace, options.machine.annotation_ns)?;
+    let recording = first.into();
+    let first = extract(recording, options.machine.annotation_ns)?;
     let second = match second {
-        Some(trace) => Some(extract(trace, options.machine.annotation_ns)?),
+        Some(second) => Some(extract(second, options.machine.annotation_ns)?),
         None => None,
     };
     let mut out = from_extracts(&first, second.as_ref(), options);
-    out.command = trace.info.command.clone();
+    out.command = recording.trace.info.command.clone();
     Ok(out)
 }
 
@@ -63,7 +64,10 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let mut runs = Runs::new(first, options.machine);
     // Threads that found one CPU only, because others took the rest, tell nothing of two.
     match second {
-        Some(second) if second.n_cpus > first.n_cpus => runs.learn(second),
+        Some(second) if second.n_cpus > first.n_cpus => {
+            runs.learn(second);
+            runs.compare(second);
+        }
         Some(_) => runs.second_is_useless = true,
         None => (),
     }
@@ -72,13 +76,14 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let graph = profile::graph(program);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
     let (efficiency, without_locks) = runs.lock_efficiency();
-    let cap = runs.cap();
+    let cap = runs.cap(&points);
     let has_locks = !program.locks.is_empty();
     let mut out = Prediction {
         schema: SCHEMA,
         command: Vec::new(),
         recorded_cpus: first.n_cpus,
         recorded_wall_ns: first.wall_ns,
+        lost_wall_ns: first.lost_ns,
         replayed_wall_ns: runs.mean(program, first.n_cpus.max(1)).0 as u64,
         threads: program.scripts.len(),
         workers: program.workers(),
@@ -94,6 +99,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         locks: runs.lock_profiles(&points),
         points,
         measured: runs.measured.clone(),
+        second: runs.fitted.as_ref().map(|f| f.run.clone()),
         believed: String::new(),
         models: Vec::new(),
         what_if: Vec::new(),
@@ -106,13 +112,19 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         );
         out.notes.insert(0, note);
     }
-    out.models = models_beside(&out, &load, &graph, program);
+    let replayed: Vec<f64> = (options.cpus.iter())
+        .map(|&cpus| runs.speedup(cpus, Variant::Expected))
+        .collect();
+    out.models = models_beside(&out, &replayed, &load, &graph, program);
     out.believed = believed(&out, &runs);
     if options.what_if {
-        out.what_if = changes(&mut runs, &out);
+        out.what_if = changes(&mut runs, &out, &replayed);
     }
     out
 }
+
+/// A measured speed-up that the replay exceeds by this factor has a reason that the replay does not know.
+const LACKS: f64 = 1.15;
 
 /// A speed-up, at most as many times as there are CPUs; 1 for a program of no time.
 fn over(one: f64, many: f64, cpus: usize) -> f64 {
@@ -144,6 +156,7 @@ struct Runs<'a> {
     transfer: Vec<f64>,
     inflation: Vec<Option<f64>>,
     measured: Vec<Measured>,
+    fitted: Option<Fitted<'a>>,
     known: HashMap<(usize, Variant), Rc<(f64, Outcome)>>,
     more: HashMap<usize, Option<f64>>,
     seeds: u64,
@@ -152,6 +165,14 @@ struct Runs<'a> {
     /// Locks of such circles.
     deadlocked: BTreeSet<Vec<u32>>,
     second_is_useless: bool,
+}
+
+/// The second recording, with what it says of the replay.
+struct Fitted<'a> {
+    second: &'a Extract,
+    run: SecondRun,
+    /// Both replays on its number of CPUs.
+    here: Replayed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -175,6 +196,7 @@ impl<'a> Runs<'a> {
             transfer: Vec::new(),
             inflation: vec![None; first.program.locks.len()],
             measured: Vec::new(),
+            fitted: None,
             known: HashMap::new(),
             more: HashMap::new(),
             seeds: if steps > 1_000_000 { 1 } else { 3 },
@@ -189,7 +211,7 @@ impl<'a> Runs<'a> {
         let (a, b) = (&self.first.program, &second.program);
         self.measured.push(Measured {
             cpus: second.n_cpus,
-            speedup: self.first.wall_ns as f64 / second.wall_ns.max(1) as f64,
+            speedup: self.first.quiet_ns() as f64 / second.quiet_ns().max(1) as f64,
         });
         let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
         if outside(a) > 0.0 {
@@ -302,6 +324,34 @@ impl<'a> Runs<'a> {
         over(one, self.get(cpus, variant).0, cpus)
     }
 
+    /// The second run's measurement against both replays.
+    fn compare(&mut self, second: &'a Extract) {
+        let here = self.replayed(second, second.n_cpus);
+        let run = SecondRun::new(self.first, second, here.first);
+        self.fitted = Some(Fitted { second, run, here });
+    }
+
+    fn replayed(&mut self, second: &Extract, cpus: usize) -> Replayed {
+        let one = self.run(&second.program, 1, Variant::Expected, 1).wall_ns;
+        let cpus_of_second = cpus.min(second.program.scripts.len()).max(1);
+        let many = self.run(&second.program, cpus_of_second, Variant::Expected, 1);
+        Replayed {
+            first: self.speedup(cpus, Variant::Expected),
+            second: over(one, many.wall_ns, cpus),
+        }
+    }
+
+    /// What the second run makes of a replayed speed-up: the expected, the lowest and the highest.
+    fn fit(&mut self, cpus: usize, (speedup, low, high): (f64, f64, f64)) -> (f64, f64, f64) {
+        let Some(Fitted { second, run, here }) = self.fitted.take() else {
+            return (speedup, low, high.min(cpus as f64));
+        };
+        let there = self.replayed(second, cpus);
+        let fitted = run.extend(cpus, here, there);
+        self.fitted = Some(Fitted { second, run, here });
+        fitted
+    }
+
     fn point(&mut self, cpus: usize) -> Point {
         let speedup = self.speedup(cpus, Variant::Expected);
         let (a, b) = (
@@ -310,6 +360,7 @@ impl<'a> Runs<'a> {
         );
         // A replay's own scatter and what no model knows: two per cent at least.
         let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
+        let (fitted, low, high) = self.fit(cpus, (speedup, low, high));
         let run = self.get(cpus, Variant::Expected);
         let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
@@ -317,13 +368,17 @@ impl<'a> Runs<'a> {
         let lock_wait = outcome.lock_wait_ns();
         Point {
             cpus,
-            speedup,
+            speedup: fitted,
             low,
-            high: high.min(cpus as f64),
-            more_threads: self.more_threads(cpus),
+            high,
+            // What the measurement makes of these threads it makes of more.
+            more_threads: (self.more_threads(cpus)).map(|more| more * fitted / speedup.max(1e-9)),
             cpu_use: busy.min(1.0),
             wait_ratio: lock_wait / (lock_wait + self.first.program.work_ns() as f64).max(1.0),
-            limit: self.limit(cpus, speedup, wall, outcome, workers),
+            limit: match &self.fitted {
+                Some(f) if f.run.lack > LACKS => Limit::Unseen { lack: f.run.lack },
+                _ => self.limit(cpus, speedup, wall, outcome, workers),
+            },
         }
     }
 
@@ -427,7 +482,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The lock that threads take in turns for longest.
-    fn cap(&mut self) -> Option<Cap> {
+    fn cap(&mut self, points: &[Point]) -> Option<Cap> {
         let one = self.get(1, Variant::Expected).0;
         let serial = self.first.program.serial_ns();
         // Where one thread holds it nearly always the program waits for that thread, lock or no lock.
@@ -444,6 +499,7 @@ impl<'a> Runs<'a> {
             .filter(|((_, v), _)| *v == Variant::Expected);
         let reached = reached.map(|((cpus, _), run)| over(one, run.0, *cpus));
         let reached = reached.fold(1.0, f64::max);
+        let reached = points.iter().map(|p| p.speedup).fold(reached, f64::max);
         Some(Cap {
             lock: self.first.program.locks[lock].name.clone(),
             speedup: (one / ns.max(1) as f64).max(reached),
@@ -549,17 +605,26 @@ impl<'a> Runs<'a> {
 /// The analytical models, for the same CPU counts.
 fn models_beside(
     p: &Prediction,
+    replayed: &[f64],
     load: &Load,
     graph: &models::workspan::Graph,
     program: &Program,
 ) -> Vec<ModelAnswer> {
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
-    let mut out = vec![ModelAnswer {
+    let mut out = Vec::new();
+    if p.second.is_some() {
+        out.push(ModelAnswer {
+            name: "second run".into(),
+            speedup: p.points.iter().map(|p| Some(p.speedup)).collect(),
+            note: "what was measured there, extended to other numbers of CPUs by the replay".into(),
+        });
+    }
+    out.push(ModelAnswer {
         name: "replay".into(),
-        speedup: p.points.iter().map(|p| Some(p.speedup)).collect(),
+        speedup: replayed.iter().map(|&s| Some(s)).collect(),
         note: "replays the recorded threads with this machine's costs of waking and handing over"
             .into(),
-    }];
+    });
     if !load.holds.is_empty() {
         out.extend(lock_models(p, load, program, &cpus));
     }
@@ -663,6 +728,12 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
         "on the recorded CPUs it is {:+.1} % off the recorded time",
         100.0 * p.replay_error()
     );
+    if let Some(second) = &p.second {
+        return format!(
+            "what the second run measured ({:.2} on {} CPUs); the replay alone says {:.2} there, and {check}",
+            second.speedup, second.cpus, second.replayed
+        );
+    }
     match of("queueing") {
         None if p.locks.is_empty() => {
             format!("the replay, because it has the waits between threads; {check}")
@@ -693,7 +764,7 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
     }
 }
 
-fn changes(runs: &mut Runs<'_>, p: &Prediction) -> Vec<WhatIf> {
+fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf> {
     let program = runs.first.program.clone();
     let one = runs.get(1, Variant::Expected).0;
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
@@ -703,11 +774,14 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction) -> Vec<WhatIf> {
         let mut known: HashMap<usize, f64> = HashMap::new();
         let speedup = cpus
             .iter()
-            .map(|&c| {
+            .enumerate()
+            .map(|(i, &c)| {
                 let c = c.min(n).max(1);
-                *known.entry(c).or_insert_with(|| {
+                let changed = *known.entry(c).or_insert_with(|| {
                     over(one, runs.run(&program, c, Variant::Expected, 1).wall_ns, c)
-                })
+                });
+                // What a second run makes of the program it makes of the changed one.
+                changed * p.points[i].speedup / replayed[i].max(1e-9)
             })
             .collect();
         out.push(WhatIf { change, speedup });

@@ -89,7 +89,7 @@ impl Walk<'_> {
                     self.posted[event as usize] = Some(task);
                     self.ready.append(&mut self.waiter[event as usize]);
                 }
-                Step::Wait(event) => {
+                Step::Wait(event) | Step::Spin(event) => {
                     let Some(task) = self.posted[event as usize] else {
                         return self.waiter[event as usize].push(thread);
                     };

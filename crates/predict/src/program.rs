@@ -19,6 +19,8 @@ pub enum Step {
     Post(u32),
     /// Goes on when the event has been posted.
     Wait(u32),
+    /// The same, but stays on its CPU meanwhile: it spins.
+    Spin(u32),
     /// Goes on when all participants of this round have come.
     Barrier(u32),
 }

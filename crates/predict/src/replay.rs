@@ -122,6 +122,8 @@ enum Then {
     Fall,
     /// Tries the lock again: it was woken, or its spinning was interrupted.
     Retry(u32, bool),
+    /// Looks again whether the event has been posted.
+    Spin(u32),
 }
 
 struct Thread {
@@ -264,6 +266,8 @@ struct World<'a> {
     locks: Vec<Lock>,
     posted: Vec<bool>,
     waiter: Vec<u32>,
+    /// The CPUs whose threads spin for an event, with the event.
+    spinning: Vec<(u32, usize)>,
     arrived: Vec<Vec<u32>>,
     /// Waits for events and rounds in the order of their beginnings; many are over.
     waits: VecDeque<Join>,
@@ -333,6 +337,7 @@ impl<'a> World<'a> {
             locks: program.locks.iter().map(lock).collect(),
             posted: vec![false; program.n_events as usize],
             waiter: vec![NOBODY; program.n_events as usize],
+            spinning: Vec::new(),
             arrived: vec![Vec::new(); program.rounds.len()],
             waits: VecDeque::new(),
             n_away: 0,
@@ -476,6 +481,8 @@ impl<'a> World<'a> {
                 Then::Queue(lock, shared) | Then::Retry(lock, shared) => {
                     return self.wait(cpu, lock, shared);
                 }
+                Then::Spin(event) if self.spins_for(event, cpu) => return,
+                Then::Spin(_) => {}
                 Then::Fall => {
                     // The next thread starts later, by the rest of the switch.
                     if let Some(next) = self.ready.first() {
@@ -508,6 +515,10 @@ impl<'a> World<'a> {
                 }
                 Step::Post(event) => self.post(event, cpu),
                 Step::Wait(event) => self.wait_for(event, cpu),
+                Step::Spin(event) => {
+                    self.waits.push_back(Join::Event(event));
+                    self.spins_for(event, cpu)
+                }
                 Step::Barrier(round) => self.barrier(round, cpu),
             };
             if is_over {
@@ -518,6 +529,7 @@ impl<'a> World<'a> {
 
     fn post(&mut self, event: u32, cpu: usize) -> bool {
         self.posted[event as usize] = true;
+        self.release_spinning(event);
         let waiter = std::mem::replace(&mut self.waiter[event as usize], NOBODY);
         if waiter == NOBODY {
             return false;
@@ -529,6 +541,30 @@ impl<'a> World<'a> {
             self.burst(cpu, more);
         }
         more > 0.0
+    }
+
+    /// Stays on the CPU until the event is posted, unless it has been.
+    fn spins_for(&mut self, event: u32, cpu: usize) -> bool {
+        if self.posted[event as usize] {
+            return false;
+        }
+        let thread = self.cpus[cpu].thread;
+        self.threads[thread as usize].then = Then::Spin(event);
+        self.spinning.push((event, cpu));
+        let c = &mut self.cpus[cpu];
+        c.epoch = c.epoch.wrapping_add(1);
+        c.spins = true;
+        true
+    }
+
+    /// Those that spin for the event go on when its line has come to their CPUs.
+    fn release_spinning(&mut self, event: u32) -> bool {
+        let before = self.spinning.len();
+        while let Some(at) = self.spinning.iter().position(|s| s.0 == event) {
+            let (_, cpu) = self.spinning.swap_remove(at);
+            self.burst(cpu, self.setup.machine.transfer_ns);
+        }
+        self.spinning.len() < before
     }
 
     fn wait_for(&mut self, event: u32, cpu: usize) -> bool {
@@ -593,6 +629,11 @@ impl<'a> World<'a> {
     }
 
     fn force_event(&mut self, event: u32) -> bool {
+        if !self.posted[event as usize] && self.spins_anywhere(event) {
+            self.posted[event as usize] = true;
+            self.release_spinning(event);
+            return true;
+        }
         let thread = std::mem::replace(&mut self.waiter[event as usize], NOBODY);
         if thread == NOBODY {
             return false;
@@ -600,6 +641,11 @@ impl<'a> World<'a> {
         self.posted[event as usize] = true;
         self.make_ready(thread, None);
         true
+    }
+
+    /// Whether a thread spins for the event, on a CPU or in between.
+    fn spins_anywhere(&self, event: u32) -> bool {
+        self.threads.iter().any(|t| t.then == Then::Spin(event))
     }
 
     fn force_round(&mut self, round: u32) -> bool {

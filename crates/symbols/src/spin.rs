@@ -1,7 +1,8 @@
 //! Loops that wait for another thread on a CPU, told by their instructions.
 //!
 //! Who writes such a loop puts an instruction into it that tells the CPU so: `pause` on x86, `yield` or `isb` on Arm. An
-//! address is in one if a branch close behind it leads back to or before it, and the instruction is in between. On x86
+//! address is in one if a branch close behind it leads back to or before it, and the instruction is in between; of several
+//! such branches the shortest loop counts. On x86
 //! instructions are not decoded from their beginnings, so a byte inside of one may look like a branch: it counts only if the
 //! hint lies in what it spans.
 use object::{Architecture, Object, ObjectSegment};
@@ -44,6 +45,12 @@ fn spans(end: usize, distance: i64, at: usize) -> Option<Range<usize>> {
     (start <= at && at < end && end - start <= LOOP_MAX).then_some(start..end)
 }
 
+/// Of the loops around an address the shortest, which is the one that it is in: one that waits and then works is a longer
+/// loop around both.
+fn innermost(loops: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
+    loops.min_by_key(|range| range.len())
+}
+
 fn x86(code: &[u8], at: usize) -> bool {
     const PAUSE: [u8; 2] = [0xf3, 0x90];
     let pauses = |range: Range<usize>| code[range].windows(2).any(|two| two == PAUSE);
@@ -65,7 +72,7 @@ fn x86(code: &[u8], at: usize) -> bool {
             _ => None,
         }
     };
-    (0..code.len()).filter_map(loop_of).any(pauses)
+    innermost((0..code.len()).filter_map(loop_of)).is_some_and(pauses)
 }
 
 fn arm(code: &[u8], at: usize) -> bool {
@@ -95,10 +102,8 @@ fn arm(code: &[u8], at: usize) -> bool {
         };
         spans(ix + 4, distance - 4, at)
     };
-    (begin..code.len())
-        .step_by(4)
-        .filter_map(loop_of)
-        .any(hints)
+    let loops = (begin..code.len()).step_by(4).filter_map(loop_of);
+    innermost(loops).is_some_and(hints)
 }
 
 #[cfg(test)]
@@ -121,6 +126,25 @@ mod tests {
         assert!(!(0..64).any(|at| x86(&code, at)));
         code[20..22].copy_from_slice(&[0xf3, 0x90]);
         assert!(!(0..64).any(|at| x86(&code, at)));
+    }
+
+    #[test]
+    fn work_beside_a_wait_in_one_loop_is_work() {
+        // 0: pause  2: jne 0  4: dec %edx  6: jne 4  8: jmp 0
+        let code = [0xf3, 0x90, 0x75, 0xfc, 0xff, 0xca, 0x75, 0xfc, 0xeb, 0xf6];
+        assert!([0, 2].iter().all(|&at| x86(&code, at)));
+        assert!(![4, 6].iter().any(|&at| x86(&code, at)));
+        // yield; cbnz w0, 0; sub; cbnz w1, 8; b 0
+        let words: [u32; 5] = [
+            0xd503_203f,
+            0x35ff_ffe0,
+            0x5100_0421,
+            0x35ff_ffe1,
+            0x17ff_fffc,
+        ];
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert!([0, 4].iter().all(|&at| arm(&code, at)));
+        assert!(![8, 12].iter().any(|&at| arm(&code, at)));
     }
 
     #[test]

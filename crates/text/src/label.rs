@@ -18,5 +18,9 @@ pub fn limit(limit: &kasuri_predict::Limit) -> String {
         }
         Limit::Delays => "sleep and I/O".into(),
         Limit::Memory => "memory: code runs slower while other CPUs are busy".into(),
+        Limit::Unseen { lack } => format!(
+            "what only the second run shows: {:.0} % slower than its events explain",
+            100.0 * (lack - 1.0)
+        ),
     }
 }

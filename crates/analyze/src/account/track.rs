@@ -28,6 +28,15 @@ impl Track {
         self.start.iter().copied()
     }
 
+    /// From when to when it is which value; the last one until `end`.
+    pub fn stretches(&self, end: Time) -> impl Iterator<Item = (Time, Time, u32)> + '_ {
+        let ends = self.start.iter().skip(1).copied().chain([end]);
+        let starts = self.start.iter().zip(&self.value);
+        starts
+            .zip(ends)
+            .map(|((&start, &value), end)| (start, end, value))
+    }
+
     /// From `time` on it is `value`. Times ascend; of equal ones the last counts.
     pub fn change(&mut self, time: Time, value: u32) {
         match self.start.last() {

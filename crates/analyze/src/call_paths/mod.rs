@@ -55,9 +55,26 @@ pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 
-use kasuri_model::Trace;
+use crate::account::Class;
+use kasuri_model::{Time, Trace};
 
 /// The time that each sample stands for, over the whole recording.
 pub fn weigh(trace: &Trace) -> Weights {
     Cover::new(trace).weights(trace, trace.span.clone())
+}
+
+/// When each thread ran in a loop that only waits for another thread, as samples tell; by row of [`Trace::threads`], in order of
+/// time. Of each stretch only the time on a CPU counts. Without samples nothing is known.
+pub fn spinning(trace: &Trace) -> Vec<Vec<(Time, Time)>> {
+    let sampled = Sampled::new(trace, &Cover::new(trace));
+    let tracks = sampled.tracks.iter().zip(&trace.threads);
+    tracks
+        .map(|(track, thread)| {
+            let stretches = track.stretches(thread.alive.end);
+            stretches
+                .filter(|&(_, _, row)| sampled.class(row) == Some(Class::Spinning))
+                .map(|(start, end, _)| (start, end))
+                .collect()
+        })
+        .collect()
 }

@@ -59,7 +59,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // The replay is of threads; where tasks take the locks it is not what would happen.
     let can_replay = !locks.locks.is_empty() && locks.tasks.is_empty();
     let prediction = (options.range.is_none() && can_replay)
-        .then(|| kasuri_predict::predict(&trace, None, &wanted).ok())
+        .then(|| super::predict::from_one(&trace, &wanted))
         .flatten();
     if args.json {
         let mut value = serde_json::to_value(&locks)?;

@@ -5,7 +5,8 @@ use crate::open::Input;
 use crate::output::Output;
 use crate::source::Source;
 use anyhow::Context;
-use kasuri_predict::{Machine, Options};
+use kasuri_model::Trace;
+use kasuri_predict::{Machine, Options, Prediction, Recording};
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 /// would gain.
 ///
 /// With -- PROGRAM, records the program on one CPU first. --second-run also records it on two CPUs, which shows how much slower
-/// its code and its critical sections run there.
+/// its code and its critical sections run there; its speed-up is then the answer for two CPUs, and others follow from it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -108,7 +109,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             lock.name
         );
     }
-    let mut prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
+    let spinning = kasuri_analyze::call_paths::spinning(&trace);
+    let there = second.as_ref().map(kasuri_analyze::call_paths::spinning);
+    let first = Recording {
+        trace: &trace,
+        spinning: &spinning,
+    };
+    let second = (second.as_ref().zip(there.as_deref()))
+        .map(|(trace, spinning)| Recording { trace, spinning });
+    let mut prediction = kasuri_predict::predict(first, second, &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if !prediction.deadlocks.is_empty() {
         // The places come from the recording itself.
@@ -135,6 +144,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     out.write_all(table::predict(&prediction, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The prediction from one recording; none: it cannot be replayed.
+pub fn from_one(trace: &Trace, options: &Options) -> Option<Prediction> {
+    let spinning = kasuri_analyze::call_paths::spinning(trace);
+    let recording = Recording {
+        trace,
+        spinning: &spinning,
+    };
+    kasuri_predict::predict(recording, None, options).ok()
 }
 
 /// From each row's lock ratio and speed-up the wait ratio, and the other way round; with the largest errors.

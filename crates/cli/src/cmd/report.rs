@@ -138,7 +138,7 @@ fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<htm
     let prediction = locks
         .tasks
         .is_empty()
-        .then(|| kasuri_predict::predict(trace, None, &wanted).ok())
+        .then(|| super::predict::from_one(trace, &wanted))
         .flatten();
     let tabs = [
         Some(kasuri_report::panels::locks(locks)),

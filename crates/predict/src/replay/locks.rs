@@ -57,6 +57,7 @@ impl World<'_> {
             self.leave_spinners(lock, thread);
             self.threads[thread as usize].then = Then::Retry(lock, shared);
         }
+        self.spinning.retain(|s| s.1 != cpu);
         self.cpus[cpu].spins = false;
     }
 

@@ -48,6 +48,7 @@ impl Page<'_> {
                 100.0 * p.replay_error()
             ),
         );
+        self.second_fact(p);
         self.lock_fact(p);
         self.machine_fact(p);
         let text = match p.is_reliable() {
@@ -58,6 +59,29 @@ impl Page<'_> {
             ),
         };
         self.fact("verdict", &text);
+    }
+
+    /// What was measured on more CPUs, and where its CPU time went.
+    fn second_fact(&mut self, p: &Prediction) {
+        let Some(s) = &p.second else { return };
+        let spinning = match s.spinning {
+            share if share >= 0.005 => format!(", {} of it spinning", percent(share)),
+            _ => String::new(),
+        };
+        self.fact(
+            "second run",
+            &format!(
+                "{} on {}: {} ({:.2} .. {:.2}), {} by the replay alone; {:.2} times the CPU time{spinning}; its CPUs were idle for {}",
+                duration(s.wall_ns.saturating_sub(s.lost_ns) as f64),
+                plural(s.cpus as u64, "CPU"),
+                times(s.speedup),
+                s.low,
+                s.high,
+                times(s.replayed),
+                s.work_growth,
+                percent(s.idle),
+            ),
+        );
     }
 
     /// What the locks leave of the speed, and the lock that limits any number of CPUs.
