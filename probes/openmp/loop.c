@@ -18,12 +18,14 @@ void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum o
     self->share = (struct openmp_share){openmp_place(caller, chunk), 1, 0, (uint8_t)what, 0};
     openmp_begin(openmp_place(caller, what));
 }
-/* Its next chunk, of `n` iterations; for a section its number. */
-void openmp_begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n) {
-    static struct kasuri_site iterations = {0, 0, "iterations", "", ""}, number = {0, 0, "number", "", ""};
+/* Its next chunk, of `n` iterations; `first`: the loop's variable in the first of them. Chunks are not handed out in the
+ * order of their iterations by every runtime, so what another schedule would do (crates/analyze/src/openmp) needs it. */
+void openmp_begin_chunk(struct openmp_thread *self, uint64_t n, uint64_t first) {
+    static struct kasuri_site iterations = {0, 0, "iterations", "", ""}, from = {0, 0, "first", "", ""};
     uint64_t now = kasuri__stamp();
     openmp_emit1(self->share.chunk, KASURI_EV_BEGIN, now);
-    openmp_emit2(unit ? &number : &iterations, KASURI_EV_ARG | KASURI_ARG_U64 << 16, n, 0, now);
+    openmp_emit2(&iterations, KASURI_EV_ARG | KASURI_ARG_U64 << 16, n, 0, now);
+    openmp_emit2(&from, KASURI_EV_ARG | KASURI_ARG_I64 << 16, first, 0, now);
     self->share.in_chunk = 1;
 }
 void openmp_end_chunk(struct openmp_thread *self) {
@@ -55,14 +57,14 @@ static uint64_t count_ull(int is_up, gomp_ull from, gomp_ull to, gomp_ull step) 
 /* The loop's step, for the chunks to come. Its own variable and no field: only loops of libgomp have it. */
 static __thread int64_t steps OPENMP_TLS_HERE;
 
-/* A start: the loop's slice, and its first chunk if there is one. */
+/* A start: the loop's slice, and its first chunk, which begins at *from, if there is one. */
 #define STARTED(is_first, what, step, n)                                                                               \
     do {                                                                                                               \
         struct openmp_thread *self_ = &openmp_self;                                                                    \
         steps = (int64_t)(step);                                                                                       \
         openmp_open_share(self_, what, OPENMP_CHUNK, OPENMP_CALLER());                                                 \
         if (is_first)                                                                                                  \
-            openmp_begin_chunk(self_, 0, n);                                                                           \
+            openmp_begin_chunk(self_, n, (uint64_t)*from);                                                             \
     } while (0)
 
 /* A next: the chunk ends before the call, and the next one begins after it: finding it is neither's. */
@@ -79,7 +81,7 @@ static __thread int64_t steps OPENMP_TLS_HERE;
         openmp_end_chunk(self);                                                                                        \
         more = REAL(name)(from, to);                                                                                   \
         if (more)                                                                                                      \
-            openmp_begin_chunk(self, 0, n);                                                                            \
+            openmp_begin_chunk(self, n, (uint64_t)*from);                                                              \
         return more;                                                                                                   \
     } while (0)
 #define NEXTS(kind, what)                                                                                              \
@@ -286,8 +288,15 @@ ENDS(sections, OPENMP_BARRIER_SECTIONS)
 /* -- sections: the construct's slice, and one for each section that the thread runs, with its number -- */
 
 static unsigned begin_section(unsigned section) {
-    if (section)
-        openmp_begin_chunk(&openmp_self, "number", section);
+    static struct kasuri_site number = {0, 0, "number", "", ""};
+    struct openmp_thread *self = &openmp_self;
+    uint64_t now;
+    if (!section)
+        return section;
+    now = kasuri__stamp();
+    openmp_emit1(self->share.chunk, KASURI_EV_BEGIN, now);
+    openmp_emit2(&number, KASURI_EV_ARG | KASURI_ARG_U64 << 16, section, 0, now);
+    self->share.in_chunk = 1;
     return section;
 }
 unsigned GOMP_sections_start(unsigned n) {

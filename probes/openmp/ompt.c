@@ -254,7 +254,8 @@ static uint8_t scheduled(int32_t schedule) {
         openmp_end_chunk(self);                                                                                        \
         more = REAL(__kmpc_dispatch_next_##ending)(source, thread, is_last, from, to, step ? step : &by);              \
         if (more && self->share.is_open)                                                                               \
-            openmp_begin_chunk(self, 0, iterations((uint64_t)*from, (uint64_t)*to, (int64_t)(step ? *step : by)));     \
+            openmp_begin_chunk(self, iterations((uint64_t)*from, (uint64_t)*to, (int64_t)(step ? *step : by)),         \
+                               (uint64_t)*from);                                                                       \
         return more;                                                                                                   \
     }
 static uint64_t iterations(uint64_t from, uint64_t to, int64_t step) {

@@ -127,7 +127,7 @@ OPENMP_HIDDEN void openmp_leave_dock(struct openmp_thread *self, uint64_t now);
 OPENMP_HIDDEN void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk,
                                      uintptr_t caller);
 OPENMP_HIDDEN void openmp_close_share(struct openmp_thread *self);
-OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n);
+OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, uint64_t n, uint64_t first);
 OPENMP_HIDDEN void openmp_end_chunk(struct openmp_thread *self);
 
 /* depend.c. How a task names an address: to read, to write alone (out, inout), as one of a set in any order, one at a time or

@@ -32,6 +32,7 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
     out.extend(oversubscription(summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
+    out.extend(schedule(summary));
     out.retain(|hint| hint.cost_ns >= worth);
     out.sort_by_key(|hint| (std::cmp::Reverse(hint.cost_ns), hint.kind));
     out
@@ -46,6 +47,29 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     let of = |class: &&crate::account::ClassSum| classes.contains(&class.class);
     let found = summary.account.classes.iter().filter(of);
     found.fold(0, |sum, class| sum.saturating_add(class.ns))
+}
+
+/// A loop of OpenMP that another schedule makes shorter, replayed from its chunks.
+///
+/// Given for the loop with the most to save. Not given: see the reasons for which nothing is replayed (`openmp`).
+fn schedule(summary: &Summary) -> Option<Hint> {
+    let loops = summary.openmp.iter().flat_map(|openmp| &openmp.loops);
+    let saving = loops.filter_map(|l| Some((l, l.advice()?)));
+    let (l, best) = saving.max_by_key(|(_, best)| best.saves_ns)?;
+    Some(Hint {
+        kind: "schedule",
+        cost_ns: best.saves_ns.saturating_mul(i64::from(l.threads)),
+        text: format!(
+            "schedule: {}: schedule({}) would save {} of its {}; replayed from {} chunks, each as long as it was",
+            l.name,
+            best.schedule,
+            seconds(best.saves_ns),
+            seconds(best.wall_ns.saturating_add(best.saves_ns)),
+            l.chunks,
+        ),
+        command: (l.name.starts_with("for runtime "))
+            .then(|| format!("export OMP_SCHEDULE={}", best.schedule)),
+    })
 }
 
 /// More threads of one process than CPUs want to run at a time, and they wait for each other: the last thread

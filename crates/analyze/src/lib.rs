@@ -8,7 +8,8 @@
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | [`call_paths`] | the code behind each CPU-second: samples with exact weights |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
-//! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
+//! | `imbalance`, `rounds`, `busy` | how unevenly repeated work is split, and whether always in the same way |
+//! | `openmp` | regions and loops of OpenMP, and what other schedules would do |
 //! | [`task_graph`] | work, span, slack and parallelism of the task graph |
 //! | `tracing` | what recording cost |
 //! | `interference` | the programs that ran while the target wanted to |
@@ -22,6 +23,7 @@
 
 pub mod account;
 mod annotations;
+mod busy;
 pub mod call_paths;
 pub mod compare;
 mod contents;
@@ -34,6 +36,7 @@ mod interference;
 mod locks;
 mod migrations;
 mod on_cpu;
+mod openmp;
 mod permute;
 mod quick_map;
 mod rounds;
@@ -50,6 +53,7 @@ pub use cut::Options;
 pub use demangle::demangled;
 pub use locks::*;
 pub use on_cpu::OnCpu;
+pub use openmp::rows::*;
 pub use summary::*;
 pub use summary_rows::*;
 
@@ -141,6 +145,8 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     rows.retain(|row| (row.is_target || options.all_processes) && (cut.whole || row.alive_ns > 0));
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
+    let event_ns = tracing::annotation_ns(&out.tracing);
+    out.openmp = openmp::openmp(&cut, event_ns);
     out.hints = hints::hints(&cut, &out);
     Answers {
         summary: out,

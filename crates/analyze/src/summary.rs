@@ -80,6 +80,9 @@ pub struct Summary {
     pub annotations: Vec<AnnotationSummary>,
     /// Load imbalance of annotations that several threads execute, most CPU time lost first.
     pub imbalance: Vec<Imbalance>,
+    /// Regions and loops of OpenMP; absent where none is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openmp: Option<crate::OpenMp>,
     /// Annotated waits and critical sections by kind and object, most time first.
     pub waits: Vec<WaitSummary>,
     /// Annotated tasks.

@@ -370,7 +370,7 @@ pub struct MigrationGroup {
 /// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hint {
-    /// `oversubscription`, `interference` or `misplaced`.
+    /// `oversubscription`, `interference`, `misplaced` or `schedule`.
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,

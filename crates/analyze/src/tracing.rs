@@ -72,6 +72,12 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     out
 }
 
+/// What one annotation costs, ns; 0 where it was not measured.
+pub fn annotation_ns(cost: &TracingCost) -> f64 {
+    let mut kinds = cost.events.iter();
+    (kinds.find(|kind| kind.name == "annotation")).map_or(0.0, |kind| kind.each_ns)
+}
+
 /// Each kind with its cost at the distance between the program's events, ns with tracing.
 fn at_their_distance(kinds: &[EventCost], traced_ns: f64) -> Vec<EventCost> {
     let mut kinds = kinds.to_vec();

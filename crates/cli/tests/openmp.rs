@@ -95,6 +95,24 @@ fn constructs_of_an_unmodified_program_have_function_and_line() {
     count(&format!("parallel main:{}", line("tasks")), 2);
     count(&format!("task main:{}", line("task")), 8);
 
+    let region = row(
+        &stat["openmp"]["regions"],
+        &format!("parallel uneven:{}", line("region")),
+    );
+    assert_eq!(
+        (&region["count"], &region["threads"]),
+        (&10.into(), &2.into())
+    );
+    let dynamic = row(
+        &stat["openmp"]["loops"],
+        &format!("for dynamic uneven:{}", line("loop")),
+    );
+    assert_eq!(dynamic["region"], region["name"]);
+    assert_eq!(
+        (&dynamic["count"], &dynamic["chunks"]),
+        (&10.into(), &80.into())
+    );
+
     let place = row(
         &stat["annotations"],
         &format!("parallel uneven:{}", line("region")),
@@ -104,6 +122,56 @@ fn constructs_of_an_unmodified_program_have_function_and_line() {
     assert!(place.ends_with(&expected), "{place}");
     let total = row(&locks["locks"], "critical total");
     assert_eq!(total["holds"], 20);
+}
+
+/// Every other iteration is 99 times as long, and one thread has them all: half of each is half of the time.
+#[test]
+fn a_loop_that_another_schedule_halves_says_so() {
+    let has_two_cpus = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+    if !can_probe() || !has_two_cpus {
+        return;
+    }
+    for compiler in ["gcc", "clang"] {
+        let dir = scratch();
+        let program = dir.path().join("schedules");
+        let compiled = Command::new(compiler)
+            .args(["-O2", "-g", "-fopenmp"])
+            .arg(repository().join("bench/openmp/schedules.c"))
+            .arg("-o")
+            .arg(&program)
+            .status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            support::skip(&format!("{compiler} has no OpenMP"));
+            continue;
+        }
+        let mut record = kasuri(dir.path());
+        record.args(["record", "-q", "--openmp", "-o", "run.kasuri", "--"]);
+        record.arg(&program).args(["every-other", "20"]);
+        record
+            .env("OMP_SCHEDULE", "static,1")
+            .env("OMP_NUM_THREADS", "2");
+        let output = run(&mut record);
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let stat: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let row = &stat["openmp"]["loops"][0];
+        assert_eq!(
+            (&row["count"], &row["iterations"]),
+            (&20.into(), &40960.into())
+        );
+        let best = &row["schedules"][0];
+        let ns = |key: &str| best[key].as_f64().unwrap_or(0.0);
+        let saves = ns("saves_ns") / (ns("saves_ns") + ns("wall_ns"));
+        // What recording adds to the short iterations makes the saving look smaller.
+        assert!((0.3..0.55).contains(&saves), "{compiler}: {row}");
+        let text = run(kasuri(dir.path()).args(["stat", "--section", "openmp", "run.kasuri"]));
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        assert!(text.contains("would save"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -49,6 +49,24 @@ fn stat_says_the_findings_in_words() {
     }
 }
 
+/// What a user of OpenMP reads: the loop that another schedule makes shorter, and the bound where nothing could be replayed.
+#[test]
+fn stat_says_which_schedule_is_shorter() {
+    let page = page(&summary(), 200);
+    for needed in [
+        "parallel solve:48 (solver.c:48)",
+        "  for runtime solve:50 ",
+        "for runtime solve:50: 25 % imbalance; dynamic,8 would save 0.190 s of 0.800 s, replayed from 64,000 chunks",
+        "parallel assemble:12: 25 % imbalance; an even split between its barriers would save 0.100 s of 0.400 s and no more",
+    ] {
+        assert!(page.contains(needed), "{needed}\n{page}");
+    }
+    assert!(
+        !page.contains("parallel solve:48: 25 %"),
+        "said twice\n{page}"
+    );
+}
+
 fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) -> HotPath {
     let ns = (class_ns as f64 * share) as i64;
     let frames = frames.iter().map(|&(function, file, line)| PathFrame {

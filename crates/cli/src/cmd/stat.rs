@@ -23,6 +23,7 @@ Sections:
   regions       CPUs at work while each annotated region was open
   annotations   annotated slices by total time
   imbalance     load imbalance of parallel regions
+  openmp        regions and loops of OpenMP, and what other schedules would do
   waits         annotated waits and critical sections
   threads       running, ready and blocked time of each thread
   cpus          use of each CPU

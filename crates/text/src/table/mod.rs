@@ -29,6 +29,7 @@ mod critical_path;
 pub mod grid;
 mod locks;
 mod names;
+mod openmp;
 mod overview;
 mod path_text;
 mod plan;
@@ -109,6 +110,8 @@ pub enum Section {
     Annotations,
     /// Load imbalance of annotated regions.
     Imbalance,
+    /// Regions and loops of OpenMP.
+    OpenMp,
     /// Annotated waits and critical sections.
     Waits,
     /// Threads.
@@ -123,7 +126,7 @@ pub enum Section {
 
 impl Section {
     /// All, in the order of the page.
-    pub const ALL: [Section; 12] = [
+    pub const ALL: [Section; 13] = [
         Section::Run,
         Section::Account,
         Section::Hints,
@@ -131,6 +134,7 @@ impl Section {
         Section::Regions,
         Section::Annotations,
         Section::Imbalance,
+        Section::OpenMp,
         Section::Waits,
         Section::Threads,
         Section::Cpus,
@@ -148,6 +152,7 @@ impl Section {
             Section::Regions => "regions",
             Section::Annotations => "annotations",
             Section::Imbalance => "imbalance",
+            Section::OpenMp => "openmp",
             Section::Waits => "waits",
             Section::Threads => "threads",
             Section::Cpus => "cpus",
@@ -240,6 +245,7 @@ impl Page<'_> {
             Section::Regions => self.regions(s),
             Section::Annotations => self.annotations(s),
             Section::Imbalance => self.imbalance(s),
+            Section::OpenMp => self.openmp(s),
             Section::Waits => self.waits(s),
             Section::Threads => self.threads(s),
             Section::Cpus => self.cpus(s),

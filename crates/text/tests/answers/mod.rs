@@ -109,6 +109,7 @@ pub fn summary() -> Summary {
             annotation("smvp", "work", 3_100_000_000),
             annotation("step", "barrier", 400_000_000),
         ],
+        openmp: Some(openmp()),
         imbalance: vec![Imbalance {
             name: "smvp".into(),
             pid: 4711,
@@ -275,5 +276,50 @@ fn account() -> AccountSummary {
         }],
         classes,
         ..AccountSummary::default()
+    }
+}
+
+/// A region with a loop that another schedule makes shorter, and one whose chunks were not seen.
+fn openmp() -> OpenMp {
+    let region = |name: &str, wall_ns| OpenMpRegion {
+        name: name.into(),
+        place: Some("/home/quake/solver.c:48".into()),
+        pid: 4711,
+        count: 2_000,
+        threads: 2,
+        wall_ns,
+        work_ns: wall_ns * 3 / 2,
+        barrier_ns: wall_ns / 2,
+        imbalance: 0.25,
+        busiest_ns: wall_ns,
+        even_saves_ns: wall_ns / 4,
+    };
+    OpenMp {
+        regions: vec![
+            region("parallel solve:48", 900_000_000),
+            region("parallel assemble:12", 400_000_000),
+        ],
+        loops: vec![OpenMpLoop {
+            name: "for runtime solve:50".into(),
+            place: None,
+            region: "parallel solve:48".into(),
+            pid: 4711,
+            count: 2_000,
+            threads: 2,
+            wall_ns: 800_000_000,
+            work_ns: 1_200_000_000,
+            barrier_ns: 400_000_000,
+            imbalance: 0.25,
+            busiest_ns: 800_000_000,
+            even_saves_ns: 200_000_000,
+            chunks: 64_000,
+            iterations: 64_000,
+            schedules: vec![Replayed {
+                schedule: "dynamic,8".into(),
+                wall_ns: 610_000_000,
+                saves_ns: 190_000_000,
+            }],
+            refused: None,
+        }],
     }
 }

@@ -1,0 +1,143 @@
+//! Regions and loops of OpenMP: a table, and what other schedules would do.
+use super::Page;
+use super::grid::{Grid, number, text};
+use super::units::{count, duration, file_name, percent, plural, printable};
+use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, Summary};
+
+/// Loops and regions whose uneven split costs less than this share of the recording get no sentence.
+const WORTH: f64 = 0.005;
+
+impl Page<'_> {
+    /// A row for each region with its loops below it, and a sentence for each uneven one.
+    pub(super) fn openmp(&mut self, s: &Summary) {
+        let Some(openmp) = &s.openmp else {
+            return;
+        };
+        self.heading("OpenMP", "regions, and the loops in them; longest first");
+        // WORK and BARRIER are sums over the threads. UNEVEN: (max - mean) / max of the threads' work between barriers.
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            number("COUNT", 0),
+            number("THREADS", 3),
+            number("TIME", 0),
+            number("WORK", 2),
+            number("BARRIER", 1),
+            number("UNEVEN", 0),
+            number("CHUNKS", 4),
+        ]);
+        let shown = self.shown(openmp.regions.len());
+        for r in &openmp.regions[..shown] {
+            grid.row([
+                with_file(&r.name, r.place.as_deref()),
+                count(r.count),
+                r.threads.to_string(),
+                ns(r.wall_ns),
+                ns(r.work_ns),
+                ns(r.barrier_ns),
+                percent(r.imbalance),
+                "-".into(),
+            ]);
+            for l in loops_of(openmp, r) {
+                grid.row([
+                    format!("  {}", with_file(&l.name, l.place.as_deref())),
+                    count(l.count),
+                    l.threads.to_string(),
+                    ns(l.wall_ns),
+                    ns(l.work_ns),
+                    ns(l.barrier_ns),
+                    percent(l.imbalance),
+                    match l.chunks {
+                        0 => "-".into(),
+                        n => count(n),
+                    },
+                ]);
+            }
+        }
+        self.grid(grid, shown, openmp.regions.len());
+        for r in &openmp.regions[..shown] {
+            let worth = |saves_ns: i64| saves_ns as f64 >= WORTH * s.wall_ns as f64;
+            let mut told = false;
+            for l in loops_of(openmp, r)
+                .filter(|l| l.is_uneven() && worth(l.even_saves_ns) || l.advice().is_some())
+            {
+                self.item(&loop_text(l));
+                told = true;
+            }
+            if !told && r.is_uneven() && worth(r.even_saves_ns) {
+                self.item(&region_text(r));
+            }
+        }
+    }
+}
+
+fn loops_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item = &'a OpenMpLoop> {
+    let mut loops = openmp.loops.iter();
+    std::iter::from_fn(move || loops.find(|l| l.pid == r.pid && l.region == r.name))
+}
+
+/// `for dynamic solve:7`, and the file where the name has a function.
+fn with_file(name: &str, place: Option<&str>) -> String {
+    match place.map(file_name) {
+        Some(place) if !name.ends_with(place) => format!("{name} ({place})"),
+        _ => name.to_string(),
+    }
+}
+
+fn ns(value: i64) -> String {
+    duration(value as f64)
+}
+
+fn seconds(ns: i64) -> String {
+    format!("{:.3} s", ns as f64 * 1e-9)
+}
+
+/// What a loop loses, and what would save it.
+fn loop_text(l: &OpenMpLoop) -> String {
+    let (name, loss, all) = (
+        printable(&l.name),
+        l.imbalance * 100.0,
+        seconds(l.busiest_ns),
+    );
+    let what = format!("{name}: {loss:.0} % imbalance");
+    if let Some(best) = l.advice() {
+        return format!(
+            "{what}; {} would save {} of {}, replayed from {}",
+            best.schedule,
+            seconds(best.saves_ns),
+            seconds(best.wall_ns.saturating_add(best.saves_ns)),
+            plural(l.chunks, "chunk"),
+        );
+    }
+    let most = seconds(l.even_saves_ns);
+    match l.refused {
+        Some(why) => format!(
+            "{what}; an even split would save {most} of {all} and no more. Which schedule does is not told: {why}{}",
+            how_to_see(l)
+        ),
+        None => format!(
+            "{what}, {most} of {all}; no other schedule that was replayed from its {} is shorter",
+            plural(l.chunks, "chunk")
+        ),
+    }
+}
+
+/// What shows more of a loop.
+fn how_to_see(l: &OpenMpLoop) -> &'static str {
+    let is_at_run_time = l.name.starts_with("for runtime ");
+    match l.refused {
+        Some(why) if !why.starts_with("its chunks are") || why.ends_with("measured") => "",
+        _ if is_at_run_time => " (record with OMP_SCHEDULE=dynamic)",
+        _ => " (record it with schedule(dynamic))",
+    }
+}
+
+/// What a region loses whose loops make no calls.
+fn region_text(r: &OpenMpRegion) -> String {
+    format!(
+        "{}: {:.0} % imbalance; an even split between its barriers would save {} of {} and no more. How its work is divided was not seen (if by a loop with schedule(static): record it with schedule(dynamic))",
+        printable(&r.name),
+        r.imbalance * 100.0,
+        seconds(r.even_saves_ns),
+        seconds(r.busiest_ns),
+    )
+}
