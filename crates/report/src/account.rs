@@ -77,6 +77,8 @@ pub struct AccountRow<'a> {
     /// Buckets of the mix, and block and offset of each line's.
     buckets: usize,
     mixes: Vec<[u32; 2]>,
+    /// By class, its largest waits and what these waited for, a line each.
+    waits: Vec<(u8, &'a [String])>,
 }
 
 /// A cause; numbers are positions in the index's lists, -1 for none.
@@ -93,7 +95,12 @@ struct CauseRow<'a> {
 }
 
 /// The account's tables for the index; `mixes` in the order of the account's lines.
-pub fn encode<'a>(account: &Account, plan: &Plan, mixes: &[Unit]) -> AccountRow<'a> {
+pub fn encode<'a>(
+    account: &Account,
+    waits: &'a [(Class, Vec<String>)],
+    plan: &Plan,
+    mixes: &[Unit],
+) -> AccountRow<'a> {
     let link = |ix: u32| if ix == u32::MAX { -1 } else { ix as i64 };
     let cause = |c: &Cause| CauseRow {
         class: c.class as u8,
@@ -117,6 +124,10 @@ pub fn encode<'a>(account: &Account, plan: &Plan, mixes: &[Unit]) -> AccountRow<
         causes: account.causes.iter().map(cause).collect(),
         buckets: plan.segments.buckets,
         mixes: mixes.iter().map(|unit| [unit.block, unit.offset]).collect(),
+        waits: waits
+            .iter()
+            .map(|(class, lines)| (*class as u8, lines.as_slice()))
+            .collect(),
     }
 }
 

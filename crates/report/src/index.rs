@@ -244,7 +244,7 @@ pub fn encode(
             .account
             // A trace without any length has no columns to draw the account in.
             .filter(|_| plan.segments.buckets > 0)
-            .map(|account| account::encode(account, plan, &packed.mixes)),
+            .map(|account| account::encode(account, &options.waits, plan, &packed.mixes)),
         call_paths: call_paths(trace, packed),
     };
     Ok(serde_json::to_vec(&index)?)

@@ -640,6 +640,25 @@ fn stat_follows_waits_line_below_line() {
     );
 }
 
+/// A report has the same lines, and no line that they refer to.
+#[test]
+fn the_waits_of_a_class_are_lines_of_their_own() {
+    use kasuri_analyze::account::Class;
+    let run = [function("assemble", "/src/m.c", 3)];
+    let nodes = vec![
+        node(0, "waited", "pool", 400_000_000, &[]),
+        node(1, "ran", "main", 280_000_000, &run),
+    ];
+    let waits = kasuri_text::table::waits(&with_chains("low_parallelism", 0, nodes), 80);
+    let lines = [
+        "100.0 % pool waits, without a sample",
+        "<- 70.0 % main ran assemble (m.c:3)",
+    ];
+    let lines = lines.map(str::to_owned).to_vec();
+    assert_eq!(waits, [(Class::LowParallelism, lines)]);
+    assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
+}
+
 /// Threads of one name are told apart where it was one of them; of several, the name stands for all.
 #[test]
 fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {

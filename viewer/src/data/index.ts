@@ -157,6 +157,8 @@ export interface AccountRow {
   buckets: number;
   /** Block and offset of the mix of each line of the account. */
   mixes: [number, number][];
+  /** By class, its largest waits and what these waited for, a line each: of the whole recording. */
+  waits: [number, string[]][];
 }
 
 /** Where the code that threads ran and waited in is; `samples`: row of the thread, then a {@link UnitRow}. */

@@ -1,7 +1,7 @@
 // The account of a part of the recording: where its CPU time went, and what caused the losses.
 import { classColour, classOrder, css } from "../draw/palette";
 import type { Account, Sums } from "../data/account";
-import type { CauseRow } from "../data/index";
+import type { AccountRow, CauseRow } from "../data/index";
 import type { Recording } from "../data/recording";
 import { trackAtCanvas } from "../draw/scene";
 import { duration, percent } from "../view/units";
@@ -91,7 +91,19 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
       table({ caption: "Where the CPU time went", columns: [{ text: "class", ...(showLoss && { help: "A class leads to the flame graph of the code behind it" }) }, { text: "CPU time", number: true }, { text: "CPUs", number: true }, { text: "share", number: true }, { text: "meaning" }], rows }),
       causes.length > 0 && table({ caption: `What it was lost to${losses.length > CAUSES ? `, the ${CAUSES} largest of ${losses.length}` : ""}`, columns: [{ text: "class" }, { text: "cause" }, { text: "CPU time", number: true }, { text: "CPUs", number: true }], rows: causes, sortBy: 2 }),
     ),
+    ...waitParts(account, used, dark),
   ];
+}
+
+/** The largest waits of each class that is there, with what they waited for: of the whole recording. */
+function waitParts(account: AccountRow, used: number[], dark: boolean): HTMLElement[] {
+  const waits = account.waits.filter(([c]) => used.includes(c));
+  if (waits.length === 0) return [];
+  const parts = waits.flatMap(([c, lines]) => [
+    h("div", { class: "stack-title" }, swatch(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1])),
+    h("pre", { class: "waits" }, lines.join("\n")),
+  ]);
+  return [h("section", { class: "wait-chains" }, h("h3", {}, "What threads waited for, in the whole recording"), ...parts)];
 }
 
 /** What is said about a cause besides its class, by the key that the writer gives. */
@@ -130,6 +142,8 @@ function causeText(recording: Recording, cause: CauseRow): string {
   return parts.filter((part) => part !== "").join(", ") || "\u2013";
 }
 
+/** Lines of the waits of a class shown there. */
+const LINES_AT = 5;
 /** Classes shown for one place: the smallest shares are no more than a pixel. */
 const CLASSES_AT = 8;
 
@@ -143,5 +157,12 @@ export function accountAt(state: ViewState, account: Account, x: number, y: numb
   const n = cpus?.size ?? account.lines.length;
   const { shares } = account.shares(t, t + nsPerPixel(view), 1, cpus);
   const rows = [...shares].map((share, c) => ({ share, c })).filter(({ share }) => share > 0.002).sort((a, b) => b.share - a.share);
-  return rows.slice(0, CLASSES_AT).map(({ share, c }) => swatch(css(classColour(classes[c]![0], theme.dark)), classes[c]![1], "", `${(share * n).toFixed(2)} of ${n} CPUs`));
+  const lines = rows.slice(0, CLASSES_AT).map(({ share, c }) => swatch(css(classColour(classes[c]![0], theme.dark)), classes[c]![1], "", `${(share * n).toFixed(2)} of ${n} CPUs`));
+  // The largest loss whose waits are known, with the first of them.
+  const waits = rows.flatMap(({ c }) => recording.index.account!.waits.filter(([of]) => of === c))[0];
+  if (!waits) return lines;
+  const [c, all] = waits;
+  const second = all.findIndex((line, i) => i > 0 && !/^\s*(<-|in )/.test(line));
+  const first = all.slice(0, second < 0 ? undefined : second).slice(0, LINES_AT);
+  return [...lines, h("div", { class: "stack-title" }, `${classes[c]![1]}, most in the whole recording`), ...first.map((line) => h("div", { class: "stack-line chain" }, line))];
 }

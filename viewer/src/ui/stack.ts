@@ -1,5 +1,6 @@
 // Call paths in words: for the tooltip, the details of a state, and the flame graph.
 import { CODE_KINDS, type CallPaths, type CallPathTable } from "../data/call-paths";
+import { chainAt, type Link } from "../data/chains";
 import { cell, SliceColumn, StateColumn } from "../data/columns";
 import { linesOf, stateDetails } from "../data/details";
 import { addUp, framesOf, runningAt, waitAt, waitingCall, wakerAt } from "../data/flame";
@@ -91,7 +92,61 @@ export async function codeOf(state: ViewState, table: CallPathTable, item: Item,
   if (!next) return [...lines, muted("it did not end in this recording")];
   if (next.value !== State.Woken) return lines;
   const by = cell(next.unit, StateColumn.By, next.i) - 1;
-  return [...lines, ...(by < 0 ? [muted(`woken by ${BY_NONE}`)] : wokenBy(by, item.end))];
+  if (by < 0) return [...lines, muted(`woken by ${BY_NONE}`)];
+  const chain = await chainAt(recording, item, t);
+  return [...lines, ...chainLines(recording, paths, chain, call, t, who), ...wokenBy(by, item.end)];
+}
+
+/** What a wait waited for at `t`, a line for each thread: `\u2190 writer filter waits in read`. `call`: that of the wait. */
+function chainLines(recording: Recording, paths: CallPaths | undefined, chain: Link[], call: string | undefined, t: number, who: (thread: number, t: number) => string | HTMLElement): HTMLElement[] {
+  let before = call;
+  const lines = chain.map((link): HTMLElement => {
+    const role = ROLES.find(([calls]) => before !== undefined && calls.test(before))?.[1] ?? "";
+    const [did, next] = didText(recording, paths, link, t);
+    before = next;
+    return h("div", { class: "stack-line chain" }, "\u2190 ", role, ...(link.thread >= 0 ? [who(link.thread, t), " "] : []), did);
+  });
+  return [h("div", { class: "stack-title" }, "waits at this instant for"), ...lines];
+}
+
+/** Who ends a wait in these calls. */
+const ROLES: [RegExp, string][] = [
+  [/^(__)?(libc_)?(p?read(v|64)?|recv(from|m?msg)?)$/, "writer "],
+  [/^(__)?(libc_)?(p?write(v|64)?|send(to|m?msg)?)$/, "reader "],
+];
+
+/** What a thread of a chain does at `t` in words; and the call in which it waits, if it does and that is known. */
+function didText(recording: Recording, paths: CallPaths | undefined, { thread, did, state }: Link, t: number): [string, string | undefined] {
+  const sample = (find: (paths: CallPaths, state: Item) => number): number => (paths && state ? find(paths, state) : -1);
+  const pathAt = (row: number): number => (row < 0 ? -1 : (paths!.samples.path[row] ?? -1));
+  switch (did) {
+    case "waited": {
+      const path = pathAt(sample((paths, { start, end }) => waitAt(paths, thread, start, end)));
+      const call = path < 0 ? undefined : waitingCall(paths!, path);
+      return [call === undefined ? "waits" : `waits in ${shortName(call)}`, call];
+    }
+    case "ran": {
+      const path = pathAt(sample((paths, { start, end }) => runningAt(paths, thread, t, start, end)));
+      return [path < 0 ? "runs" : `runs ${innermost(paths!, path)}`, undefined];
+    }
+    case "ready":
+      return ["is ready, and has no CPU", undefined];
+    case "process": {
+      const process = recording.index.processes[recording.index.threads[thread]!.process];
+      return [`of another program, process ${process ? recording.text(process.name) : "?"}`, undefined];
+    }
+    case "unborn":
+      return ["has not begun, or nothing is known of it", undefined];
+    case "endless":
+      return ["nobody: it did not end in this recording", undefined];
+    case "nobody":
+      return [BY_NONE, undefined];
+  }
+}
+
+function innermost(paths: CallPaths, path: number): string {
+  const [frame] = framesOf(paths, path);
+  return frame === undefined ? "" : shortName(paths.functions[paths.frames.fn[frame]!]!.name);
 }
 
 /** The annotations that a thread was in at `t`, outermost first. */

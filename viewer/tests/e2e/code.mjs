@@ -194,7 +194,7 @@ export const code = [
       await page.mouse.move(...(await row(range.middle)));
       await says(page, ".tooltip:not([hidden])", "waited in");
       const tip = await text(page, ".tooltip:not([hidden])");
-      for (const part of ["sleeping", "futex_wait_queue", "pthread_mutex_lock", "woken by solver/1 (1001)"]) assert(tip.includes(part), `${part} is not in ${tip}`);
+      for (const part of ["sleeping", "futex_wait_queue", "pthread_mutex_lock", "waits at this instant for", "\u2190 solver/1 (1001)", "woken by solver/1 (1001)"]) assert(tip.includes(part), `${part} is not in ${tip}`);
       await shot("wait-stack");
       await page.mouse.move(...(await row(range.before)));
       await says(page, ".tooltip:not([hidden])", "ran");
@@ -231,7 +231,7 @@ export const code = [
       await page.waitForSelector(".stack");
       assert((await text(page, ".stack")).includes("pthread_mutex_lock"));
       // The waker's name leads to what it did then.
-      await page.locator(".stack .link").click();
+      await page.locator(".stack .link").first().click();
       await page.waitForFunction(() => window.kasuri.views[0].state.selected.line.owner === 1);
     },
   },

@@ -42,7 +42,7 @@ async function accountOf(values: number[], n: number): Promise<Account> {
   index.blocks.push(block, 0, text.length, raw.length);
   index.lines.push({ kind: Kind.Account, owner: 0, depth: 0, items: values.length, units: [block, 0, values.length, 0, 1000] });
   const classes = Array.from({ length: n }, (_, c): [string, string, string, boolean] => [`class${c}`, `class ${c}`, "", c === 0]);
-  index.account = { classes, causes: [{ class: 0, note: "", on_cpu: true, name: -1, object: "", process: -1, thread: -1, code: -1 }], buckets: 0, mixes: [] };
+  index.account = { classes, causes: [{ class: 0, note: "", on_cpu: true, name: -1, object: "", process: -1, thread: -1, code: -1 }], buckets: 0, mixes: [], waits: [] };
   const recording = new Recording(index, () => Promise.resolve(text));
   const account = new Account(recording);
   await recording.unit(account.lines[0]!, 0);

@@ -86,3 +86,26 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   };
   return new Recording(index, (tag, from, length) => Promise.resolve((texts[tag] ?? "").slice(from, from + length)));
 }
+
+export interface MadeState {
+  start: number;
+  end: number;
+  state: number;
+  /** Row of the thread that woke or preempted it; -1 none. */
+  by?: number;
+}
+
+/** A recording of the states of threads, each of a process of its own; `programs` are those that were recorded. */
+export function recordingOfStates(threads: MadeState[][], programs = threads.map(() => true)): Recording {
+  const made = recordingOf(["t"], threads.map((states) => states.map(({ start, end }) => ({ start, end, name: 0, kind: 0 }))));
+  const texts = threads.map((states) => {
+    const raw = bytes([...times(states), ...column(states.map(({ state }) => state)), ...column(states.map(() => 0)), ...column(states.map(({ by }) => (by ?? -1) + 1))]);
+    return { text: deflateRawSync(raw).toString("base64"), raw: raw.length };
+  });
+  const { index } = made;
+  index.lines = threads.map((states, owner) => ({ kind: Kind.State, owner, depth: 0, items: states.length, units: [owner, 0, states.length, states[0]!.start, states.at(-1)!.end] }));
+  index.blocks = texts.flatMap(({ text, raw }, tag) => [tag, 0, text.length, raw]);
+  index.processes = programs.map((target, p) => ({ pid: 1 + p, name: 0, parent: -1, target, threads: [p, p + 1] as [number, number] }));
+  index.threads.forEach((thread, t) => (thread.process = t));
+  return new Recording(index, (tag, from, length) => Promise.resolve(texts[tag]!.text.slice(from, from + length)));
+}

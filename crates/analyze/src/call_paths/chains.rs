@@ -541,8 +541,11 @@ impl<'t> Chains<'t> {
             .filter(|_| waits)
             .map(|time| self.frames.call(time.path));
         let channels = paths.iter().filter(|_| waits);
-        let mut channels = channels.map(|time| self.frames.channel(time.path));
-        let channel = channels.find(|&channel| channel != Channel::Unknown);
+        let channels = channels.map(|time| self.frames.channel(time.path));
+        let mut channels = channels.filter(|&channel| channel != Channel::Unknown);
+        // One function may read from a pipe here and from a socket there.
+        let first = channels.next();
+        let channel = first.filter(|&first| channels.all(|channel| channel == first));
         let thread = self.trace.threads.get(info.thread.ix());
         let is_process = info.step.did == Did::Process;
         let name = self.trace.strings.get(info.step.name).to_string();

@@ -272,3 +272,39 @@ fn long_chains_end_after_eight_waits() {
         "{rows:?}"
     );
 }
+
+/// One function reads from a pipe here and from a socket there: its node is said to wait at neither.
+#[test]
+fn a_node_that_waited_at_files_of_two_kinds_is_at_none() {
+    let at = |kernel: &'static [&'static str]| -> &'static str {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(0, 50, 10, Sleeping, 0);
+        s.switch(1, 60, 0, RunnablePreempted, 11);
+        s.wake(1, 500, 11, 10, 0);
+        s.switch(0, 500, 0, RunnablePreempted, 10);
+        s.switch(0, 510, 10, Sleeping, 0);
+        s.wake(1, 900, 11, 10, 0);
+        s.switch(0, 900, 0, RunnablePreempted, 10);
+        let paths: Vec<Vec<&str>> = kernel
+            .iter()
+            .map(|inner| vec!["main", "take", "read@libc.so.6", inner])
+            .collect();
+        let samples = [
+            (10, 300, SampleKind::BlockedRead, &*paths[0]),
+            (10, 700, SampleKind::BlockedRead, &*paths[1]),
+        ];
+        let trace = sampled(s.load(1000), &samples);
+        let chains = chains_of(&trace, "low_parallelism");
+        let of_main = chains
+            .nodes
+            .iter()
+            .find(|n| n.depth == 0 && n.thread == "t10");
+        of_main.map_or("no node", |node| node.channel)
+    };
+    assert_eq!(at(&["pipe_read@[kernel]", "pipe_read@[kernel]"]), "pipe");
+    assert_eq!(
+        at(&["pipe_read@[kernel]", "unix_stream_read_generic@[kernel]"]),
+        ""
+    );
+}

@@ -78,6 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Columns of the lines about waits: what a panel of the page has room for.
+const WAITS_WIDTH: usize = 110;
+
 /// A recording and its analyses.
 struct Side {
     trace: kasuri_model::Trace,
@@ -116,6 +119,7 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.answers.account),
+            waits: kasuri_text::table::waits(&self.answers.summary, WAITS_WIDTH),
             pieces: &self.answers.pieces,
             cover: Some(&self.answers.cover),
             locks: Some(&self.locks),

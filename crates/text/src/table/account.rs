@@ -14,7 +14,7 @@
 use super::Page;
 use super::call_paths::{class_lines, coverage_text, explained_text};
 use super::grid::{Grid, number, text, word};
-use super::names::ThreadNames;
+use super::names::{ThreadNames, thread_names};
 use super::path_text::short_name;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
@@ -176,14 +176,6 @@ fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
         (_, "", at) | (_, at, "") => format!("spinning in {at}"),
         (_, at, by) => format!("spinning in {at} < {by}"),
     }
-}
-
-/// The names of the threads that the summary mentions.
-fn thread_names(s: &Summary) -> ThreadNames<'_> {
-    let threads = s.threads.iter().map(|t| (t.name.as_str(), t.tid));
-    let of_causes = s.account.causes.iter();
-    let of_causes = of_causes.filter_map(|c| Some((c.thread.as_str(), c.tid?)));
-    ThreadNames::new(threads.chain(of_causes))
 }
 
 impl Page<'_> {

@@ -1,13 +1,40 @@
 //! The code behind each class of the account: the lines below its row.
 use super::chains::chain_lines;
-use super::names::ThreadNames;
+use super::names::{ThreadNames, thread_names};
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{percent, printable};
+use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
-    CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse,
+    CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains,
 };
 use unicode_width::UnicodeWidthStr;
+
+/// The waits of a class with what they waited for, where these are the best answer.
+fn followed(of_class: &ClassPaths, class: Class) -> Option<&WaitChains> {
+    let is_best = match class {
+        // Where annotations say who held most locks, they are the better answer.
+        Class::LockWait => of_class.likely_holders_ns * 2 > of_class.ns,
+        _ => true,
+    };
+    of_class.chains.as_ref().filter(|_| is_best)
+}
+
+/// The largest waits of each class with what they waited for, a line each, in at most `width` columns: those of `kasuri stat -v`.
+pub fn waits(s: &Summary, width: usize) -> Vec<(Class, Vec<String>)> {
+    /// Waits of a class.
+    const MOST: usize = 3;
+    let names = thread_names(s);
+    let of_class = |class: Class| {
+        let classes = &s.call_paths.as_ref()?.classes;
+        let of_class = classes.iter().find(|c| c.class == class.key())?;
+        let chains = followed(of_class, class)?;
+        let lines = chain_lines(chains, of_class, &names, MOST, [width, width], false);
+        let lines: Vec<String> = lines.into_iter().map(|line| line.text).collect();
+        (!lines.is_empty()).then_some((class, lines))
+    };
+    Class::ALL.into_iter().filter_map(of_class).collect()
+}
 
 /// The lines below a class: at most `n` paths that explain it, and `n` that happened meanwhile, in as many columns as `rooms` has first; those that go on
 /// in as many as it has second.
@@ -26,18 +53,13 @@ pub(super) fn class_lines(
         return Vec::new();
     };
     // Waits that were followed to their end say both.
-    let is_followed = match class {
-        // Where annotations say who held most locks, they are the better answer.
-        Class::LockWait => of_class.likely_holders_ns * 2 > of_class.ns,
-        _ => true,
-    };
-    if let Some(chains) = of_class.chains.as_ref().filter(|_| is_followed) {
+    if let Some(chains) = followed(of_class, class) {
         let mut lines = match class {
             // What the one thread ran comes first.
             Class::LowParallelism => question_lines(of_class, &of_class.paths, n, room, |_| ""),
             _ => Vec::new(),
         };
-        lines.extend(chain_lines(chains, of_class, names, n, rooms));
+        lines.extend(chain_lines(chains, of_class, names, n, rooms, true));
         return lines;
     }
     // First what explains the class, then the other side: what happened on other threads during the same time. Both

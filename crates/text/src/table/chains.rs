@@ -21,15 +21,16 @@ const FEW_LINES: usize = 3;
 const MORE_LINES: usize = 9;
 
 /// The lines of the `n` largest waits of a class: the first of each in as many columns as `rooms` has first, the others in as many as
-/// it has second.
+/// it has second. `is_below`: below lines that say what the one thread of a serial phase ran.
 pub(super) fn chain_lines(
     chains: &WaitChains,
     class: &ClassPaths,
     names: &ThreadNames<'_>,
     n: usize,
     [room, across]: [usize; 2],
+    is_below: bool,
 ) -> Vec<PathLine> {
-    let is_serial = class.class == Class::LowParallelism.key();
+    let is_serial = is_below && class.class == Class::LowParallelism.key();
     let mut lines = Vec::new();
     let heads = (0..chains.nodes.len()).filter(|&at| chains.nodes[at].depth == 0);
     for head in heads.take(n) {

@@ -38,6 +38,7 @@ mod sections;
 pub mod units;
 
 pub use account::headline;
+pub use call_paths::waits;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;

@@ -2,6 +2,7 @@
 //!
 //! Names are compared over all threads of a page, so that a thread is called the same everywhere on it.
 use super::units::printable;
+use kasuri_analyze::Summary;
 use std::collections::{HashMap, HashSet};
 
 /// The names that more than one thread has.
@@ -30,6 +31,14 @@ impl<'a> ThreadNames<'a> {
             name => printable(name),
         }
     }
+}
+
+/// The names of the threads that the summary mentions.
+pub(super) fn thread_names(s: &Summary) -> ThreadNames<'_> {
+    let threads = s.threads.iter().map(|t| (t.name.as_str(), t.tid));
+    let of_causes = s.account.causes.iter();
+    let of_causes = of_causes.filter_map(|c| Some((c.thread.as_str(), c.tid?)));
+    ThreadNames::new(threads.chain(of_causes))
 }
 
 #[cfg(test)]
