@@ -347,24 +347,28 @@ class Annotator {
             find_loop(l, parent, depth);
     }
 
-    /* gcc keeps no line of `for` or `do`: the first one of the loop's own code stands for it. */
+    /* gcc keeps no line of `for` or `do`: the first one of the loop's own code stands for it; where the compiler made all
+     * of that, as for the chunks of OpenMP, the first one in it. */
     location_t where_is(loop_p l) {
-        location_t first = UNKNOWN_LOCATION;
+        location_t first = UNKNOWN_LOCATION, first_own = UNKNOWN_LOCATION;
         basic_block *body = get_loop_body(l);
-        for (unsigned i = 0; i < l->num_nodes; i++) {
-            if (body[i]->loop_father != l)
-                continue;
+        for (unsigned i = 0; i < l->num_nodes; i++)
             for (gimple_stmt_iterator s = gsi_start_bb(body[i]); !gsi_end_p(s); gsi_next(&s)) {
                 location_t at = gimple_location(gsi_stmt(s));
                 if (is_gimple_debug(gsi_stmt(s)) || LOCATION_LOCUS(at) <= BUILTINS_LOCATION ||
                     file != LOCATION_FILE(at))
                     continue;
-                if (first == UNKNOWN_LOCATION || LOCATION_LINE(at) < LOCATION_LINE(first))
-                    first = at;
+                keep_first(first, at);
+                if (body[i]->loop_father == l)
+                    keep_first(first_own, at);
             }
-        }
         free(body);
-        return first;
+        return first_own == UNKNOWN_LOCATION ? first : first_own;
+    }
+
+    static void keep_first(location_t &first, location_t at) {
+        if (first == UNKNOWN_LOCATION || LOCATION_LINE(at) < LOCATION_LINE(first))
+            first = at;
     }
 
     void find_loop(loop_p l, const std::string &parent, unsigned depth) {
@@ -540,6 +544,10 @@ std::string name_of(tree function) {
     bool is_mangled = symbol.compare(0, 2, "_Z") == 0 || symbol.find("_MOD_") != std::string::npos;
     if (!is_mangled && DECL_NAME(function))
         symbol = IDENTIFIER_POINTER(DECL_NAME(function));
+    /* What OpenMP makes of a Fortran program's regions, by the program's name. */
+    if (symbol.compare(0, 7, "MAIN__.") == 0)
+        if (cgraph_node *program = cgraph_node::get_for_asmname(get_identifier("MAIN__")))
+            symbol = IDENTIFIER_POINTER(DECL_NAME(program->decl)) + symbol.substr(6);
     return kasuri::readable(symbol, demangled);
 }
 

@@ -38,6 +38,69 @@ std::string demangled(const std::string &symbol) {
     return name;
 }
 
+/* The names of a module's functions. What OpenMP makes of a region is .omp_outlined to clang, and with debug information two functions, one
+ * that calls the other: only the inner one has a name, and that is as gcc's, PARENT._omp_fn.0. */
+class FunctionNames {
+  public:
+    explicit FunctionNames(Module &m) {
+        for (Function &f : m)
+            if (!f.isDeclaration() && is_outlined(f) && !calls_outlined(f))
+                name_outlined(f);
+    }
+
+    /* Empty: a function that only calls another. */
+    std::string of(const Function &f) const {
+        auto found = outlined.find(&f);
+        if (found != outlined.end())
+            return found->second;
+        return is_outlined(f) ? "" : kasuri::readable(f.getName().str(), demangled);
+    }
+
+  private:
+    std::map<const Function *, std::string> outlined;
+    std::map<std::string, unsigned> counts;
+
+    static bool is_outlined(const Function &f) { return f.getName().contains("omp_outlined"); }
+
+    static bool calls_outlined(const Function &f) {
+        for (const BasicBlock &block : f)
+            for (const Instruction &i : block)
+                if (auto *call = dyn_cast<CallBase>(&i))
+                    if (const Function *callee = call->getCalledFunction())
+                        if (is_outlined(*callee) && !callee->isDeclaration())
+                            return true;
+        return false;
+    }
+
+    /* The function that calls it or passes it on. */
+    static const Function *parent_of(const Value &v) {
+        for (const User *user : v.users()) {
+            if (auto *i = dyn_cast<Instruction>(user))
+                return i->getFunction();
+            if (auto *constant = dyn_cast<Constant>(user))
+                if (const Function *found = isa<GlobalValue>(constant) ? nullptr : parent_of(*constant))
+                    return found;
+        }
+        return nullptr;
+    }
+
+    const std::string &name_outlined(const Function &f) {
+        std::string &name = outlined[&f];
+        if (!name.empty())
+            return name;
+        name = f.getName().str(); /* also ends a circle */
+        const Function *parent = parent_of(f);
+        while (parent && is_outlined(*parent) && calls_outlined(*parent))
+            parent = parent_of(*parent);
+        if (!parent)
+            return name;
+        std::string whole =
+            is_outlined(*parent) ? name_outlined(*parent) : kasuri::readable(parent->getName().str(), demangled);
+        whole += "._omp_fn.";
+        return name = whole + std::to_string(counts[whole]++);
+    }
+};
+
 /* The plugin's own parts of a module: declarations of the runtime, the inline functions that ask the gate, the sites. */
 class Runtime {
   public:
@@ -182,9 +245,8 @@ class Runtime {
  * inserted, which splits no block: the calls are inlined later. */
 class Annotator {
   public:
-    Annotator(Function &f, Runtime &runtime, const kasuri::Choice &choice)
-        : f(f), runtime(runtime), choice(choice), name(kasuri::readable(f.getName().str(), demangled)), names(name),
-          i32(Type::getInt32Ty(f.getContext())) {
+    Annotator(Function &f, const std::string &name, Runtime &runtime, const kasuri::Choice &choice)
+        : f(f), runtime(runtime), choice(choice), name(name), names(name), i32(Type::getInt32Ty(f.getContext())) {
         if (DISubprogram *program = f.getSubprogram()) {
             file = program->getFilename().str();
             line = program->getLine();
@@ -419,13 +481,14 @@ class Annotate : public PassInfoMixin<Annotate> {
             return PreservedAnalyses::all();
         }
         Runtime runtime(m);
-        std::vector<Function *> functions;
+        FunctionNames names(m);
+        std::vector<std::pair<Function *, std::string>> functions;
         for (Function &f : m)
-            if (may_be_annotated(f))
-                functions.push_back(&f);
+            if (may_be_annotated(f) && !names.of(f).empty())
+                functions.emplace_back(&f, names.of(f));
         bool is_changed = false;
-        for (Function *f : functions)
-            is_changed |= Annotator(*f, runtime, choice).run();
+        for (auto &f : functions)
+            is_changed |= Annotator(*f.first, f.second, runtime, choice).run();
         return is_changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
     }
     static bool isRequired() { return true; }
