@@ -141,7 +141,7 @@ enum kasuri_kind {
     KASURI_EV_LOCK_REQUEST = 7,   /* place or 0    kasuri_lock_mode   u64 object, 0                    */
     KASURI_EV_LOCK_ACQUIRED = 8,  /* "                                                                 */
     KASURI_EV_LOCK_RELEASED = 9,  /* "                                                                 */
-    KASURI_EV_TASK_CREATE = 10,   /* name          -                  u64 task, u64 parent (0: none)   */
+    KASURI_EV_TASK_CREATE = 10,   /* name          kasuri_task_create u64 task, u64 parent (0: none)   */
     KASURI_EV_TASK_START = 11,    /* name or 0     kasuri_task_start  u64 task, 0                      */
     KASURI_EV_TASK_SUSPEND = 12,  /* why or 0      -                  u64 task, u64 waits for (0: -)   */
     KASURI_EV_TASK_RESUME = 13,   /* "                                                                 */
@@ -168,6 +168,9 @@ enum kasuri_kind {
  * aux = type | byte length << 4 (STR). */
 enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_WAIT_JOIN = 2, KASURI_WAIT_COND = 3, KASURI_WAIT_IO = 4,
     KASURI_WAIT_SEM = 5, KASURI_WAIT_ONCE = 6 };
+/* CREATE: a POINT never runs. It stands for what its parent had done when it created it, or for the tasks that it joins:
+ * a promise kept, a group of tasks. Others join it. */
+enum kasuri_task_create { KASURI_TASK_RUNS = 0, KASURI_TASK_POINT = 1 };
 /* START: STOLEN when another thread than the one that created the task took it. RESUME of a task that was not suspended
  * but created another one, which its thread ran first: what follows in it was stolen (docs/design/seen.md). */
 enum kasuri_task_start { KASURI_TASK_OWN = 0, KASURI_TASK_STOLEN = 1 };

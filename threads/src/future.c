@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The future: a value that is set once, and the threads that wait for it. */
+/*
+ * The future: a value that is set once, and the threads that wait for it.
+ *
+ * For a recorder it is a point of the thread that sets it (docs/design/seen.md), which is joined by those who get the
+ * value. Its id is the future's address, so that all is told before a waiter is woken, who may end the future.
+ */
 #include "wait.h"
 
 /* Of `state`, beside the queue bit of wait.h. It goes from EMPTY to SET once and never back, so a thread that has
@@ -15,9 +20,13 @@ int ito_future_set(ito_future *f, void *value) {
         return EALREADY;
     }
     f->value = value;
+    f->seen = ITO__TRACING;
+    ITO__TRACE_POINT(f, ITO__WAIT_FUTURE);
     struct ito__waiter *list = ito__waiters_pop_all(&f->waiters);
-    for (struct ito__waiter *w = list; w; w = w->next)
+    for (struct ito__waiter *w = list; w; w = w->next) {
         w->value = value; /* the first to wake may end the future */
+        ITO__TRACE_JOIN_OF(w->thread, (uintptr_t)f);
+    }
     /* Its release publishes the value to the acquire load in ito_future_try_get(). */
     ito__word_unlock(&f->state, SET);
     ito__waiter_wake_all(list, 0);
@@ -38,6 +47,8 @@ int ito_future_try_get(ito_future *f, void **value) {
     }
     if (value)
         *value = f->value;
+    if (UNLIKELY(f->seen))
+        ITO__TRACE_JOIN((uintptr_t)f);
     return 0;
 }
 

@@ -48,6 +48,15 @@ void ito__trace_fork(struct ito__fork *fork, const char *name) {
 void ito__trace_run(struct ito__fork *fork, int begin) {
     (void)fork, (void)begin;
 }
+void ito__trace_point(const void *object, uint32_t kind) {
+    (void)object, (void)kind;
+}
+void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined) {
+    (void)joiner, (void)joined;
+}
+void ito__trace_left(const void *object) {
+    (void)object;
+}
 uint64_t ito__trace_graph_ids(uint32_t graph) {
     (void)graph;
     return 0;
@@ -142,8 +151,8 @@ static uint32_t name_of(const struct ito_thread *t) {
     return id ? id : kasuri_intern("ito thread");
 }
 
-/* Why a thread leaves its worker, as the id of a word. */
-static uint32_t why(const struct ito_thread *t) {
+/* What a thread waits for, as the id of a word. */
+static uint32_t word_of(uint32_t kind) {
     static const char *const words[] = {
         [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
         [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
@@ -151,7 +160,6 @@ static uint32_t why(const struct ito_thread *t) {
         [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
         [ITO__WAIT_GRAPH] = "graph",
     };
-    uint32_t kind = t->wait_kind;
     static uint32_t ids[sizeof words / sizeof *words]; /* relaxed: all writers write the same */
     if (kind >= sizeof words / sizeof *words || !words[kind])
         return 0;
@@ -217,7 +225,7 @@ void ito__trace_block(struct ito_thread *thread) {
     uint64_t on = (uintptr_t)thread->wait_on;
     if (thread->wait_kind == ITO__WAIT_JOIN && thread->wait_on)
         on = ((struct ito_thread *)thread->wait_on)->id;
-    kasuri_task_event(KASURI_EV_TASK_SUSPEND, why(thread), id_of(thread), on);
+    kasuri_task_event(KASURI_EV_TASK_SUSPEND, word_of(thread->wait_kind), id_of(thread), on);
 }
 
 void ito__trace_resume(struct ito_thread *thread) {
@@ -238,10 +246,20 @@ void ito__trace_steal(struct ito_thread *thread) {
 }
 
 /* TASK_JOIN: the task that waited, and the one that it waited for. A foreign kernel thread is no task: 0. */
-void ito__trace_join(uint64_t joined) {
-    struct ito_thread *me = ito__self();
+void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined) {
     if (joined)
-        kasuri_task_event(KASURI_EV_TASK_JOIN, 0, me->flags & ITO__FOREIGN ? 0 : id_of(me), joined);
+        kasuri_task_event(KASURI_EV_TASK_JOIN, 0, joiner->flags & ITO__FOREIGN ? 0 : id_of(joiner), joined);
+}
+void ito__trace_join(uint64_t joined) {
+    ito__trace_join_of(ito__self(), joined);
+}
+
+void ito__trace_point(const void *object, uint32_t kind) {
+    /* Without a parent: it is the task that runs here, which may be a forked one. */
+    kasuri_task_event(KASURI_EV_TASK_CREATE | KASURI_TASK_POINT << 16, word_of(kind), (uintptr_t)object, 0);
+}
+void ito__trace_left(const void *object) {
+    kasuri_task_event(KASURI_EV_TASK_JOIN, 0, (uintptr_t)object, id_of(ito__self()));
 }
 
 /* Worker 0 is the program's main thread and keeps its name. */

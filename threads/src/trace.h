@@ -34,6 +34,9 @@ ITO__TRACE_FN void ito__trace_worker(unsigned index);
 ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
 ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
 ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
+ITO__TRACE_FN void ito__trace_point(const void *object, uint32_t kind);
+ITO__TRACE_FN void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined);
+ITO__TRACE_FN void ito__trace_left(const void *object);
 ITO__TRACE_FN uint64_t ito__trace_graph_ids(uint32_t graph);
 ITO__TRACE_FN void ito__trace_new_task(uint64_t id, const char *name, const void *fn);
 ITO__TRACE_FN void ito__trace_depends(uint64_t id, uint64_t on);
@@ -76,6 +79,12 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 #define ITO__TRACE_TASK(id, begin) ITO__TRACE_IF(ito__trace_task(id, begin))
 /* The id of a thread that a recorder does not hear of, or not any more. */
 #define ITO__ID_UNSEEN ((uint64_t)1 << 63)
+
+/* A point of the caller that others will join, with the object's address as its id (docs/design/seen.md): `kind` as in
+ * internal.h. A thread that waited goes on after it, or after any task; the caller, which ends, is joined by it. */
+#define ITO__TRACE_POINT(object, kind) ITO__TRACE_IF(ito__trace_point(object, kind))
+#define ITO__TRACE_JOIN_OF(thread, id) ITO__TRACE_IF(ito__trace_join_of(thread, id))
+#define ITO__TRACE_LEFT(object) ITO__TRACE_IF(ito__trace_left(object))
 
 /* Interned name of the function or variable at @address; 0: none is known. */
 uint32_t ito__trace_name(const void *address);

@@ -179,7 +179,7 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
     let ended = trace.tasks.iter().filter(|t| t.ended != Time::MAX);
     let queued = task_graph::queued(trace);
     let mut out = TaskSummary {
-        count: trace.tasks.len() as u64,
+        count: trace.tasks.iter().filter(|t| !t.is_point).count() as u64,
         ended: ended.count() as u64,
         queued_ns: queued.waiting_ns.saturating_add(queued.ready_ns),
         ..TaskSummary::default()

@@ -17,6 +17,9 @@ const END: u8 = 14;
 const JOIN: u8 = 25;
 const DEPENDS: u8 = 27;
 
+/// Id of main's group of tasks.
+const GROUP: u64 = 999;
+
 /// What threads of one process wrote: (thread, time, kind, name, a, b) in any order of threads.
 #[derive(Default)]
 struct Story {
@@ -46,6 +49,14 @@ impl Story {
             b,
             ..Annotation::default()
         });
+    }
+
+    /// A point of the task that runs on the thread.
+    fn point(&mut self, thread: usize, ns: i64, id: u64) {
+        const POINT: u16 = 1;
+        self.put(thread, ns, CREATE, "point", id, 0);
+        let event = self.streams[thread].events.last_mut();
+        event.expect("just put").aux = POINT;
     }
 
     /// A wait for tasks, by the task `object` for its own or by code outside of any.
@@ -530,8 +541,8 @@ fn queued_is_waiting_for_predecessors_and_then_for_a_worker() {
     );
 }
 
-/// A random program: main creates all tasks, with work between, and joins them. Each needs some earlier ones; some join an
-/// earlier one in their middle.
+/// A random program: main creates all tasks, with work between, and joins them, one by one or as a group. Each needs some
+/// earlier ones; some join an earlier one in their middle; some wait there for what an earlier one promised in its middle.
 struct Dag {
     /// Work of main before each creation, and after the joins.
     main: Vec<i64>,
@@ -539,6 +550,8 @@ struct Dag {
     work: Vec<(i64, i64)>,
     needs: Vec<Vec<usize>>,
     joins: Vec<Option<usize>>,
+    gets: Vec<Option<usize>>,
+    is_group: bool,
 }
 
 impl Dag {
@@ -560,6 +573,10 @@ impl Dag {
             joins: (0..n)
                 .map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i)))
                 .collect(),
+            gets: (0..n)
+                .map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i)))
+                .collect(),
+            is_group: rng.below(2) == 0,
         }
     }
 
@@ -574,6 +591,7 @@ impl Dag {
             edges.extend([(i, half(i, 0)), (half(i, 0), half(i, 1)), (half(i, 1), n)]);
             edges.extend(self.needs[i].iter().map(|&on| (half(on, 1), half(i, 0))));
             edges.extend(self.joins[i].map(|on| (half(on, 1), half(i, 1))));
+            edges.extend(self.gets[i].map(|on| (half(on, 0), half(i, 1))));
         }
         (weight, edges)
     }
@@ -583,7 +601,9 @@ impl Dag {
     fn run(&self, n_workers: usize, rng: &mut Rng, story: &mut Story) -> (i64, i64, i64) {
         let n = self.work.len();
         let id = |i: usize| i as u64 + 2;
+        let promise = |i: usize| i as u64 + 1000;
         story.put(0, 0, START, "main", 1, 0);
+        story.point(0, 0, GROUP);
         let mut created = Vec::new();
         let mut now = 0;
         for (i, ns) in self.main[..n].iter().enumerate() {
@@ -614,7 +634,8 @@ impl Dag {
                 }
                 let join = self.joins[i].map_or(Some(0), |on| ended[on]);
                 // Not at the stamp of its suspension: the order of these two on two threads would not be known.
-                Some((half_done[i]? + 1).max(join?))
+                let promised = self.gets[i].map_or(Some(0), |on| half_done[on]);
+                Some((half_done[i]? + 1).max(join?).max(promised?))
             };
             let ready: Vec<(usize, usize)> = (0..2 * n)
                 .map(|k| (k / 2, k % 2))
@@ -630,12 +651,17 @@ impl Dag {
                 waited += since - created[i];
                 was_ready += start - since;
                 story.put(thread, start, START, "", id(i), 0);
+                story.point(thread, start + ns, promise(i));
                 story.put(thread, start + ns, SUSPEND, "join", id(i), 0);
                 half_done[i] = Some(start + ns);
             } else {
                 story.put(thread, start, RESUME, "", id(i), 0);
-                if let Some(on) = self.joins[i] {
-                    story.put(thread, start, JOIN, "", id(i), id(on));
+                let (joined, got) = (self.joins[i].map(id), self.gets[i].map(promise));
+                for on in joined.into_iter().chain(got) {
+                    story.put(thread, start, JOIN, "", id(i), on);
+                }
+                if self.is_group {
+                    story.put(thread, start + ns, JOIN, "", GROUP, id(i));
                 }
                 story.put(thread, start + ns, END, "", id(i), 0);
                 ended[i] = Some(start + ns);
@@ -645,8 +671,10 @@ impl Dag {
         }
         let last = ended.iter().flatten().copied().fold(main_waits, i64::max);
         story.put(0, last, RESUME, "", 1, 0);
-        for i in 0..n {
-            story.put(0, last, JOIN, "", 1, id(i));
+        if self.is_group {
+            story.put(0, last, JOIN, "", 1, GROUP);
+        } else {
+            (0..n).for_each(|i| story.put(0, last, JOIN, "", 1, id(i)));
         }
         let end = last + self.main[n];
         story.put(0, end, END, "", 1, 0);
@@ -712,7 +740,11 @@ fn random_graphs_are_what_the_definition_says() {
         // Slack of a task: the least by which one of its parts may grow and the span does not.
         let slack = s.slack_ns(trace.tasks.len());
         let n = dag.work.len();
+        assert_eq!(t.count, n as u64 + 1, "{what}");
         for (row, task) in trace.tasks.iter().enumerate() {
+            if task.is_point {
+                continue;
+            }
             let parts: Vec<usize> = match task.id as usize {
                 1 => (0..=n).collect(),
                 id => (0..2).map(|half| n + 1 + 2 * (id - 2) + half).collect(),

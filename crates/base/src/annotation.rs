@@ -25,7 +25,7 @@ numbered!(
         LockAcquired = 8,
         /// It was released.
         LockReleased = 9,
-        /// A task is created; a: task, b: parent or 0.
+        /// A task is created; a: task, b: parent or 0, aux: 1 for a point, which never runs.
         TaskCreate = 10,
         /// It starts; a: task, aux: 1 when taken from another thread.
         TaskStart = 11,

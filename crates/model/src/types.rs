@@ -520,6 +520,8 @@ pub struct Task {
     pub joined: Time,
     /// The task that went on, if any.
     pub joiner: TaskIx,
+    /// It never runs: a point of its parent, or of the tasks that it joins, that others join.
+    pub is_point: bool,
 }
 
 /// What an edge of the task graph says.

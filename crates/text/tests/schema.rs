@@ -229,6 +229,7 @@ fn plan_schema_describes_all_that_is_printed() {
             start_ns: Some(10 * strand as i64),
             end_ns: Some(10 * strand as i64 + 10),
             slack_ns: 0,
+            is_point: false,
         });
     }
     let options = Options {

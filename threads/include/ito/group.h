@@ -15,8 +15,8 @@ extern "C" {
 /* -- task groups --------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_group {
-    uint32_t state; /* the queue bit alone; what follows is under it */
-    uint32_t reserved;
+    uint32_t state;   /* the queue bit alone; what follows is under it */
+    uint32_t seen;    /* what a recorder knows of it */
     uint64_t running; /* threads not ended */
     struct ito__waiters waiters;
 } ito_group;
@@ -82,7 +82,7 @@ ITO_API int ito_reduce(size_t begin, size_t end, size_t grain, const struct ito_
 
 typedef struct ito_future {
     uint32_t state;
-    uint32_t reserved;
+    uint32_t seen; /* a recorder knows who has set it */
     void *value;
     struct ito__waiters waiters;
 } ito_future;

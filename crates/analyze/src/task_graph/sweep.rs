@@ -202,10 +202,12 @@ impl Sweep<'_, '_> {
     fn created(&mut self, row: usize, time: Time) {
         let parent = self.cut.trace.tasks[row].parent;
         self.catch_up(parent, time);
-        let from = self.places.get(parent.ix()).map_or(NONE, |p| p.now);
-        if from == NONE || parent.ix() == row {
+        if parent.ix() >= self.places.len() || parent.ix() == row {
             return;
         }
+        // It has begun, if only at this stamp.
+        self.enter(parent);
+        let from = self.places[parent.ix()].now;
         self.places[row].creator = from;
         self.places[parent.ix()].now = self.new_strand(parent, from);
         // Stamps of two CPUs may put the first run before the creation.

@@ -143,6 +143,7 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
             start_ns: since(task.started).filter(|_| task.started != Time::MAX),
             end_ns: since(task.ended).filter(|_| task.ended != Time::MAX),
             slack_ns: slack.unwrap_or(0),
+            is_point: task.is_point,
         })
         .collect();
     let s = &trace.slices;

@@ -205,3 +205,91 @@ fn graphs_are_seen_and_give_their_costs_back() {
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
     }
 }
+
+/// Threads that wait for groups and futures, each turn twice in the same objects. argv: the turns.
+const WAITS: &str = r#"
+#include <ito.h>
+#include <stdlib.h>
+#include <time.h>
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void spin(uint64_t ms) {
+    for (uint64_t end = cpu_ns() + ms * 1000000; cpu_ns() < end;)
+        ;
+}
+static void member(void *arg) {
+    (void)arg;
+    spin(4);
+}
+static ito_future kept;
+static void *keeps(void *arg) {
+    (void)arg;
+    spin(3);
+    ito_future_set(&kept, &kept);
+    spin(2);
+    return NULL;
+}
+static void *gets(void *arg) {
+    void *value;
+    (void)arg;
+    ito_future_get(&kept, &value);
+    spin(3);
+    return NULL;
+}
+int main(int argc, char **argv) {
+    ito_group group = ITO_GROUP_INIT;
+    ito_thread *a, *b;
+    (void)argc;
+    ito_init(NULL);
+    for (int turn = atoi(argv[1]); turn > 0; turn--) {
+        for (int i = 0; i < 4; i++)
+            ito_group_run(&group, member, NULL);
+        spin(1);
+        ito_group_wait(&group);
+        spin(2);
+        ito_future_init(&kept);
+        ito_create(&b, NULL, gets, NULL);
+        ito_create(&a, NULL, keeps, NULL);
+        ito_join(a, NULL);
+        ito_join(b, NULL);
+    }
+    return ito_fini();
+}
+"#;
+
+/// A turn's span is 4 ms of a member, 2 of the root after the wait, 3 until the future is set, 3 of who gets it: 12 of 27 ms.
+/// Without the edges of the group it would be 10, without those of the future 11, and with an edge from the end of who sets
+/// it 14. On one worker too: the graph does not depend on who ran what.
+#[test]
+fn groups_and_futures_are_edges() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    let dir = scratch();
+    let source = dir.path().join("waits.c");
+    std::fs::write(&source, WAITS).unwrap();
+    let program = with_ito(&dir.path().join("waits"), &[], &[source]);
+    for workers in ["1", "3"] {
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .arg("2")
+            .env("ITO_WORKERS", workers));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (tasks, graph) = (&summary["tasks"], &summary["tasks"]["graph"]);
+        let case = format!("{workers} workers: {tasks}");
+        assert_eq!(tasks["count"], 13, "{case}");
+        for (key, count) in [("unknown_edges", 0), ("circular", 0)] {
+            assert_eq!(graph[key], count, "{key}, {case}");
+        }
+        let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
+        assert!((54.0..60.0).contains(&ms("work_ns")), "{case}");
+        assert!((23.9..26.0).contains(&ms("span_ns")), "{case}");
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+}

@@ -40,6 +40,9 @@ impl Hasher for FoldHasher {
 /// `enum kasuri_task_start`: taken from another thread.
 const START_STOLEN: u16 = 1;
 
+/// `enum kasuri_task_create`: nothing that runs.
+const CREATE_POINT: u16 = 1;
+
 type FoldMap<V> = HashMap<u64, V, BuildHasherDefault<FoldHasher>>;
 
 /// One end of an arrow.
@@ -186,6 +189,7 @@ impl Shared {
             ended: Time::MAX,
             joined: Time::MAX,
             joiner: TaskIx::NONE,
+            is_point: false,
         });
         self.task_of.insert(id, task);
         task
@@ -207,6 +211,7 @@ impl Shared {
         };
         let row = &mut self.tasks[task.ix()];
         (row.created, row.creator, row.parent) = (now, creator, parent);
+        row.is_point = e.aux == CREATE_POINT;
         if e.name.is_some() {
             row.name = e.name;
         }

@@ -21,6 +21,8 @@ pub struct Recorded {
     pub end_ns: Option<i64>,
     /// How much longer it could have run without a longer span, ns.
     pub slack_ns: i64,
+    /// Nothing that runs: a point that tasks wait for.
+    pub is_point: bool,
 }
 
 /// What is to be planned.
@@ -167,7 +169,7 @@ pub fn plan(input: &Input, options: &Options) -> Option<Plan> {
     Some(Plan {
         schema: SCHEMA,
         command: input.command.clone(),
-        tasks: input.tasks.len() as u64,
+        tasks: input.tasks.iter().filter(|t| !t.is_point).count() as u64,
         strands: graph.len() as u64,
         work_ns: work,
         span_ns: span,

@@ -138,7 +138,7 @@ table! {
     waiting_ns: Option<i64>, "ns";
     /// How much longer it could have run without a longer span of the task graph; missing: it did not run.
     slack_ns: Option<i64>, "ns";
-    /// When it first ran.
+    /// When it first ran. A future or a group of ito, which is a row too, never does.
     start_ns: Option<i64>, "ns";
     /// When it ended.
     end_ns: Option<i64>, "ns";
