@@ -272,12 +272,13 @@ DISPATCH(8u, uint64_t, int64_t)
 
 static void sync_wait(int kind, int endpoint, ompt_data *parallel, ompt_data *task, const void *place) {
     struct openmp_thread *self = &openmp_self;
-    uint64_t barrier = openmp_barrier_of(self->team), join;
+    uint64_t barrier, join;
     int begins = endpoint == OMPT_SCOPE_BEGIN, is_implicit;
     enum openmp_what what;
     (void)parallel, (void)task;
     if (!is_on() || kind == OMPT_SYNC_REDUCTION)
         return;
+    barrier = openmp_barrier_of(self->team);
     join = self->task ? self->task : barrier;
     if (kind == OMPT_SYNC_TASKWAIT || kind == OMPT_SYNC_TASKGROUP) {
         what = kind == OMPT_SYNC_TASKWAIT ? OPENMP_TASKWAIT : OPENMP_TASKGROUP;
@@ -480,9 +481,12 @@ static void finalize(ompt_data *data) {
     (void)data;
 }
 
-/* Null where nothing is to be recorded: the runtime then looks for other tools. */
+/* Null where nothing is to be recorded: the runtime then looks for other tools, and calls none. Without a session there is no
+ * recorder to come: the client takes its name from the environment alone. A tool cannot leave later, when the recorder has: a thread
+ * that has seen a callback's bit calls it, and OMPT has no order between the two. */
 ompt_tool *ompt_start_tool(unsigned version, const char *runtime) {
     static ompt_tool ours = {initialize, finalize, {0}};
+    const char *session = getenv("KASURI_SESSION");
     (void)version, (void)runtime;
-    return getenv("KASURI_OPENMP") ? &ours : 0;
+    return getenv("KASURI_OPENMP") && session && *session ? &ours : 0;
 }

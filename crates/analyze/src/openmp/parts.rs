@@ -7,7 +7,6 @@ use crate::account::is_dock_name;
 use crate::busy::BusyClock;
 use crate::cut::Cut;
 use kasuri_model::{ArgValue, ProcessIx, SliceIx, SliceKind, StrIx, ThreadIx, Time};
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// A barrier before which the thread was busy for no longer than this after a loop's end is the loop's.
@@ -190,16 +189,17 @@ impl Waits {
 
 /// Parts of all regions of the recording that ended, in no particular order.
 pub(super) fn parts(cut: &Cut<'_>) -> Vec<Part> {
-    let mut names: HashMap<StrIx, What> = HashMap::new();
+    let names: Vec<What> = cut.trace.strings.iter().map(what).collect();
     let mut out = Vec::new();
+    if !names.contains(&What::RegionEnd) {
+        return out;
+    }
     for thread in cut.threads().filter(|t| cut.is_shown(*t)) {
         let rows = cut.trace.threads[thread.ix()].slices.clone();
         let rows = rows.start as usize..rows.end as usize;
         let s = &cut.trace.slices;
-        let mut known = |row: usize| {
-            let name = s.name[row];
-            *(names.entry(name)).or_insert_with(|| what(cut.trace.strings.get(name)))
-        };
+        let known = |row: usize| names.get(s.name[row].ix()).copied();
+        let known = |row: usize| known(row).unwrap_or(What::Other);
         if !rows.clone().any(|row| known(row) == What::RegionEnd) {
             continue;
         }
