@@ -94,6 +94,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_perf(&mut report);
     examine_stacks(&mut report);
     examine_waits(&mut report);
+    examine_openmp(&mut report);
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
@@ -215,6 +216,20 @@ fn examine_stacks(report: &mut Report) {
             let lost = "the code that threads ran and waited in";
             report.add("call paths", State::Degraded, why, lost, "");
         }
+    }
+}
+
+/// Whether the library of `record --openmp` is installed.
+fn examine_openmp(report: &mut Report) {
+    match crate::program::openmp::library() {
+        Ok(path) => report.ok("OpenMP", format!("record --openmp has {}", path.display())),
+        Err(_) => report.add(
+            "OpenMP",
+            State::Info,
+            "the library of record --openmp is not installed",
+            "regions, loops and tasks of OpenMP programs",
+            "`make c`, or name it in KASURI_OPENMP_LIBRARY",
+        ),
     }
 }
 

@@ -67,6 +67,35 @@ fn stat_says_which_schedule_is_shorter() {
     );
 }
 
+/// A program whose samples lie in OpenMP's runtime, recorded without --openmp, is told how its regions are seen; others are not.
+#[test]
+fn stat_says_how_regions_of_openmp_are_seen() {
+    let said = |runtime: &'static str, openmp| {
+        let mut s = summary();
+        s.openmp = openmp;
+        let used = RuntimeUse {
+            runtime,
+            ..RuntimeUse::default()
+        };
+        s.call_paths = Some(CallPathSummary {
+            runtimes: vec![used],
+            ..CallPathSummary::default()
+        });
+        let page = page(&s, 80);
+        let last = page.lines().rev().find(|line| line.starts_with("OpenMP's"));
+        last.map(str::to_owned)
+    };
+    let record = Some("OpenMP's loops   kasuri record --openmp -- PROGRAM".to_owned());
+    assert_eq!(said("libgomp", None), record);
+    assert_eq!(said("libomp", None), record);
+    assert_eq!(said("tbb", None), None);
+    let shown = said("libgomp", summary().openmp).unwrap();
+    assert!(
+        shown.ends_with("kasuri stat --section openmp quake.kasuri"),
+        "{shown}"
+    );
+}
+
 fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) -> HotPath {
     let ns = (class_ns as f64 * share) as i64;
     let frames = frames.iter().map(|&(function, file, line)| PathFrame {

@@ -4,7 +4,7 @@ use super::preload::{self, Probe};
 use crate::error::Result;
 use crate::guard::{safefs, sigbus::Guarded};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PROBE: Probe = Probe {
     file: "libkasuri-openmp.so",
@@ -12,6 +12,14 @@ const PROBE: Probe = Probe {
     folder: "openmp",
     option: "--openmp",
 };
+
+/// The probe's library.
+///
+/// # Errors
+/// When it is not found.
+pub fn library() -> Result<PathBuf> {
+    PROBE.library()
+}
 
 /// Adds the variables that the program's environment needs for the OpenMP probe; to `missing` what it cannot see.
 ///

@@ -176,7 +176,7 @@ pub fn render(summary: &Summary, layout: &Layout) -> String {
         Sections::Only(wanted) => (Section::ALL.iter().filter(|s| wanted.contains(s)))
             .for_each(|&s| page.section(summary, s)),
     }
-    page.next_commands();
+    page.next_commands(summary);
     page.text
 }
 

@@ -59,22 +59,36 @@ impl Page<'_> {
     }
 
     /// The commands for more, at the end of every answer that knows the recording's file.
-    pub(super) fn next_commands(&mut self) {
+    pub(super) fn next_commands(&mut self, s: &Summary) {
         let file = &self.layout.file;
         if file.is_empty() {
             return;
         }
-        let commands = [
+        let mut commands = vec![
             ("every section", format!("kasuri stat -v {file}")),
             ("what to shorten", format!("kasuri critical {file}")),
             ("a timeline", format!("kasuri report {file}")),
         ];
+        if s.openmp.is_some() {
+            let shown = format!("kasuri stat --section openmp {file}");
+            commands.push(("OpenMP's loops", shown));
+        } else if ran_openmp(s) {
+            let seen = "kasuri record --openmp -- PROGRAM".to_string();
+            commands.push(("OpenMP's loops", seen));
+        }
         self.line("");
         for (what, command) in commands {
             let line = self.styled("2", &format!("{what:<16} {command}"));
             self.line(&line);
         }
     }
+}
+
+/// Whether samples show the program in a runtime of OpenMP.
+fn ran_openmp(s: &Summary) -> bool {
+    let runtimes = s.call_paths.iter().flat_map(|paths| &paths.runtimes);
+    let mut names = runtimes.map(|of| of.runtime);
+    names.any(|name| ["libgomp", "libomp"].contains(&name))
 }
 
 /// `2.48 s on 2 CPUs, exited with 0 (AMD EPYC, Linux 6.18.44)`.
