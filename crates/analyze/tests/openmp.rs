@@ -1,8 +1,8 @@
 //! Regions and loops of OpenMP: counts and times by hand, and schedules against a simulation that takes one iteration at a time.
-use kasuri_analyze::{OpenMp, OpenMpLoop, Options, summary};
+use kasuri_analyze::{Hint, OpenMp, OpenMpLoop, Options, summary};
 use kasuri_base::random::Rng;
-use kasuri_model::input::{Annotation, Setup};
-use kasuri_model::{AnnotationVec, Input, Strings, Time};
+use kasuri_model::input::{Annotation, Event, Setup};
+use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time};
 
 /// `enum kasuri_kind`.
 const BEGIN: u8 = 1;
@@ -122,6 +122,31 @@ fn only_loop(story: Story) -> OpenMpLoop {
     let openmp = story.openmp().unwrap();
     assert_eq!(openmp.loops.len(), 1);
     openmp.loops[0].clone()
+}
+
+/// What is to be tried of a recording in which each thread has a CPU of its own until `end`.
+fn hints(story: Story, end: i64) -> Vec<Hint> {
+    let switch = |ns, prev, state, next| Event::switch(ns, prev, state, next, StrIx::NONE);
+    let cpu = |tid| {
+        vec![
+            switch(0, 0, ThreadState::Sleeping, tid),
+            switch(end, tid, ThreadState::Sleeping, 0),
+        ]
+    };
+    let setup = Setup {
+        span: Time(0)..Time(end),
+        n_cpus: 2,
+        root_pids: vec![1],
+        recorded: vec![0, 1],
+        ..Setup::default()
+    };
+    let trace = Input {
+        setup,
+        strings: story.strings,
+        cpus: vec![cpu(1), cpu(2)],
+        streams: story.streams,
+    };
+    summary(&trace.build().unwrap(), &Options::default()).hints
 }
 
 /// Iterations handed out to two threads by whoever is free, `next` of what is left at a time.
@@ -249,6 +274,32 @@ fn every_other_iteration_is_heavy() {
         ("static", 1760, 1440)
     );
     assert_eq!(l.refused, None);
+}
+
+/// The hint on it: where the schedule is the environment's, with the command; not where each has as much, or it is nothing beside the
+/// rest of the run.
+#[test]
+fn the_hint_names_the_schedule_where_it_is_worth_it() {
+    let every_other = |name: &str, light: i64| {
+        let costs: Vec<i64> = (0..64)
+            .map(|i| if i % 2 == 0 { 100_000 } else { light })
+            .collect();
+        let of = |thread: usize| (0..32).map(|i| (2 * i + thread, 1)).collect();
+        a_loop(name, &costs, &[of(0), of(1)])
+    };
+    let found = hints(every_other("for runtime f:2", 10_000), 3_300_000);
+    let [hint] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((hint.kind, hint.cost_ns), ("schedule", 2 * 1_440_000));
+    let said = "for runtime f:2: schedule(static) would save 0.001 s of its 0.003 s; replayed from 64 chunks";
+    assert!(hint.text.contains(said), "{}", hint.text);
+    let command = Some("export OMP_SCHEDULE=static".to_owned());
+    assert_eq!(hint.command, command);
+    let fixed = hints(every_other("for static f:2", 10_000), 3_300_000);
+    assert_eq!((fixed.len(), &fixed[0].command), (1, &None));
+    assert!(hints(every_other("for runtime f:2", 99_000), 3_300_000).is_empty());
+    assert!(hints(every_other("for runtime f:2", 10_000), 330_000_000).is_empty());
 }
 
 /// Which thread had a chunk of a dynamic loop is chance: one that got no CPU has fewer. The schedule is not to blame.
