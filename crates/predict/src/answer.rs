@@ -220,6 +220,8 @@ pub struct Prediction {
     pub deadlocks: Vec<Deadlock>,
     /// Costs of the machine that the prediction is for.
     pub machine: Machine,
+    /// Why there are no speed-ups, or with a second run only those of its number of CPUs; empty: there are.
+    pub refused: Vec<String>,
     /// Predicted.
     pub points: Vec<Point>,
     /// What the second recording says; none: there is none, or it used no more CPUs.

@@ -45,6 +45,8 @@ pub struct Extract {
     pub wall_ns: u64,
     /// CPUs that ran the program at least 1 % of its CPU time.
     pub n_cpus: usize,
+    /// CPUs that it might have used for most of the time, by its affinity; 0: not known.
+    pub allowed_cpus: usize,
     /// Share of the threads' time in which what they did is unknown.
     pub unknown: f64,
     /// Waits and holds that a suspended task took along: left out.
@@ -58,6 +60,14 @@ pub struct Extract {
     pub spinning_ns: u64,
     /// ...of it, time of which no thread of the program can have been the end, ns: no wait stands for it.
     pub spinning_for_unknown_ns: u64,
+    /// CPU time in libraries that run tasks, as samples tell, without spinning, ns.
+    pub runtime_ns: u64,
+    /// Tasks that were seen to run, and from the start to the end of each, summed, ns.
+    pub tasks: (u64, u64),
+    /// CPU time of threads that took the CPU of the one that had just woken them, ns: whether that thread would have waited for them is not known.
+    pub hidden_ns: u64,
+    /// The program in which it waits for them, where that is more than 1 % of the work.
+    pub tied: Option<Program>,
     /// Median time that a thread ran before another one of the program took its CPU, ns; none: too few.
     pub slice_ns: Option<f64>,
 }
@@ -66,6 +76,15 @@ impl Extract {
     /// The recorded time without what others took, ns.
     pub fn quiet_ns(&self) -> u64 {
         self.wall_ns.saturating_sub(self.lost_ns)
+    }
+
+    /// The CPUs that it had: those that it used; and where others left it one more, which it did not want, that one too.
+    pub fn had_cpus(&self, least: usize) -> usize {
+        let is_quiet = self.lost_ns * 20 < self.wall_ns;
+        match self.n_cpus < least && is_quiet && self.allowed_cpus >= least {
+            true => least,
+            false => self.n_cpus,
+        }
     }
 }
 
@@ -116,6 +135,8 @@ pub struct Recording<'a> {
     pub trace: &'a Trace,
     /// By row of [`Trace::threads`]: when the thread was in a loop that only waits for another thread, in order of time. Empty: not known.
     pub spinning: &'a [Vec<(Time, Time)>],
+    /// The same: when it was in a library that runs tasks, and did not spin there.
+    pub runtime: &'a [Vec<(Time, Time)>],
 }
 
 impl<'a> From<&'a Trace> for Recording<'a> {
@@ -123,6 +144,7 @@ impl<'a> From<&'a Trace> for Recording<'a> {
         Recording {
             trace,
             spinning: &[],
+            runtime: &[],
         }
     }
 }
@@ -135,7 +157,21 @@ pub fn extract<'a>(
     recording: impl Into<Recording<'a>>,
     annotation_ns: f64,
 ) -> Result<Extract, Unfit> {
-    let Recording { trace, spinning } = recording.into();
+    let recording = recording.into();
+    let mut out = read(recording, annotation_ns, false)?;
+    if out.hidden_ns * 100 > out.program.work_ns() {
+        out.tied = Some(read(recording, annotation_ns, true)?.program);
+    }
+    Ok(out)
+}
+
+/// `is_tied`: a thread that lost its CPU to one that it had just woken waits for that thread.
+fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<Extract, Unfit> {
+    let Recording {
+        trace,
+        spinning,
+        runtime,
+    } = recording;
     if trace.states.start.is_empty() {
         return Err(Unfit::NoStates);
     }
@@ -164,6 +200,7 @@ pub fn extract<'a>(
     for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
         reader.sleeps(thread, gaps);
     }
+    let hidden_ns = reader.hidden_waits(is_tied);
     reader.docks(&gaps);
     let tracks = reader.tracks(&gaps, spinning);
     let unknown_ns = reader.spins(&tracks);
@@ -175,6 +212,14 @@ pub fn extract<'a>(
     let spun = tracks.iter().flat_map(|track| &track.spinning);
     out.spinning_ns = spun.map(|s| (s.1 - s.0).ns().max(0) as u64).sum();
     out.spinning_for_unknown_ns = unknown_ns;
+    out.hidden_ns = hidden_ns;
+    let length = |s: &Stretch| (s.1 - s.0).ns().max(0) as u64;
+    out.runtime_ns = (reader.threads().into_iter().zip(&tracks))
+        .filter_map(|(thread, track)| Some((runtime.get(thread.ix())?, track)))
+        .flat_map(|(runtime, track)| spins::inside(&track.running, runtime))
+        .map(|stretch| length(&stretch))
+        .sum();
+    out.tasks = tasks(trace);
     out.program = reader.program;
     out.suspended = reader.suspended;
     Ok(out)
@@ -388,6 +433,53 @@ impl Reader<'_> {
         self.program.n_events += 1;
         self.add_step(sleeper, slept, 2, Step::Wait(event));
         self.add_step(waker, woke, 1, Step::Post(event));
+    }
+
+    /// Threads that lost their CPU to one that they had just woken: when they have it again, what they would have waited for may have
+    /// been done meanwhile (the answer to a request; or nothing, and they never wait). Returns that time, ns.
+    fn hidden_waits(&mut self, is_tied: bool) -> u64 {
+        let mut hidden = 0;
+        for thread in self.threads() {
+            let rows: Vec<StateRow> = self.trace.states_of(thread).collect();
+            let lost = |pair: &&[StateRow]| {
+                pair[0].state == ThreadState::Running
+                    && pair[1].state == ThreadState::RunnablePreempted
+                    && self.is_script(pair[1].by)
+            };
+            let pairs: Vec<_> = rows.windows(2).filter(lost).map(|p| (p[0], p[1])).collect();
+            for (ran, waits) in pairs {
+                if let Some(until) = self.ran_instead(thread, &ran, &waits) {
+                    hidden += (until - waits.start).ns().max(0) as u64;
+                    if is_tied {
+                        let event = self.program.n_events;
+                        self.program.n_events += 1;
+                        self.add_step(thread, waits.start, 2, Step::Wait(event));
+                        self.add_step(waits.by, until, 1, Step::Post(event));
+                    }
+                }
+            }
+        }
+        hidden
+    }
+
+    /// Until when the thread that took the CPU kept it, if the one that lost it had just woken it.
+    fn ran_instead(&self, thread: ThreadIx, ran: &StateRow, waits: &StateRow) -> Option<Time> {
+        let mut woken = None;
+        let rows = self.trace.threads[waits.by.ix()].states.clone();
+        let starts = &self.trace.states.start[rows.start as usize..rows.end as usize];
+        let from = starts.partition_point(|&start| start < ran.start);
+        let around = self.trace.states_of(waits.by).skip(from);
+        for row in around.take_while(|row| row.start < waits.end) {
+            match row.state {
+                ThreadState::RunnableWoken if row.by == thread => woken = Some(row.start),
+                ThreadState::Running if row.start == waits.start => {
+                    let is_new = woken.is_some_and(|at| at >= ran.start);
+                    return is_new.then_some(row.end.min(waits.end));
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// When the threads ran, spun and went to sleep. A wait that an event tells of is that event's.
@@ -620,6 +712,7 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
         }
     }
     let all: i64 = on_cpu.values().sum();
+    out.allowed_cpus = allowed_cpus(trace);
     out.n_cpus = on_cpu.values().filter(|&&ns| ns > all / 100).count();
     out.wall_ns = (last - first).ns().max(0) as u64;
     on_cpu.retain(|_, ns| *ns > all / 100);
@@ -634,6 +727,32 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
         out.slice_ns = Some(runs[runs.len() / 2] as f64);
     }
     out
+}
+
+/// Tasks that ran to their ends, and their times, ns.
+fn tasks(trace: &Trace) -> (u64, u64) {
+    let is_target = |process: ProcessIx| trace.processes[process.ix()].is_target;
+    let ran = trace.tasks.iter().filter(|t| is_target(t.process));
+    let ran = ran.filter(|t| t.started < t.ended && t.ended != Time::MAX);
+    ran.fold((0, 0), |(n, ns), t| {
+        (n + 1, ns + (t.ended - t.started).ns().max(0) as u64)
+    })
+}
+
+/// CPUs that affinity leaves to the program for more than half of the recording.
+fn allowed_cpus(trace: &Trace) -> usize {
+    let rows = &trace.limits.allowed;
+    let mut open: HashMap<u32, i64> = HashMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        // What was read first held before, too.
+        let from = if at == 0 { trace.span.start } else { row.since };
+        let until = rows.get(at + 1).map_or(trace.span.end, |next| next.since);
+        for &cpu in &row.cpus {
+            *open.entry(cpu).or_default() += (until - from).ns().max(0);
+        }
+    }
+    let half = (trace.span.end - trace.span.start).ns() / 2;
+    open.values().filter(|&&ns| ns > half).count()
 }
 
 /// Wall time that other programs took on these CPUs, see [`Extract::lost_ns`].

@@ -5,12 +5,14 @@
 //! | `extract` | a recording -> a [`program::Program`]: what each thread would do on any number of CPUs |
 //! | [`replay`] | runs a program on P CPUs: the predictor |
 //! | [`models`] | closed-form and numerical models: its cross-checks |
+//! | `doubt` | what the replay does not know, and when there is no number |
 //! | `second` | what a recording on more CPUs says of all that |
 //! | `predict`, `profile`, [`whatif`] | puts them side by side, says what limits, what changes would bring |
 //! | [`plan`] | schedules of a task graph, and their bounds: `kasuri plan` |
 //! | [`machine`] | what waking, handing over and sharing data cost |
 #![forbid(unsafe_code)]
 mod answer;
+mod doubt;
 mod extract;
 pub mod machine;
 pub mod models;

@@ -11,7 +11,7 @@ use crate::models::{self, Load};
 use crate::program::Program;
 use crate::replay::{LockUse, Outcome, Setup, replay};
 use crate::second::{Replayed, SecondRun};
-use crate::{profile, whatif};
+use crate::{doubt, profile, whatif};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -64,7 +64,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let mut runs = Runs::new(first, options.machine);
     // Threads that found one CPU only, because others took the rest, tell nothing of two.
     match second {
-        Some(second) if second.n_cpus > first.n_cpus => {
+        Some(second) if second.had_cpus(first.n_cpus + 1) > first.n_cpus => {
             runs.learn(second);
             runs.compare(second);
         }
@@ -98,6 +98,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         machine: runs.machine,
         locks: runs.lock_profiles(&points),
         points,
+        refused: Vec::new(),
         measured: runs.measured.clone(),
         second: runs.fitted.as_ref().map(|f| f.run.clone()),
         believed: String::new(),
@@ -120,8 +121,15 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     if options.what_if {
         out.what_if = changes(&mut runs, &out, &replayed);
     }
+    let reasons = doubt::reasons(&out, first);
+    out.refuse(reasons);
     out
 }
+
+/// By so much more than the machine's loops the code of a program may slow down when other CPUs are busy, unless it was
+/// measured: threads that add to one counter, without a lock, lose about as much (`bench/predict/run --set meet`); programs
+/// that wait for memory can lose all that there is to gain.
+const UNMEASURED: f64 = 0.25;
 
 /// A measured speed-up that the replay exceeds by this factor has a reason that the replay does not know.
 const LACKS: f64 = 1.15;
@@ -210,7 +218,7 @@ impl<'a> Runs<'a> {
     fn learn(&mut self, second: &Extract) {
         let (a, b) = (&self.first.program, &second.program);
         self.measured.push(Measured {
-            cpus: second.n_cpus,
+            cpus: second.had_cpus(self.first.n_cpus + 1),
             speedup: self.first.quiet_ns() as f64 / second.quiet_ns().max(1) as f64,
         });
         let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
@@ -268,7 +276,7 @@ impl<'a> Runs<'a> {
                 if self.slowdown_is_seen {
                     slow(0.02)
                 } else {
-                    slow(0.06)
+                    slow(UNMEASURED)
                 },
             ),
         };
@@ -324,9 +332,23 @@ impl<'a> Runs<'a> {
         over(one, self.get(cpus, variant).0, cpus)
     }
 
+    /// Where threads may have waited for those that took their CPU, both are possible: the range has both, and the middle is
+    /// expected.
+    fn with_hidden_waits(&self, cpus: usize, ends: (f64, f64, f64)) -> (f64, f64, f64) {
+        let Some(tied) = &self.first.tied else {
+            return ends;
+        };
+        let one = self.run(tied, 1, Variant::Expected, 1).wall_ns;
+        let n = cpus.min(tied.scripts.len()).max(1);
+        let other = over(one, self.run(tied, n, Variant::Expected, 1).wall_ns, cpus);
+        let (expected, low, high) = ends;
+        let middle = (expected * other).sqrt();
+        (middle, low.min(other * 0.98), high.max(other * 1.02))
+    }
+
     /// The second run's measurement against both replays.
     fn compare(&mut self, second: &'a Extract) {
-        let here = self.replayed(second, second.n_cpus);
+        let here = self.replayed(second, second.had_cpus(self.first.n_cpus + 1));
         let run = SecondRun::new(self.first, second, here.first);
         self.fitted = Some(Fitted { second, run, here });
     }
@@ -360,7 +382,8 @@ impl<'a> Runs<'a> {
         );
         // A replay's own scatter and what no model knows: two per cent at least.
         let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
-        let (fitted, low, high) = self.fit(cpus, (speedup, low, high));
+        let ends = self.with_hidden_waits(cpus, (speedup, low, high));
+        let (fitted, low, high) = self.fit(cpus, ends);
         let run = self.get(cpus, Variant::Expected);
         let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
@@ -565,6 +588,21 @@ impl<'a> Runs<'a> {
                 100.0 * first.unknown
             ));
         }
+        if let Some(second) = &self.fitted
+            && (second.run.lack - 1.0).abs() > LACKS - 1.0
+        {
+            out.push(format!(
+                "on {} CPUs the program was {:.2} times as fast as the replay says: on others it is somewhere between that loss or gain as it is and one that grows with each CPU",
+                second.run.cpus,
+                1.0 / second.run.lack
+            ));
+        }
+        if first.tied.is_some() && self.fitted.is_none() {
+            out.push(format!(
+                "for {:.0} % of the CPU time a thread that was woken took the CPU of the one that woke it; whether that one waits for it on more CPUs is not known, and the range has both (--second-run tells)",
+                100.0 * ratio(first.hidden_ns, first.program.work_ns())
+            ));
+        }
         if first.disturbed_ns * 20 > first.wall_ns {
             out.push("other programs used this CPU while it was recorded".into());
         }
@@ -596,7 +634,7 @@ impl<'a> Runs<'a> {
             if self.second_is_useless {
                 out.push("the second run used no more CPUs than the first: it adds nothing; other programs may have used them".into());
             }
-            out.push("by how much code slows down when other CPUs are busy was measured for the machine, not for this program (--second-run measures the program)".into());
+            out.push("by how much this program's code slows down when other CPUs are busy is not known: the range has a quarter; threads that write the same memory, or wait for it, can lose more (--second-run measures it)".into());
         }
         out
     }

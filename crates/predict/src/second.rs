@@ -20,7 +20,7 @@ use serde::Serialize;
 /// What the second recording measured, against the replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SecondRun {
-    /// CPUs that it used.
+    /// CPUs that it had.
     pub cpus: usize,
     /// Its wall time, ns.
     pub wall_ns: u64,
@@ -66,8 +66,9 @@ impl SecondRun {
             ratio(first.wall_ns, second.quiet_ns()),
         );
         let used = second.program.work_ns() + second.spinning_ns;
+        let cpus = second.had_cpus(first.n_cpus + 1);
         SecondRun {
-            cpus: second.n_cpus,
+            cpus,
             wall_ns: second.wall_ns,
             lost_ns: second.lost_ns,
             speedup,
@@ -77,7 +78,7 @@ impl SecondRun {
             lack: replayed / speedup.max(1e-9),
             work_growth: ratio(second.program.work_ns(), first.program.work_ns()),
             spinning: ratio(second.spinning_ns, used),
-            idle: (1.0 - ratio(used, second.n_cpus as u64 * second.quiet_ns())).max(0.0),
+            idle: (1.0 - ratio(used, cpus as u64 * second.quiet_ns())).max(0.0),
         }
     }
 

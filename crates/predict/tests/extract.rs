@@ -172,3 +172,56 @@ fn a_timed_wait_begun_again_takes_as_long_as_what_it_is_for() {
         assert_eq!(n(|s| matches!(s, Step::Wait(_))), 1, "{pause}: {waiter:?}");
     }
 }
+
+/// 10 computes 1000 and wakes 11, which takes its CPU, computes 2000 and sleeps; 10 computes 3000 more. Whether it waited for 11 is not known.
+fn taken_over() -> Trace {
+    let mut strings = Strings::default();
+    strings.intern("worker");
+    let known = |tid| KnownThread {
+        time: Time(0),
+        pid: 10,
+        tid,
+        ppid: 1,
+        comm: "worker".into(),
+    };
+    let cpu = vec![
+        switch(100, 11, Sleeping, 10),
+        waking(1_050, 10, 11),
+        switch(1_100, 10, RunnablePreempted, 11),
+        switch(3_100, 11, Sleeping, 10),
+        switch(6_100, 10, Sleeping, 0),
+    ];
+    let setup = Setup {
+        root_pids: vec![10],
+        n_cpus: 1,
+        recorded: vec![0],
+        known: vec![known(10), known(11)],
+        span: Time(0)..Time(6_200),
+        ..Setup::default()
+    };
+    Input {
+        setup,
+        strings,
+        cpus: vec![cpu],
+        streams: Vec::new(),
+    }
+    .build()
+    .unwrap()
+}
+
+#[test]
+fn a_wait_that_one_cpu_hides_is_in_the_range() {
+    let found = extract(&taken_over(), 0.0).unwrap();
+    assert_eq!(found.hidden_ns, 2_000);
+    let machine = Machine::ideal();
+    let wall = |program, cpus| replay(program, &How::new(&machine, cpus)).wall_ns.round();
+    // Alone 1000 + 3000 beside 2000; with the wait one after the other.
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
+    assert!(
+        near(wall(&found.program, 2), 4_000.0),
+        "{:?}",
+        found.program
+    );
+    let tied = found.tied.expect("a second program");
+    assert!(near(wall(&tied, 2), 6_000.0), "{tied:?}");
+}

@@ -63,18 +63,33 @@ pub fn weigh(trace: &Trace) -> Weights {
     Cover::new(trace).weights(trace, trace.span.clone())
 }
 
-/// When each thread ran in a loop that only waits for another thread, as samples tell; by row of [`Trace::threads`], in order of
-/// time. Of each stretch only the time on a CPU counts. Without samples nothing is known.
-pub fn spinning(trace: &Trace) -> Vec<Vec<(Time, Time)>> {
+/// When threads ran without doing the program's work, as samples tell; each by row of [`Trace::threads`], in order of time. Of
+/// each stretch only the time on a CPU counts. Without samples nothing is known.
+#[derive(Clone, Debug, Default)]
+pub struct OffWork {
+    /// In a loop that only waits for another thread.
+    pub spinning: Vec<Vec<(Time, Time)>>,
+    /// In a library that runs tasks, and not spinning there.
+    pub runtime: Vec<Vec<(Time, Time)>>,
+}
+
+/// Reads the whole recording.
+pub fn off_work(trace: &Trace) -> OffWork {
     let sampled = Sampled::new(trace, &Cover::new(trace));
-    let tracks = sampled.tracks.iter().zip(&trace.threads);
-    tracks
-        .map(|(track, thread)| {
-            let stretches = track.stretches(thread.alive.end);
-            stretches
-                .filter(|&(_, _, row)| sampled.class(row) == Some(Class::Spinning))
-                .map(|(start, end, _)| (start, end))
-                .collect()
-        })
-        .collect()
+    let of = |class: Class| {
+        let tracks = sampled.tracks.iter().zip(&trace.threads);
+        tracks
+            .map(|(track, thread)| {
+                let stretches = track.stretches(thread.alive.end);
+                stretches
+                    .filter(|&(_, _, row)| sampled.class(row) == Some(class))
+                    .map(|(start, end, _)| (start, end))
+                    .collect()
+            })
+            .collect()
+    };
+    OffWork {
+        spinning: of(Class::Spinning),
+        runtime: of(Class::TaskRuntime),
+    }
 }

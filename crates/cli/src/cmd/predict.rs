@@ -5,6 +5,7 @@ use crate::open::Input;
 use crate::output::Output;
 use crate::source::Source;
 use anyhow::Context;
+use kasuri_analyze::call_paths::OffWork;
 use kasuri_model::Trace;
 use kasuri_predict::{Machine, Options, Prediction, Recording};
 use kasuri_text::table::{self, Layout};
@@ -109,14 +110,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             lock.name
         );
     }
-    let spinning = kasuri_analyze::call_paths::spinning(&trace);
-    let there = second.as_ref().map(kasuri_analyze::call_paths::spinning);
-    let first = Recording {
-        trace: &trace,
-        spinning: &spinning,
-    };
-    let second = (second.as_ref().zip(there.as_deref()))
-        .map(|(trace, spinning)| Recording { trace, spinning });
+    let off_work = kasuri_analyze::call_paths::off_work(&trace);
+    let there = second.as_ref().map(kasuri_analyze::call_paths::off_work);
+    let first = recording(&trace, &off_work);
+    let second =
+        (second.as_ref().zip(there.as_ref())).map(|(trace, off_work)| recording(trace, off_work));
     let mut prediction = kasuri_predict::predict(first, second, &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if !prediction.deadlocks.is_empty() {
@@ -148,12 +146,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The prediction from one recording; none: it cannot be replayed.
 pub fn from_one(trace: &Trace, options: &Options) -> Option<Prediction> {
-    let spinning = kasuri_analyze::call_paths::spinning(trace);
-    let recording = Recording {
+    let off_work = kasuri_analyze::call_paths::off_work(trace);
+    kasuri_predict::predict(recording(trace, &off_work), None, options).ok()
+}
+
+fn recording<'a>(trace: &'a Trace, off_work: &'a OffWork) -> Recording<'a> {
+    Recording {
         trace,
-        spinning: &spinning,
-    };
-    kasuri_predict::predict(recording, None, options).ok()
+        spinning: &off_work.spinning,
+        runtime: &off_work.runtime,
+    }
 }
 
 /// From each row's lock ratio and speed-up the wait ratio, and the other way round; with the largest errors.

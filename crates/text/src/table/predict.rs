@@ -51,6 +51,9 @@ impl Page<'_> {
         self.second_fact(p);
         self.lock_fact(p);
         self.machine_fact(p);
+        if !p.refused.is_empty() {
+            return self.refusal(p);
+        }
         let text = match p.is_reliable() {
             true => verdict(p),
             false => format!(
@@ -59,6 +62,26 @@ impl Page<'_> {
             ),
         };
         self.fact("verdict", &text);
+    }
+
+    /// Why there is no number, or only the measured one, and what to do.
+    fn refusal(&mut self, p: &Prediction) {
+        let known = match (&p.second, p.points.first()) {
+            (Some(second), Some(point)) => format!(
+                "{} on {}, as measured; no number for others",
+                times(point.speedup),
+                plural(second.cpus as u64, "CPU")
+            ),
+            _ => "no number".into(),
+        };
+        let advice = match p.second {
+            None => "; kasuri predict --second-run -- PROGRAM measures it on two CPUs",
+            Some(_) => "",
+        };
+        self.fact(
+            "verdict",
+            &printable(&format!("{known}: {}{advice}", p.refused.join("; and "))),
+        );
     }
 
     /// What was measured on more CPUs, and where its CPU time went.
@@ -127,6 +150,9 @@ impl Page<'_> {
 
     /// A row for each number of CPUs.
     fn speedups(&mut self, p: &Prediction) {
+        if p.points.is_empty() {
+            return;
+        }
         self.heading(
             "speed-up",
             "over one CPU, with the same threads and the same work",
@@ -255,6 +281,9 @@ impl Page<'_> {
 
     /// The replay and other models, and which one the prediction follows.
     fn models_beside(&mut self, p: &Prediction) {
+        if p.points.is_empty() {
+            return;
+        }
         let shown = columns(p);
         self.heading(
             "models",
@@ -313,12 +342,23 @@ fn many(first: &'static str, p: &Prediction, shown: &[usize]) -> Vec<super::grid
         .collect()
 }
 
+/// A range wider than by this factor is the answer itself: its middle would say more than is known.
+const WIDE: f64 = 1.5;
+
 /// The prediction in a sentence or two: the speed-up on the first number of CPUs, the most there is to gain and what
 /// limits it, and the change that helps most.
 fn verdict(p: &Prediction) -> String {
     let Some(two) = p.points.first() else {
         return "no number of CPUs to predict for".into();
     };
+    if two.high > WIDE * two.low {
+        return format!(
+            "between {} and {} on {} CPUs: the recording does not say more, see uncertainties",
+            times(two.low),
+            times(two.high),
+            two.cpus
+        );
+    }
     // The fewest CPUs that give nearly all there is to get: within 3 %, less than the range of most predictions.
     let best = p.points.iter().map(|q| q.speedup).fold(0.0, f64::max);
     let knee = p

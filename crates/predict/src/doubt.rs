@@ -1,0 +1,80 @@
+//! What the replay of a recording does not know, and what follows: a wider range, or no number at all.
+//!
+//! A number that is wrong and sure of itself is worse than none. So each thing that the replay has no model of is looked for in
+//! the recording, and where it is more than a bound the speed-ups are left out, with the reason; the bounds are those beyond
+//! which programs of `bench/predict/run --set meet` had errors above a quarter. A second run brings the number that was
+//! measured, for its number of CPUs and for those that change nothing.
+use crate::answer::Prediction;
+use crate::extract::Extract;
+
+/// The replay's time may differ from the recorded one by this share, with [`crate::answer`]'s bound for a warning below it.
+const REPLAY: f64 = 0.25;
+/// Spinning of which nothing in the program can have been the end, as a share of the CPU time.
+const SPINNING: f64 = 0.05;
+/// Time in libraries that run tasks, as a share of the CPU time.
+const RUNTIME: f64 = 0.05;
+/// Tasks as a share of the work: where they are more, which worker runs which task decides.
+const TASKS: f64 = 0.2;
+/// Fewer tasks are pieces of work like others.
+const SOME_TASKS: u64 = 20;
+
+/// Why there is no number, each a clause; empty: there is no reason.
+pub(crate) fn reasons(p: &Prediction, first: &Extract) -> Vec<String> {
+    let mut out = Vec::new();
+    let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
+    let share = |ns: u64| ns as f64 / used;
+    if p.replay_error().abs() > REPLAY {
+        out.push(format!(
+            "the replay is {:+.0} % off the recorded time on the recorded CPUs",
+            100.0 * p.replay_error()
+        ));
+    }
+    if share(first.spinning_for_unknown_ns) > SPINNING {
+        out.push(format!(
+            "{:.0} % of the CPU time is spinning, and the recording does not show for which thread",
+            100.0 * share(first.spinning_for_unknown_ns)
+        ));
+    }
+    if share(first.runtime_ns) > RUNTIME {
+        out.push(format!(
+            "{:.0} % of the CPU time is in the library that hands out tasks, whose locks and searches cost more on more CPUs",
+            100.0 * share(first.runtime_ns)
+        ));
+    }
+    let (n, ns) = first.tasks;
+    if n >= SOME_TASKS && share(ns) > TASKS {
+        out.push(format!(
+            "{n} tasks of {:.1} us each go to whichever worker is free, and the replay has each where one CPU had it (`kasuri plan` schedules them)",
+            ns as f64 / n as f64 / 1e3
+        ));
+    }
+    out
+}
+
+impl Prediction {
+    /// Leaves out the speed-ups of which nothing is known: all, or with a second run those of other numbers of CPUs than its own.
+    pub(crate) fn refuse(&mut self, reasons: Vec<String>) {
+        if reasons.is_empty() {
+            return;
+        }
+        self.refused = reasons;
+        let threads = self.threads.max(1);
+        let measured = self.second.as_ref().map(|s| s.cpus.min(threads));
+        let is_known: Vec<bool> = (self.points.iter())
+            .map(|p| measured == Some(p.cpus.min(threads)))
+            .collect();
+        keep(&mut self.points, &is_known);
+        self.models
+            .iter_mut()
+            .for_each(|m| keep(&mut m.speedup, &is_known));
+        self.what_if.clear();
+        if self.points.is_empty() {
+            self.models.clear();
+        }
+    }
+}
+
+fn keep<T>(of: &mut Vec<T>, wanted: &[bool]) {
+    let mut wanted = wanted.iter();
+    of.retain(|_| wanted.next().is_some_and(|&is| is));
+}

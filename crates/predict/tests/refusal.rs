@@ -1,0 +1,114 @@
+//! Where the replay has no model, there is no number, and the reason is said; just below each bound there is one.
+use kasuri_predict::program::{Program, Script, Step};
+use kasuri_predict::{Extract, Options, Prediction, from_extracts};
+
+const WORK: u64 = 10_000_000;
+
+/// Two threads that work for 5 ms each, recorded on one CPU.
+fn recorded() -> Extract {
+    let script = Script {
+        steps: vec![Step::Compute(WORK / 2)],
+        ..Script::default()
+    };
+    Extract {
+        wall_ns: WORK,
+        n_cpus: 1,
+        program: Program {
+            scripts: vec![script; 2],
+            ..Program::default()
+        },
+        ..Extract::default()
+    }
+}
+
+fn answer(first: &Extract, second: Option<&Extract>) -> Prediction {
+    let options = Options {
+        cpus: vec![2, 3],
+        ..Options::default()
+    };
+    from_extracts(first, second, &options)
+}
+
+/// Each thing that is not known, a little below its bound and a little above, and a word of the reason.
+fn doubts() -> Vec<(Extract, Extract, &'static str)> {
+    let with = |change: &dyn Fn(&mut Extract)| {
+        let mut out = recorded();
+        change(&mut out);
+        out
+    };
+    vec![
+        (
+            with(&|e| e.wall_ns = WORK * 100 / 121),
+            with(&|e| e.wall_ns = WORK * 2),
+            "off the recorded time",
+        ),
+        (
+            with(&|e| e.spinning_for_unknown_ns = WORK * 4 / 100),
+            with(&|e| e.spinning_for_unknown_ns = WORK * 6 / 100),
+            "spinning",
+        ),
+        (
+            with(&|e| e.runtime_ns = WORK * 4 / 100),
+            with(&|e| e.runtime_ns = WORK * 6 / 100),
+            "library that hands out tasks",
+        ),
+        (
+            with(&|e| e.tasks = (100, WORK * 19 / 100)),
+            with(&|e| e.tasks = (100, WORK * 21 / 100)),
+            "100 tasks of 21.0 us",
+        ),
+    ]
+}
+
+#[test]
+fn what_the_replay_does_not_know_has_no_number() {
+    assert!(answer(&recorded(), None).refused.is_empty());
+    for (below, above, word) in doubts() {
+        let p = answer(&below, None);
+        assert!(
+            p.refused.is_empty() && p.points.len() == 2,
+            "{word}: {:?}",
+            p.refused
+        );
+        let p = answer(&above, None);
+        assert_eq!(p.refused.len(), 1, "{word}");
+        assert!(p.refused[0].contains(word), "{}", p.refused[0]);
+        assert!(p.points.is_empty() && p.models.is_empty() && p.what_if.is_empty());
+    }
+}
+
+#[test]
+fn a_second_run_leaves_the_number_that_it_measured() {
+    let mut second = recorded();
+    (second.n_cpus, second.wall_ns) = (2, WORK * 8 / 10);
+    for (_, above, word) in doubts() {
+        let p = answer(&above, Some(&second));
+        let expected = above.wall_ns as f64 / second.wall_ns as f64;
+        assert!(
+            (p.at(2).expect(word).speedup - expected).abs() < 1e-9,
+            "{word}"
+        );
+        // Two threads have no use for a third CPU: that is known as well.
+        assert_eq!(p.at(3).expect(word).speedup, p.at(2).unwrap().speedup);
+        assert!(p.models.iter().all(|m| m.speedup.len() == p.points.len()));
+    }
+    // Four threads: on three CPUs nothing was measured.
+    let mut more = doubts().remove(1).1;
+    more.program.scripts = vec![more.program.scripts[0].clone(); 4];
+    (more.wall_ns, more.spinning_for_unknown_ns) = (2 * WORK, WORK);
+    let p = answer(&more, Some(&second));
+    assert!(p.at(2).is_some() && p.at(3).is_none() && !p.refused.is_empty());
+}
+
+#[test]
+fn a_program_that_leaves_a_free_cpu_alone_was_measured_all_the_same() {
+    let mut second = recorded();
+    second.allowed_cpus = 2;
+    let p = answer(&recorded(), Some(&second));
+    assert!((p.at(2).unwrap().speedup - 1.0).abs() < 1e-9);
+    // Others had it, or it is not known whether it was allowed: nothing was measured.
+    for (allowed_cpus, lost_ns) in [(2, WORK / 10), (0, 0)] {
+        (second.allowed_cpus, second.lost_ns) = (allowed_cpus, lost_ns);
+        assert!(answer(&recorded(), Some(&second)).second.is_none());
+    }
+}
