@@ -114,44 +114,88 @@ void ito__trace_init(void) {
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /*
- * A cache of names: functions and variables met so far, and the ids of their names. Threads write it without a lock.
+ * Caches of names' ids: kasuri_intern makes two system calls, takes a lock and walks a list. Threads write them without
+ * a lock. A key is the address of a function or variable, or what text_key() makes of a text; 0: none.
  *
- * An entry is changed in three stores: `fn` to null, `id`, `fn`. A reader that finds its function in `fn` has its id,
- * unless the entry is changed between its two loads, or by two threads at once: then one event may carry the name of
- * another function. An entry that was overwritten is only looked up again.
+ * An entry is changed in three stores: `key` to 0, `id`, `key`. A reader that finds its key has its id, unless the
+ * entry is changed between its two loads, or by two threads at once: then one event may carry another name. An entry
+ * that was overwritten is only looked up again.
  */
-static struct {
-    const void *fn;
+struct named {
+    uint64_t key;
     uint32_t id;
-} names[256];
+};
+#define N_NAMED 256u
+static struct named by_address[N_NAMED], by_text[N_NAMED];
 
-uint32_t ito__trace_name(const void *fn) {
-    size_t at = ((uintptr_t)fn >> 4) * 0x9e3779b97f4a7c15u >> 56;
-    /* ORDER acquire; pairs with the release store of `fn` below. Shows the id. */
-    if (__atomic_load_n(&names[at].fn, __ATOMIC_ACQUIRE) == fn)
-        return __atomic_load_n(&names[at].id, __ATOMIC_RELAXED);
+/* The top 8 bits of a product with 2^64 / the golden ratio, as N_NAMED is 2^8. */
+static struct named *place_of(struct named *cache, uint64_t key) {
+    return &cache[(key >> 4) * 0x9e3779b97f4a7c15u >> 56];
+}
+
+static bool recall(struct named *at, uint64_t key, uint32_t *id) {
+    /* ORDER acquire; pairs with the release store of `key` in remember(). Shows the id. */
+    if (load_acquire(&at->key) != key)
+        return false;
+    *id = load_relaxed(&at->id);
+    return true;
+}
+
+static void remember(struct named *at, uint64_t key, uint32_t id) {
+    store_relaxed(&at->key, 0);
+    /* ORDER release, twice; both pair with the acquire load in recall(). The first keeps the 0 before the id, which
+     * makes it rare that a reader finds the old key with the new id; the second publishes the id. */
+    store_release(&at->id, id);
+    store_release(&at->key, key);
+}
+
+/* FNV-1a of 64 bits, never 0. Two texts with one key would share a name on the timeline: at 64 bits that takes
+ * intent. */
+static uint64_t text_key(const char *text) {
+    uint64_t key = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        key = (key ^ (unsigned char)*text) * 0x100000001b3u;
+    return key ? key : 1;
+}
+
+/* kasuri_intern. The text may lie in memory that is used again for another, so its address says nothing. */
+static uint32_t intern(const char *text) {
+    uint64_t key = text_key(text);
+    struct named *at = place_of(by_text, key);
+    uint32_t id;
+    if (recall(at, key, &id))
+        return id;
+    id = kasuri_intern(text);
+    if (id) /* 0: not now */
+        remember(at, key, id);
+    return id;
+}
+
+uint32_t ito__trace_name(const void *address) {
+    uint64_t key = (uintptr_t)address;
+    struct named *at = place_of(by_address, key);
+    uint32_t id;
+    if (recall(at, key, &id))
+        return id;
     char name[128];
-    ito__symbol(fn, name, sizeof name);
-    uint32_t id = name[0] ? kasuri_intern(name) : 0;
-    __atomic_store_n(&names[at].fn, (const void *)0, __ATOMIC_RELAXED);
-    /* ORDER release, twice; both pair with the acquire load of `fn` above. The first keeps the null before the id,
-     * which makes it rare that a reader finds the old function with the new id; the second publishes the id. */
-    __atomic_store_n(&names[at].id, id, __ATOMIC_RELEASE);
-    __atomic_store_n(&names[at].fn, fn, __ATOMIC_RELEASE);
+    ito__symbol(address, name, sizeof name);
+    id = name[0] ? kasuri_intern(name) : 0;
+    if (id || !name[0])
+        remember(at, key, id);
     return id;
 }
 
 /* The name that the program gave, or that of its function; the recorder shows it for the task. */
 static uint32_t name_of(const struct ito_thread *t) {
     if (t->name)
-        return kasuri_intern(t->name);
+        return intern(t->name);
     if (t->flags & ITO__ROOT)
-        return kasuri_intern("main");
+        return intern("main");
     uint32_t id = t->fn ? ito__trace_name((const void *)(uintptr_t)t->fn) : 0;
-    return id ? id : kasuri_intern("ito thread");
+    return id ? id : intern("ito thread");
 }
 
-/* What a thread waits for, as the id of a word. */
+/* What a thread waits for, as the id of a word; 0: not known. */
 static uint32_t word_of(uint32_t kind) {
     static const char *const words[] = {
         [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
@@ -160,15 +204,7 @@ static uint32_t word_of(uint32_t kind) {
         [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
         [ITO__WAIT_GRAPH] = "graph",
     };
-    static uint32_t ids[sizeof words / sizeof *words]; /* relaxed: all writers write the same */
-    if (kind >= sizeof words / sizeof *words || !words[kind])
-        return 0;
-    uint32_t id = __atomic_load_n(&ids[kind], __ATOMIC_RELAXED);
-    if (id == 0) {
-        id = kasuri_intern(words[kind]);
-        __atomic_store_n(&ids[kind], id, __ATOMIC_RELAXED);
-    }
-    return id;
+    return kind < sizeof words / sizeof *words && words[kind] ? intern(words[kind]) : 0;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
@@ -236,13 +272,7 @@ void ito__trace_resume(struct ito_thread *thread) {
 void ito__trace_steal(struct ito_thread *thread) {
     if (is_unseen(thread))
         return;
-    static uint32_t steal; /* relaxed: all writers write the same */
-    uint32_t name = __atomic_load_n(&steal, __ATOMIC_RELAXED);
-    if (name == 0) {
-        name = kasuri_intern("steal");
-        __atomic_store_n(&steal, name, __ATOMIC_RELAXED);
-    }
-    kasuri_task_event(KASURI_EV_TASK_RESUME, name, id_of(thread), 0);
+    kasuri_task_event(KASURI_EV_TASK_RESUME, intern("steal"), id_of(thread), 0);
 }
 
 /* TASK_JOIN: the task that waited, and the one that it waited for. A foreign kernel thread is no task: 0. */
@@ -286,7 +316,7 @@ void ito__trace_search(struct worker *w, int begin) {
 }
 
 void ito__trace_fork(struct ito__fork *fork, const char *name) {
-    kasuri_task_event(KASURI_EV_TASK_CREATE, kasuri_intern(name), (uintptr_t)fork, id_of(ito__self()));
+    kasuri_task_event(KASURI_EV_TASK_CREATE, intern(name), (uintptr_t)fork, id_of(ito__self()));
 }
 
 void ito__trace_run(struct ito__fork *fork, int begin) {
@@ -304,9 +334,9 @@ uint64_t ito__trace_graph_ids(uint32_t graph) {
 
 void ito__trace_new_task(uint64_t id, const char *name, const void *fn) {
     struct ito_thread *me = ito__self();
-    uint32_t word = name ? kasuri_intern(name) : ito__trace_name(fn);
+    uint32_t word = name ? intern(name) : ito__trace_name(fn);
     uint64_t from = me->flags & ITO__FOREIGN ? 0 : id_of(me);
-    kasuri_task_event(KASURI_EV_TASK_CREATE, word ? word : kasuri_intern("ito task"), id, from);
+    kasuri_task_event(KASURI_EV_TASK_CREATE, word ? word : intern("ito task"), id, from);
 }
 
 void ito__trace_depends(uint64_t id, uint64_t on) {

@@ -3,11 +3,11 @@ use crate::support::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// examples/ito's n-queens on ito: `way` is FORK_ITO or FORK_ITO_FORK.
-fn queens(dir: &Path, way: &str) -> PathBuf {
+/// examples/ito's n-queens on ito: `way` is FORK_ITO or FORK_ITO_FORK; `more` is for the compiler.
+fn queens(dir: &Path, way: &str, more: &[&str]) -> PathBuf {
     let examples =
         ["examples/ito/nqueens.c", "examples/common/example.c"].map(|p| repository().join(p));
-    with_ito(&dir.join(way), &["-D", way], &examples)
+    with_ito(&dir.join(way), &[&["-D", way], more].concat(), &examples)
 }
 
 /// Compiles a program with the library's sources.
@@ -61,7 +61,7 @@ fn every_ito_thread_is_seen() {
     }
     let dir = scratch();
     for (way, name) in [("FORK_ITO", "queens_thread"), ("FORK_ITO_FORK", "queens")] {
-        let program = queens(dir.path(), way);
+        let program = queens(dir.path(), way, &[]);
         for workers in ["1", "3"] {
             let output = run(kasuri(dir.path())
                 .args(["record", "-q", "-o", "run.kasuri", "--"])
@@ -290,6 +290,33 @@ fn groups_and_futures_are_edges() {
         let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
         assert!((54.0..60.0).contains(&ms("work_ns")), "{case}");
         assert!((23.9..26.0).contains(&ms("span_ns")), "{case}");
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+}
+
+/// A task's name is asked for once, whether it comes from the program or its function has none: each time would be two system calls.
+#[test]
+fn recorded_ito_tasks_make_no_system_calls() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    for (way, more) in [("FORK_ITO_FORK", &[][..]), ("FORK_ITO", &["-s"][..])] {
+        let program = queens(dir.path(), way, more);
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "--syscalls", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .args(["-n", "8", "-t", "1"]));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["locks", "--json", "run.kasuri"]));
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let calls = answer["syscalls"].as_array().unwrap();
+        let of_masks = calls.iter().filter(|row| row["name"] == "rt_sigprocmask");
+        let count: u64 = of_masks.map(|row| row["count"].as_u64().unwrap()).sum();
+        assert!((1..1000).contains(&count), "{way}: {count} for 2,057 tasks");
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
     }
 }
