@@ -16,6 +16,7 @@
 /* clang-format off */
 #include "gcc-plugin.h"
 #include "plugin-version.h"
+#include "memmodel.h"
 #include "tree.h"
 #include "gimple.h"
 #include "basic-block.h"
@@ -143,15 +144,15 @@ tree new_number(const char *name) {
     return create_tmp_var(uint32_type_node, name);
 }
 
-/* A 32-bit word of an object; volatile, as other threads and the recorder write it. */
-tree word_of(tree object, unsigned offset) {
-    tree type = build_qualified_type(uint32_type_node, TYPE_QUAL_VOLATILE);
-    tree at = build_int_cst(build_pointer_type(type), offset);
-    tree word = build2(MEM_REF, type, build_fold_addr_expr(object), at);
-    TREE_THIS_VOLATILE(word) = 1;
-    TREE_SIDE_EFFECTS(word) = 1;
-    TREE_THIS_NOTRAP(word) = 1;
-    return word;
+/* number = the 32-bit word of an object; atomic, as other threads and the recorder write it. */
+gimple *load_word(tree number, tree object, unsigned offset) {
+    tree at = build_int_cst(build_pointer_type(uint32_type_node), offset);
+    tree word = build2(MEM_REF, uint32_type_node, build_fold_addr_expr(object), at);
+    gcall *load = gimple_build_call(builtin_decl_explicit(BUILT_IN_ATOMIC_LOAD_4), 2, build_fold_addr_expr(word),
+                                    build_int_cst(integer_type_node, MEMMODEL_RELAXED));
+    gimple_call_set_lhs(load, number);
+    gimple_call_set_nothrow(load, true);
+    return load;
 }
 
 /* -- code on an edge -- */
@@ -172,8 +173,8 @@ class Writer {
     /* token = gate && !site.off ? kasuri_auto_begin(&site) : 0 */
     void begin(tree token, tree site) {
         assign(token, build_zero_cst(uint32_type_node));
-        basic_block outer = compare(word_of(gate(), 8), NE_EXPR);
-        basic_block inner = compare(word_of(site, 32), EQ_EXPR);
+        basic_block outer = compare_word(gate(), 8, NE_EXPR);
+        basic_block inner = compare_word(site, 32, EQ_EXPR);
         tree type = build_function_type_list(uint32_type_node, ptr_type_node, NULL_TREE);
         call(runtime_function(Begin, "kasuri_auto_begin", type), {build_fold_addr_expr(site)}, token);
         join(inner);
@@ -192,7 +193,7 @@ class Writer {
     /* depth = gate ? kasuri_auto_depth() : 0 */
     void ask_depth(tree depth) {
         assign(depth, build_zero_cst(uint32_type_node));
-        basic_block test = compare(word_of(gate(), 8), NE_EXPR);
+        basic_block test = compare_word(gate(), 8, NE_EXPR);
         tree type = build_function_type_list(uint32_type_node, NULL_TREE);
         call(runtime_function(Depth, "kasuri_auto_depth", type), {}, depth);
         join(test);
@@ -229,10 +230,19 @@ class Writer {
 
     /* What is written from here on is done if the number is (not) 0. */
     basic_block compare(tree number, tree_code code) {
-        basic_block test = new_block();
         tree copy = new_number("kasuri_number");
+        basic_block test = new_block();
         put(test, gimple_build_assign(copy, number));
-        put(test, gimple_build_cond(code, copy, build_zero_cst(uint32_type_node), NULL_TREE, NULL_TREE));
+        return branch(test, copy, code);
+    }
+    basic_block compare_word(tree object, unsigned offset, tree_code code) {
+        tree number = new_number("kasuri_number");
+        basic_block test = new_block();
+        put(test, load_word(number, object, offset));
+        return branch(test, number, code);
+    }
+    basic_block branch(basic_block test, tree number, tree_code code) {
+        put(test, gimple_build_cond(code, number, build_zero_cst(uint32_type_node), NULL_TREE, NULL_TREE));
         at->flags &= ~EDGE_FALLTHRU;
         at->flags |= EDGE_TRUE_VALUE;
         at->probability = profile_probability::very_unlikely();
