@@ -199,14 +199,24 @@ const LOCK_BEGINS: [&str; 6] = [
     "gomp_mutex_lock_slow",
 ];
 
+/// The functions in which a thread waits for CPython's global interpreter lock, which is no lock of the C library: it waits for a
+/// condition there. In the second one, once it gave the lock up, until another has it.
+const GIL: [&str; 2] = ["take_gil", "drop_gil"];
+
 /// What a function of the C library or of the kernel waits for, or one that locks in another library.
 pub fn call(name: &str) -> Option<Call> {
-    if begins(name, &LOCK_BEGINS) {
+    if begins(name, &LOCK_BEGINS) || is_gil(name) {
         return Some(Call::Lock);
     }
     let name = public_name(name);
     let row = CALLS.iter().find(|(_, names)| names.contains(&name));
     row.map(|&(call, _)| call)
+}
+
+/// Whether threads wait for Python's GIL in a function of this name. Compilers add to names: `take_gil.lto_priv.0`.
+pub fn is_gil(name: &str) -> bool {
+    let name = name.split('.').next().unwrap_or(name);
+    GIL.contains(&name)
 }
 
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
@@ -242,17 +252,20 @@ pub fn channel(name: &str) -> Channel {
 
 /// Whether code below a lock's own may be looked through: the parts of libraries that wait for it.
 pub fn is_inside_a_lock(name: &str) -> bool {
-    begins(
-        name,
-        &[
-            "std::sys::",
-            "core::",
-            "parking_lot",
-            "<parking_lot",
-            "absl::",
-            "gomp_mutex_lock",
-        ],
-    )
+    is_gil(name)
+        || begins(
+            name,
+            &[
+                "std::sys::",
+                "core::",
+                "parking_lot",
+                "<parking_lot",
+                "absl::",
+                // What CPython builds its global lock with.
+                "PyCOND_",
+                "gomp_mutex_lock",
+            ],
+        )
 }
 
 #[cfg(test)]
@@ -274,6 +287,9 @@ mod tests {
             ("__pthread_clockjoin_ex", Some(Call::Join)),
             ("__new_sem_wait_slow64.constprop.0", Some(Call::Condition)),
             ("epoll_wait", Some(Call::Poll)),
+            ("take_gil", Some(Call::Lock)),
+            ("drop_gil.lto_priv.0", Some(Call::Lock)),
+            ("take_gilded", None),
             ("futex_wait", None),
             ("reader", None),
             ("sleepy", None),

@@ -92,6 +92,8 @@ pub struct Frames<'t> {
     call: Vec<Option<Call>>,
     /// A part of a library's lock.
     is_inside_a_lock: Vec<bool>,
+    /// Waits for CPython's global interpreter lock.
+    is_gil: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: QuickMap<PathIx, Vec<FrameIx>>,
@@ -111,6 +113,7 @@ impl<'t> Frames<'t> {
             is_loop: Vec::with_capacity(f.function.len()),
             call: Vec::with_capacity(f.function.len()),
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
+            is_gil: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: QuickMap::default(),
         };
@@ -122,6 +125,7 @@ impl<'t> Frames<'t> {
             out.runtime.push(runtime(&name, module));
             out.call.push(calls::call(&name));
             out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
+            out.is_gil.push(calls::is_gil(&name));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
@@ -233,7 +237,19 @@ impl<'t> Frames<'t> {
         };
         let inner = (self.trace.frames_of(path))
             .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
-        inner.into_iter().find_map(said).unwrap_or_default()
+        let inner: Vec<FrameIx> = inner.collect();
+        match inner.iter().any(|frame| self.is_gil[frame.ix()]) {
+            // Not the condition by which it is built.
+            true => Call::Lock,
+            false => inner.into_iter().find_map(said).unwrap_or_default(),
+        }
+    }
+
+    /// The function that waits for CPython's global interpreter lock at this path, if it does.
+    pub fn gil(&self, path: PathIx) -> Option<FrameIx> {
+        let mut inner = (self.trace.frames_of(path))
+            .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
+        inner.find(|frame| self.is_gil[frame.ix()])
     }
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.

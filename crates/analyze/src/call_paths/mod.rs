@@ -42,7 +42,7 @@ mod summary;
 mod times;
 mod waits;
 
-pub use calls::public_name;
+pub use calls::{is_gil, public_name};
 pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};

@@ -110,7 +110,8 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         Call::Sleep => Class::ExternalWait,
         _ => return None,
     };
-    let asks = frames.caller(path);
+    // Everything in Python asks for its global lock: the lock itself says more.
+    let asks = frames.gil(path).or_else(|| frames.caller(path));
     Some(Place {
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),

@@ -140,8 +140,14 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
         "{what}: {inner} of {n} samples in grind"
     );
     let with_caller: usize = by_caller.values().sum();
-    // Until 3.10 callers are in the sample. Since 3.11 they are read later, on a loaded machine too late for some, and come in bunches.
-    let (least, tolerance) = if minor > 10 { (0.4, 0.3) } else { (0.98, 0.15) };
+    // Until 3.10 callers are in the sample. Since 3.11 they are read later, on a loaded machine too late for some, and come in bunches;
+    // root's recorder waits for no CPU.
+    let is_root = kasuri_record::perf::reach() == Some(kasuri_record::perf::Reach::System);
+    let (least, tolerance) = match minor {
+        ..=10 => (0.98, 0.15),
+        _ if is_root => (0.9, 0.2),
+        _ => (0.4, 0.3),
+    };
     assert!(
         with_caller as f64 >= inner as f64 * least,
         "{what}: {with_caller} of {inner}"
@@ -186,6 +192,43 @@ fn functions_of_python_stand_in_the_place_of_the_interpreters_frames() {
             assert!(naps.count() >= 3, "{what}: {waits:?}");
         });
     }
+}
+
+/// Threads that wait for the global interpreter lock wait for a lock, which has its name without the lock probe.
+#[test]
+fn waits_for_pythons_global_lock_are_lock_waits() {
+    const TWO: &str = "import threading\n\
+        def work():\n    for i in range(6000000): i * i\n\
+        threads = [threading.Thread(target=work) for _ in range(2)]\n\
+        [t.start() for t in threads]; [t.join() for t in threads]";
+    if kasuri_record::perf::reach() != Some(kasuri_record::perf::Reach::System) {
+        return skip("waits are sampled as root only");
+    }
+    let pythons = interpreters();
+    // Debian's has no name for the function that waits, without its debug information.
+    let named = pythons.iter().find(|(p, _)| !p.starts_with("/usr"));
+    let Some((python, _)) = named else {
+        return skip("no Python with symbols");
+    };
+    in_one_of_five(|| {
+        let dir = scratch();
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri", "--"])
+            .arg(python)
+            .args(["-c", TWO]));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let stat: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let causes = stat["account"]["causes"].as_array().expect("causes");
+        let gil = causes.iter().find(|c| {
+            let names = ["take_gil", "drop_gil"];
+            c["class"] == "lock_wait" && names.iter().any(|n| c["name"] == *n)
+        });
+        assert!(
+            gil.is_some_and(|c| c["note"] == "by_samples"),
+            "{causes:#?}"
+        );
+    });
 }
 
 /// A program that is no interpreter, and says that it is one.

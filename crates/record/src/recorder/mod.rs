@@ -21,7 +21,7 @@ use crate::program::child::{Child, OpenFiles};
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::{Arrived, ENDING, Signals};
 use crate::rings::attach::Attachment;
-use crate::stacks::Sampler;
+use crate::stacks::{Sampler, Urgent};
 use kasuri_format::ring::SessionState;
 use rustix::event::PollFlags;
 use std::ffi::OsString;
@@ -110,6 +110,7 @@ impl<'a> Recorder<'a> {
         let started = Instant::now();
         let mut next_second = started + Duration::from_secs(1);
         let mut next_tick = started + self.tick;
+        let mut urgent = Urgent::default();
         loop {
             let soon = self.live.stacks.as_ref().is_some_and(Sampler::is_soon);
             let tick = match soon {
@@ -120,6 +121,7 @@ impl<'a> Recorder<'a> {
                 .options
                 .duration
                 .map_or(tick, |d| tick.min(d.saturating_sub(started.elapsed())));
+            urgent.set(soon);
             let (arrived, target_ended) = self.wait(signals, wait);
             let mut step = Step::GoOn;
             for signal in arrived {

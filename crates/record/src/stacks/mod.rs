@@ -15,6 +15,7 @@
 //! | `code` | files and mappings of processes |
 //! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
+//! | `urgent` | the recorder before other threads, while samples need it at once |
 //! | `waits` | stacks of threads that wait, read from outside |
 mod blocks;
 mod calibrate;
@@ -25,6 +26,7 @@ mod registers;
 mod ring;
 mod seen;
 mod state;
+mod urgent;
 mod waits;
 
 use crate::clock;
@@ -38,6 +40,7 @@ use ring::{PerCpu, Ring};
 use state::{State, thread_cpu_ns};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+pub(crate) use urgent::Urgent;
 
 /// Bytes of the stack that are copied at first. The kernel copies no more than there is, but a record takes its full size in the ring.
 const STACK_BYTES: u32 = 32 << 10;

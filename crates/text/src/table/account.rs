@@ -19,6 +19,7 @@ use super::path_text::short_name;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
+use kasuri_analyze::call_paths::is_gil;
 use kasuri_base::call_path::SPIN_LOOP;
 
 /// Causes with less of the capacity than this are left out.
@@ -80,6 +81,15 @@ pub(super) enum Detail {
     Whole,
 }
 
+/// A lock of which samples know only the function that asks for it.
+fn sampled_lock(asks: &str) -> String {
+    match asks {
+        "" => "a lock, as samples say".into(),
+        _ if is_gil(asks) => "Python's GIL".into(),
+        _ => format!("a lock that {} asks for", short_name(asks)),
+    }
+}
+
 /// A cause, in words that follow "lost to"; with the place in the source, where that is known and wanted.
 fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -> String {
     let place = |place: &Option<String>| match place {
@@ -94,8 +104,7 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
     let text = match (class_of(cause.class), cause.note) {
-        (Class::LockWait, "by_samples") if name.is_empty() => "a lock, as samples say".into(),
-        (Class::LockWait, "by_samples") => format!("a lock that {} asks for", short_name(name)),
+        (Class::LockWait, "by_samples") => sampled_lock(name),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
         (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
         (Class::LoadImbalance, _) if has_code => {

@@ -433,7 +433,14 @@ impl StackOf<'_> {
             self.learn(frames, &groups);
             return groups.iter().map(|g| (self.functions(g), true)).collect();
         }
-        let tops = self.tops(frames, &chain);
+        let mut tops = self.tops(frames, &chain);
+        // From the outermost on: where a frame ends, the next one may begin.
+        for n in (0..tops.len()).rev() {
+            let base = tops.get(n + 1).and_then(Top::end);
+            if let Some(function) = self.runs_instead(&tops[n], &chain, base) {
+                tops[n].function = Some(function);
+            }
+        }
         let mut found = Vec::with_capacity(frames.len());
         for (n, top) in tops.iter().enumerate() {
             let Some(function) = &top.function else {
@@ -513,6 +520,10 @@ impl StackOf<'_> {
     ) -> Option<Functions> {
         let mut callers = Functions::new();
         let (mut address, mut code) = (address, code.clone());
+        if let Some((caller, line)) = self.returning(address, &code, chain) {
+            code = caller.clone();
+            callers.push((caller, line));
+        }
         for _ in 0..DEPTH_MAX {
             let runs = |f: &PyFrame| f.address == address && f.code == code.address;
             if let Some(at) = chain.iter().position(runs) {
@@ -543,6 +554,53 @@ impl StackOf<'_> {
             return Some(callers);
         }
         None
+    }
+
+    /// What runs in the frame of Python that the copy has, by now, where the function whose instruction the copy has cannot be there:
+    /// compilers do not keep the address of the next instruction in one place during each call, and an old one is left in that place.
+    fn runs_instead(
+        &mut self,
+        top: &Top,
+        chain: &[PyFrame],
+        base: Option<u64>,
+    ) -> Option<(Rc<Code>, u32)> {
+        let address = top.frame?;
+        let now = chain.iter().position(|f| f.address == address)?;
+        if let Some((code, _)) = &top.function {
+            let code = code.address;
+            let is_first = base == Some(address) && self.reader.is_first(code);
+            let parent = chain.iter().find(|f| self.ends_at(f, address));
+            let may_be = is_first
+                || chain[now].code == code
+                || self.reader.calls(chain[now].code, code)
+                || parent.is_some_and(|p| self.reader.calls(p.code, code));
+            if may_be {
+                return None;
+            }
+        }
+        self.functions(&chain[now..=now]).pop()
+    }
+
+    /// While a function returns, its objects are freed, which may take long: the place that should have the address of its frame has
+    /// its caller's already, and that of the next instruction still its own. The caller and its line, if it is so.
+    fn returning(
+        &mut self,
+        address: u64,
+        code: &Code,
+        chain: &[PyFrame],
+    ) -> Option<(Rc<Code>, u32)> {
+        let remains = self.reader.remains(address)?;
+        if remains.code == code.address || !self.reader.calls(remains.code, code.address) {
+            return None;
+        }
+        // Or the function has returned, and what lies there now was called by the same caller.
+        let parent = chain.iter().find(|f| self.ends_at(f, address));
+        if parent.is_some_and(|p| self.reader.calls(p.code, code.address)) {
+            return None;
+        }
+        let caller = self.reader.code(remains.code)?;
+        let line = caller.line_at(remains.instruction);
+        Some((caller, line))
     }
 
     /// The caller of a frame of `code` at an address that has returned, and where that was, if it is what it seems.
