@@ -54,7 +54,8 @@ fn stat_says_the_findings_in_words() {
 fn stat_says_which_schedule_is_shorter() {
     let page = page(&summary(), 200);
     for needed in [
-        "parallel solve:48 (solver.c:48)",
+        "parallel solve:48 (solver.c) ",
+        "parallel assemble:12 (solver.c:48) ",
         "  for runtime solve:50 ",
         "for runtime solve:50: 25 % imbalance; dynamic,8 would save 0.190 s of 0.800 s, replayed from 64,000 chunks",
         "parallel assemble:12: 25 % imbalance; an even split between its barriers would save 0.100 s of 0.400 s and no more",

@@ -75,11 +75,14 @@ fn loops_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item =
     std::iter::from_fn(move || loops.find(|l| l.pid == r.pid && l.region == r.name))
 }
 
-/// `for dynamic solve:7`, and the file where the name has a function.
+/// `for dynamic solve:7 (solver.c)`: with the file, where the name has a function; the line is said once.
 fn with_file(name: &str, place: Option<&str>) -> String {
-    match place.map(file_name) {
-        Some(place) if !name.ends_with(place) => format!("{name} ({place})"),
-        _ => name.to_string(),
+    let Some(place) = place.map(file_name).filter(|p| !name.ends_with(p)) else {
+        return name.to_string();
+    };
+    match place.rsplit_once(':') {
+        Some((file, line)) if name.ends_with(&format!(":{line}")) => format!("{name} ({file})"),
+        _ => format!("{name} ({place})"),
     }
 }
 
