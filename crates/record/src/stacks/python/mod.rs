@@ -564,21 +564,17 @@ impl StackOf<'_> {
         chain: &[PyFrame],
         base: Option<u64>,
     ) -> Option<(Rc<Code>, u32)> {
-        let address = top.frame?;
+        let (code, address) = (top.function.as_ref()?.0.address, top.frame?);
         let now = chain.iter().position(|f| f.address == address)?;
-        if let Some((code, _)) = &top.function {
-            let code = code.address;
-            let is_first = base == Some(address) && self.reader.is_first(code);
-            let parent = chain.iter().find(|f| self.ends_at(f, address));
-            let may_be = is_first
-                || chain[now].code == code
-                || self.reader.calls(chain[now].code, code)
-                || parent.is_some_and(|p| self.reader.calls(p.code, code));
-            if may_be {
-                return None;
-            }
+        let parent = chain.iter().find(|f| self.ends_at(f, address));
+        let may_be = base == Some(address) && self.reader.is_first(code)
+            || chain[now].code == code
+            || self.reader.calls(chain[now].code, code)
+            || parent.is_some_and(|p| self.reader.calls(p.code, code));
+        match may_be {
+            true => None,
+            false => self.functions(&chain[now..=now]).pop(),
         }
-        self.functions(&chain[now..=now]).pop()
     }
 
     /// While a function returns, its objects are freed, which may take long: the place that should have the address of its frame has
