@@ -14,6 +14,13 @@ pub(super) const TOLERANCE_NS: i64 = 50_000;
 const LOCK_TO_SLEEP_NS: i64 = 1_000_000;
 /// A block without a sample takes the path of another that began at most so long before or after it; so does a short thread.
 pub(super) const SHARE_WITHIN_NS: i64 = 1_000_000_000;
+/// Taking a sample lengthens the block that it shows: by 2 us where it was measured, hardly by more than this.
+const LENGTHENED_NS: i64 = 6_000;
+/// Blocks shorter than twice this are of one length.
+const SHORTEST_NS: i64 = 4_096;
+/// Blocks without a sample take turns with so many samples at most, which lie so near to each other.
+const TURNS: usize = 64;
+const TURNS_WITHIN_NS: u64 = 10_000_000;
 
 /// The sample of each block; none: it has none.
 pub(super) struct WaitSamples {
@@ -48,16 +55,21 @@ impl WaitSamples {
         out
     }
 
-    /// Gives blocks without a sample that of a similar block: of the same state, of a length between the same two powers of two,
-    /// taken at the switch, and the nearest in time.
+    /// Gives blocks without a sample that of a similar block: of the same state, of about the same length, taken at the switch, and
+    /// near in time. Of samples that are near each other they take turns, so that each has its share.
     fn share(&mut self, trace: &Trace, blocks: &[StateRow]) {
         // Samples at switches are on for short times in turn, whatever the length of the block that begins then: so the
         // sampled blocks of a length are a fair choice of all of that length. Readings from outside are not: they find long blocks.
-        let mut alike: QuickMap<(ThreadState, u32), Vec<usize>> = QuickMap::default();
+        let mut alike: QuickMap<Likeness, Alike> = QuickMap::default();
         for (at, block) in blocks.iter().enumerate() {
             let sample = self.of_block[at].map(|(row, _)| row as usize);
             if sample.is_some_and(|row| trace.samples.kind[row] == SampleKind::Blocked) {
-                alike.entry(likeness(block)).or_default().push(at);
+                let ns = length_ns(block);
+                let classes = length_class(ns - LENGTHENED_NS)..=length_class(ns);
+                for class in classes {
+                    let same = alike.entry((block.state, class)).or_default();
+                    same.sampled.push(at);
+                }
             }
         }
         if alike.is_empty() {
@@ -67,21 +79,58 @@ impl WaitSamples {
             if self.of_block[at].is_some() {
                 continue;
             }
-            let same = alike.get(&likeness(block)).map_or(&[][..], |same| same);
-            let next = same.partition_point(|&other| other < at);
-            let near = same[next.saturating_sub(1)..same.len().min(next + 1)].iter();
-            let distance = |other: &&usize| blocks[**other].start.0.abs_diff(block.start.0);
-            let nearest = near.min_by_key(distance).copied();
-            let nearest = nearest.filter(|o| distance(&o) <= SHARE_WITHIN_NS as u64);
-            let sample = nearest.and_then(|other| self.of_block[other]);
+            let same = alike.get_mut(&(block.state, length_class(length_ns(block))));
+            let other = same.and_then(|same| same.next(blocks, at));
+            let sample = other.and_then(|other| self.of_block[other]);
             self.of_block[at] = sample.map(|(row, _)| (row, true));
         }
     }
 }
 
-fn likeness(block: &StateRow) -> (ThreadState, u32) {
-    let ns = block.end.0.saturating_sub(block.start.0).max(1);
-    (block.state, ns.ilog2())
+/// State, and length to within a power of two.
+type Likeness = (ThreadState, u32);
+
+/// Blocks that are like each other.
+#[derive(Default)]
+struct Alike {
+    /// Those with a sample, in order.
+    sampled: Vec<usize>,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+impl Alike {
+    /// The block whose sample the block `at` takes: of those on the nearer side in turn.
+    fn next(&mut self, blocks: &[StateRow], at: usize) -> Option<usize> {
+        let start = blocks[at].start.0;
+        let apart = |other: usize| blocks[other].start.0.abs_diff(start);
+        let (before, after) = self
+            .sampled
+            .split_at(self.sampled.partition_point(|&o| o < at));
+        let before = &before[before.len().saturating_sub(TURNS)..];
+        let after = &after[..after.len().min(TURNS)];
+        let (last, first) = (before.last().copied(), after.first().copied());
+        let nearest = [last, first].into_iter().flatten();
+        let nearest = nearest.min_by_key(|&other| apart(other))?;
+        if apart(nearest) > SHARE_WITHIN_NS as u64 {
+            return None;
+        }
+        let is_near = |other: usize| apart(other) <= apart(nearest) + TURNS_WITHIN_NS;
+        let near = match last == Some(nearest) {
+            true => &before[before.partition_point(|&other| !is_near(other))..],
+            false => &after[..after.partition_point(|&other| is_near(other))],
+        };
+        self.turn = self.turn.wrapping_add(1);
+        near.get(self.turn % near.len().max(1)).copied()
+    }
+}
+
+fn length_ns(block: &StateRow) -> i64 {
+    block.end.0.saturating_sub(block.start.0)
+}
+
+fn length_class(ns: i64) -> u32 {
+    ns.max(SHORTEST_NS).ilog2()
 }
 
 /// The block that the sample shows. `begun`: a cursor, for samples in order of time.

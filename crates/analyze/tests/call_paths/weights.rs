@@ -154,6 +154,35 @@ fn a_short_block_without_a_sample_takes_the_path_of_one_like_it() {
     assert_eq!(weights.unsampled[0].blocked, Duration((15 + 5 + 5) * MS));
 }
 
+/// Two kinds of waits of 2 us by turns, 10 us apart. Samples are taken in short times in turn, and lengthen the blocks that they show.
+#[test]
+fn in_a_storm_of_waits_each_kind_has_its_share() {
+    const EACH: i64 = 10_000;
+    let (n, burst) = (60_000, 100);
+    let is_sampled = |at: i64| at % 20_000 < burst;
+    let mut states = vec![(0, Running)];
+    for at in 0..n {
+        let length = if is_sampled(at) { 5_000 } else { 2_000 };
+        states.push((at * EACH + 1000, Sleeping));
+        states.push((at * EACH + 1000 + length, Running));
+    }
+    let mut s = Scene::new(n * EACH);
+    let t = s.thread(&states);
+    for at in (0..n).filter(|&at| is_sampled(at)) {
+        let path = ["main", if at % 3 == 0 { "read" } else { "write" }];
+        s.sample(t, at * EACH + 1500, SampleKind::Blocked, &path);
+    }
+    let weights = weigh(&s.done());
+    assert_eq!(weights.unsampled[0].blocked, Duration::ZERO);
+    let sampled = 3 * burst * 5_000;
+    assert_eq!(weights.estimated, Duration(n * 2_000 - 3 * burst * 2_000));
+    let all = sampled + weights.estimated.ns();
+    let nth = (0..n).filter(|&at| is_sampled(at)).zip(&weights.sample);
+    let reads: i64 = nth.filter(|(at, _)| at % 3 == 0).map(|(_, w)| w.ns()).sum();
+    let share = reads as f64 / all as f64;
+    assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
+}
+
 /// Readings from outside find long blocks, so they say nothing of blocks that they did not find.
 #[test]
 fn a_reading_is_of_its_own_block_only() {

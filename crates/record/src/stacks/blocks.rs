@@ -9,8 +9,8 @@
 //! Rejected: one of N switches: the others still cost the event's filter and buffer, a fifth of a sample. Times between ENABLE and DISABLE:
 //! a storm fills them with as many samples as it likes.
 //!
-//! An event that is switched off costs a switch 10 ns at most, but a wake-up 120 ns (the kernel prepares the record of `sched_waking`
-//! before it looks whether anyone wants it): where wake-ups are frequent, their events are closed, and opened now and then.
+//! An event that is switched off costs each switch 10 to 40 ns, and each wake-up 40 to 120 ns (the kernel prepares the record of `sched_waking`
+//! before it looks whether anyone wants it): where they are frequent, the events are closed, and opened now and then.
 use super::events::{self, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
 use super::ring::PerCpu;
 use super::seen::Count;
@@ -29,8 +29,8 @@ const SHARE_DEEP: f64 = 0.05;
 const SHARE_FOREIGN: f64 = 0.01;
 /// Most ns of CPU time that are saved for later.
 const SAVED_NS: i64 = 10_000_000;
-/// What taking a sample costs the program, ns: 700 to 1,400 were measured, whatever is copied.
-const TAKEN_NS: i64 = 1_200;
+/// What taking a sample costs the program, ns: 2,200 to 2,700 were measured, whatever is copied.
+const TAKEN_NS: i64 = 2_500;
 /// A sample's whole cost until it is measured, ns.
 const FIRST_NS: i64 = 5_000;
 /// Most samples that all events may take before they are given more; and one of them.
@@ -42,9 +42,15 @@ const FIRST_BYTES: u32 = 4 << 10;
 const RECORD_BYTES: u64 = 512;
 /// Stacks after which their size is judged.
 const JUDGED: u64 = 64;
-/// Wake-ups a second on one CPU from which on their events are closed, and for how long, ns.
-const WAKES_PER_S: u64 = 20_000;
-const CLOSED_NS: u64 = 2_000_000_000;
+/// Samples a second on one CPU from which on their events are closed.
+const FREQUENT_PER_S: u64 = 20_000;
+/// How long events of wake-ups are closed, ns; those of waits, which other waits within 1 s take their paths from.
+const WAKES_CLOSED_NS: u64 = 2_000_000_000;
+const WAITS_CLOSED_NS: u64 = 250_000_000;
+/// They are closed at least so many times as long as opening them takes, which grows with the number of CPUs: 0.25 ms for two.
+const CLOSED_MIN: u64 = 500;
+/// Events that stay open for so long are no longer frequent, ns.
+const SELDOM_NS: u64 = 1_000_000_000;
 
 /// The tracepoint behind a kind of sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,19 @@ struct Point {
     /// Its name in `sampling.jsonl`.
     source: &'static str,
     id: u64,
+}
+
+/// A tracepoint whose events are closed where they are frequent.
+#[derive(Debug)]
+struct Paused {
+    point: Point,
+    /// When its events are opened again; `None`: they are open.
+    reopen_ns: Option<u64>,
+    opened_ns: u64,
+    /// CPU time that opening them took.
+    opening_ns: u64,
+    /// Whether the last row says that they are frequent.
+    is_frequent: bool,
 }
 
 /// An event that takes a limited number of samples.
@@ -73,10 +92,10 @@ struct Limited {
 /// The events, and what they may cost.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    points: Vec<Point>,
+    points: Vec<Paused>,
     events: Vec<Limited>,
     stack_bytes: u32,
-    share: f64,
+    is_deep: bool,
     /// CPU time that may be spent now; what events were allowed is spent.
     credit_ns: i64,
     credited_ns: u64,
@@ -86,8 +105,6 @@ pub(super) struct Blocks {
     each_ns: i64,
     /// The event that is given more first.
     next: usize,
-    /// When events of wake-ups are opened again.
-    reopen_ns: Option<u64>,
     /// Sources of which it was said that not all are sampled.
     said_partial: HashSet<&'static str>,
 }
@@ -115,6 +132,38 @@ impl Point {
             SampleKind::Waker => format!("!(common_flags & 24) && common_pid != {own}"),
             _ => format!("prev_state & 15 && prev_pid != {own}"),
         }
+    }
+}
+
+impl Paused {
+    fn new(point: Point) -> Paused {
+        Paused {
+            point,
+            reopen_ns: None,
+            opened_ns: 0,
+            opening_ns: 0,
+            is_frequent: false,
+        }
+    }
+
+    /// Its events were closed: they are frequent.
+    fn close(&mut self, now: u64) {
+        let ns = match self.point.kind {
+            SampleKind::Waker => WAKES_CLOSED_NS,
+            _ => WAITS_CLOSED_NS,
+        };
+        let ns = ns.max(self.opening_ns.saturating_mul(CLOSED_MIN));
+        self.reopen_ns = Some(now.saturating_add(ns));
+    }
+
+    /// Whether its events are to be opened now.
+    fn is_due(&self, now: u64) -> bool {
+        self.reopen_ns.is_some_and(|at| at <= now)
+    }
+
+    /// Whether its events have been open for so long that they are frequent no more.
+    fn is_seldom(&self, now: u64) -> bool {
+        self.is_frequent && self.reopen_ns.is_none() && self.opened_ns + SELDOM_NS <= now
     }
 }
 
@@ -157,6 +206,15 @@ impl Limited {
         }
     }
 
+    /// Whether it took its last samples, `burst` of them, so quickly that it costs less to close it.
+    fn is_frequent(&self, state: &State, burst: u64) -> bool {
+        let last_ns = state.seen.events.get(&self.id).map_or(0, |c| c.last_ns);
+        let is_used_up = self.left() == 0 && self.used >= burst;
+        // Where the ring lost the last, nobody knows when it was.
+        let took_ns = last_ns.checked_sub(self.given_ns).filter(|_| is_used_up);
+        took_ns.is_some_and(|ns| ns.saturating_mul(FREQUENT_PER_S) < burst * 1_000_000_000)
+    }
+
     /// Samples that it took, also those that the ring had no room for.
     fn count(&self) -> u64 {
         let mut bytes = [0; 8];
@@ -175,22 +233,22 @@ impl Blocks {
         is_deep: bool,
     ) -> Result<Blocks, String> {
         let mut blocks = Blocks {
-            points: Point::all(),
+            points: Point::all().into_iter().map(Paused::new).collect(),
             events: Vec::new(),
             stack_bytes: FIRST_BYTES,
-            share: if is_deep { SHARE_DEEP } else { SHARE },
+            is_deep,
             credit_ns: SAVED_NS,
             credited_ns: 0,
             foreign_ns: SAVED_NS,
             each_ns: FIRST_NS,
             next: 0,
-            reopen_ns: None,
             said_partial: HashSet::new(),
         };
         if blocks.points.is_empty() {
             return Err("this kernel has no event sched_switch, or tracefs is not mounted".into());
         }
-        for point in blocks.points.clone() {
+        for ix in 0..blocks.points.len() {
+            let point = blocks.points[ix].point;
             blocks
                 .open_point(point, cpus, state)
                 .map_err(|e| format!("perf refuses the event of {} ({e})", point.source))?;
@@ -234,20 +292,35 @@ impl Blocks {
     ) {
         let passed = now.saturating_sub(self.credited_ns) as f64;
         let earn = |has_ns: i64, share: f64| (has_ns + (share * passed) as i64).min(SAVED_NS);
-        self.credit_ns = earn(self.credit_ns, self.share);
+        let share = if self.is_deep { SHARE_DEEP } else { SHARE };
+        self.credit_ns = earn(self.credit_ns, share);
         self.foreign_ns = earn(self.foreign_ns, SHARE_FOREIGN);
         self.credited_ns = now;
         self.pay(state, used_ns, records);
         self.widen(cpus, state, now);
-        if self.reopen_ns.is_some_and(|at| at <= now) {
-            self.reopen_ns = None;
-            for point in self.points.clone() {
-                if point.kind == SampleKind::Waker && self.open_point(point, cpus, state).is_ok() {
-                    state.row(on(point, "for a short time".to_owned()));
+        self.reopen(cpus, state, now);
+        self.give(state, now);
+    }
+
+    /// Opens the events again whose time has come.
+    fn reopen(&mut self, cpus: &[PerCpu], state: &mut State, now: u64) {
+        for ix in 0..self.points.len() {
+            let point = self.points[ix].point;
+            if self.points[ix].is_due(now) {
+                let began = super::state::thread_cpu_ns();
+                let is_open = self.open_point(point, cpus, state).is_ok();
+                let took = super::state::thread_cpu_ns().saturating_sub(began);
+                let paused = &mut self.points[ix];
+                (paused.opened_ns, paused.opening_ns) = (now, took);
+                paused.reopen_ns = None;
+                if !is_open {
+                    self.pause(point, state, now);
                 }
+            } else if self.points[ix].is_seldom(now) {
+                self.points[ix].is_frequent = false;
+                state.row(on(point, format!("less than {FREQUENT_PER_S} a second")));
             }
         }
-        self.give(state, now);
     }
 
     /// Takes over what was seen, at its cost.
@@ -287,7 +360,12 @@ impl Blocks {
         self.stack_bytes = wider;
         let before = std::mem::take(&mut self.events);
         let is_open = |point: &Point| before.iter().any(|event| event.point == *point);
-        let open: Vec<Point> = self.points.iter().copied().filter(is_open).collect();
+        let open: Vec<Point> = self
+            .points
+            .iter()
+            .map(|p| p.point)
+            .filter(is_open)
+            .collect();
         for point in open {
             let reason = match self.open_point(point, cpus, state) {
                 Ok(()) => format!("{} KiB of each stack are copied from now on", wider >> 10),
@@ -302,7 +380,7 @@ impl Blocks {
     fn give(&mut self, state: &mut State, now: u64) {
         let n = self.events.len();
         let most = (BURST_ALL / (n as u64).max(1)).clamp(8, BURST);
-        let mut frequent = false;
+        let mut frequent = Vec::new();
         for at in 0..n {
             let ix = (self.next + at) % n;
             let event = &mut self.events[ix];
@@ -311,10 +389,11 @@ impl Blocks {
             if left > burst / 2 {
                 continue;
             }
-            if left == 0 && event.point.kind == SampleKind::Waker {
-                let last_ns = state.seen.events.get(&event.id).map_or(0, |c| c.last_ns);
-                let took_ns = last_ns.saturating_sub(event.given_ns);
-                frequent |= event.used >= burst && took_ns * WAKES_PER_S < burst * 1_000_000_000;
+            // Who wants deep stacks is ready to pay for them.
+            let may_close = !self.is_deep || event.point.kind == SampleKind::Waker;
+            if may_close && event.is_frequent(state, burst) {
+                frequent.push(event.point);
+                continue;
             }
             if self.credit_ns <= 0 {
                 self.next = ix;
@@ -330,27 +409,29 @@ impl Blocks {
             let took = super::state::thread_cpu_ns().saturating_sub(began) as i64;
             self.credit_ns -= took + (burst - left) as i64 * self.each_ns;
         }
-        if frequent {
-            self.close_wakes(state, now);
+        for point in self.points.iter().map(|p| p.point).collect::<Vec<_>>() {
+            if frequent.contains(&point) {
+                self.pause(point, state, now);
+            }
         }
     }
 
-    /// Wake-ups are so frequent that open events cost too much.
-    fn close_wakes(&mut self, state: &mut State, now: u64) {
+    /// A tracepoint is met so often that its events cost too much while they are open.
+    fn pause(&mut self, point: Point, state: &mut State, now: u64) {
         let events = std::mem::take(&mut self.events);
-        let is_wake = |event: &Limited| event.point.kind == SampleKind::Waker;
-        let (wakes, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_wake);
+        let (closed, others) = events.into_iter().partition(|e| e.point == point);
         self.events = others;
         self.next = 0;
-        self.reopen_ns = Some(now + CLOSED_NS);
-        if let Some(first) = wakes.first() {
-            state.row(SamplingRow {
-                source: first.point.source.to_owned(),
-                reason: format!("more than {WAKES_PER_S} wake-ups a second on a CPU"),
-                ..SamplingRow::default()
-            });
+        for paused in self.points.iter_mut().filter(|p| p.point == point) {
+            paused.close(now);
+            if !std::mem::replace(&mut paused.is_frequent, true) {
+                let reason = format!(
+                    "more than {FREQUENT_PER_S} a second on a CPU: all those of short times in turn"
+                );
+                state.row(on(point, reason));
+            }
         }
-        self.close(wakes, state, now);
+        self.close(closed, state, now);
     }
 
     /// Closes events. Closing the last one of a tracepoint takes the kernel tens of ms, for which the rings must not wait.
@@ -394,13 +475,12 @@ mod tests {
             points: Vec::new(),
             events: Vec::new(),
             stack_bytes: FIRST_BYTES,
-            share: SHARE,
+            is_deep: false,
             credit_ns: 0,
             credited_ns: 0,
             foreign_ns: 5000 * each,
             each_ns: each,
             next: 0,
-            reopen_ns: None,
             said_partial: HashSet::new(),
         };
         // Each was paid for when it was allowed; what others took is given back.
@@ -413,5 +493,30 @@ mod tests {
         // It is earned again, at its own rate.
         blocks.turn(&[], &mut state, (0, 0), 1_000_000_000);
         assert_eq!(blocks.foreign_ns, (1e9 * SHARE_FOREIGN) as i64);
+    }
+
+    #[test]
+    fn frequent_events_are_closed_for_longer_the_more_it_takes_to_open_them() {
+        let second = 1_000_000_000;
+        let point = |kind| Point {
+            kind,
+            source: "switch",
+            id: 1,
+        };
+        for (kind, opening_ns, closed_ns) in [
+            (SampleKind::Blocked, 250_000, second / 4),
+            (SampleKind::Blocked, 3_000_000, 3 * second / 2),
+            (SampleKind::Waker, 250_000, 2 * second),
+            (SampleKind::Waker, 1 << 60, u64::MAX - 7),
+        ] {
+            let mut paused = Paused::new(point(kind));
+            assert!(!paused.is_due(second), "it is open");
+            (paused.opening_ns, paused.is_frequent) = (opening_ns, true);
+            paused.close(7);
+            assert!(!paused.is_due(6 + closed_ns) && paused.is_due(7 + closed_ns));
+            assert!(!paused.is_seldom(u64::MAX), "it is closed");
+            (paused.opened_ns, paused.reopen_ns) = (9, None);
+            assert!(!paused.is_seldom(8 + second) && paused.is_seldom(9 + second));
+        }
     }
 }
