@@ -197,9 +197,15 @@ impl Page<'_> {
         }
         self.grid(grid, shown, shown);
         if p.points.iter().any(|p| p.more_threads.is_some()) {
-            self.note(
-                "MORE THREADS: if the program split the same work among as many threads as CPUs",
-            );
+            self.note(&format!(
+                "SPEED-UP: with its {}; MORE THREADS: if it split the same work among as many as there are CPUs",
+                plural(p.workers as u64, "busy thread")
+            ));
+        } else if p.points.iter().any(|q| q.cpus > p.workers) {
+            self.note(&format!(
+                "SPEED-UP: with its {}; what one thread for each CPU would gain is not known: threads wait for each other in the middle",
+                plural(p.workers as u64, "busy thread")
+            ));
         }
     }
 

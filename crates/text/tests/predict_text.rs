@@ -1,0 +1,135 @@
+//! What `kasuri predict` says in words: with its threads or with one for each CPU, a range where a number would say too much, and
+//! why there is none.
+use kasuri_predict::program::{Program, Script, Step};
+use kasuri_predict::{Extract, Options, Prediction, from_extracts};
+use kasuri_text::table::{self, Layout};
+
+/// The scripts of two threads, recorded on one CPU in the time that they take.
+fn recorded(scripts: [Vec<Step>; 2], wall_ns: u64) -> Extract {
+    let script = |steps| Script {
+        steps,
+        ..Script::default()
+    };
+    Extract {
+        wall_ns,
+        n_cpus: 1,
+        program: Program {
+            scripts: scripts.into_iter().map(script).collect(),
+            n_events: 2,
+            ..Program::default()
+        },
+        ..Extract::default()
+    }
+}
+
+fn predicted(first: &Extract, second: Option<&Extract>) -> Prediction {
+    let options = Options {
+        cpus: vec![2, 4],
+        ..Options::default()
+    };
+    from_extracts(first, second, &options)
+}
+
+/// On a screen of 80 columns, in one line.
+fn said(p: &Prediction) -> String {
+    let layout = Layout {
+        width: 80,
+        ..Layout::default()
+    };
+    let text = table::predict(p, &layout);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const MS: u64 = 1_000_000;
+
+fn apart() -> Extract {
+    recorded(
+        [vec![Step::Compute(20 * MS)], vec![Step::Compute(20 * MS)]],
+        40 * MS,
+    )
+}
+
+#[test]
+fn with_these_threads_and_with_one_for_each_cpu() {
+    let text = said(&predicted(&apart(), None));
+    assert!(
+        text.contains("SPEED-UP: with its 2 busy threads; MORE THREADS:"),
+        "{text}"
+    );
+    // Each waits for the other in the middle: the same work of four threads would be another program.
+    let first = vec![
+        Step::Compute(10 * MS),
+        Step::Post(0),
+        Step::Wait(1),
+        Step::Compute(10 * MS),
+    ];
+    let other = vec![
+        Step::Compute(10 * MS),
+        Step::Post(1),
+        Step::Wait(0),
+        Step::Compute(10 * MS),
+    ];
+    let text = said(&predicted(&recorded([first, other], 40 * MS), None));
+    let not_known = "with its 2 busy threads; what one thread for each CPU would gain is not known";
+    assert!(text.contains(not_known), "{text}");
+}
+
+#[test]
+fn a_wide_range_is_the_verdict() {
+    let mut first = apart();
+    // The same program, one after the other.
+    let one_after_the_other = recorded(
+        [
+            vec![Step::Compute(20 * MS), Step::Post(0)],
+            vec![Step::Wait(0), Step::Compute(20 * MS)],
+        ],
+        40 * MS,
+    );
+    (first.tied, first.hidden_ns) = (Some(one_after_the_other.program), 20 * MS);
+    let p = predicted(&first, None);
+    let two = p.at(2).expect("a number");
+    assert!(two.low <= 1.0 && two.high > 1.9, "{two:?}");
+    let text = said(&p);
+    assert!(
+        text.contains("verdict between 0.9") && text.contains("see uncertainties"),
+        "{text}"
+    );
+    assert!(
+        text.contains("for 50 % of the CPU time a thread that was woken took the CPU"),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_number_says_why_and_a_second_run_leaves_its_own() {
+    let mut first = apart();
+    first.runtime_ns = 20 * MS;
+    let text = said(&predicted(&first, None));
+    assert!(
+        text.contains("verdict no number: 50 % of the CPU time is in the library"),
+        "{text}"
+    );
+    assert!(
+        text.contains("kasuri predict --second-run -- PROGRAM measures it"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("EFFICIENCY") && !text.contains("CHANGE"),
+        "{text}"
+    );
+    let mut second = apart();
+    (second.n_cpus, second.wall_ns) = (2, 32 * MS);
+    let text = said(&predicted(&first, Some(&second)));
+    assert!(
+        text.contains("verdict 1.25x on 2 CPUs, as measured; no number for others"),
+        "{text}"
+    );
+    assert!(
+        text.contains("second run 32.0 ms on 2 CPUs: 1.25x"),
+        "{text}"
+    );
+}
