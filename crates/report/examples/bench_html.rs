@@ -1,8 +1,8 @@
-//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair|code|code60|codepair] [LEVEL]` prints what that took, as JSON.
+//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair|plan|code|code60|codepair] [LEVEL]` prints what that took, as JSON.
 //!
 //! `code` and `code60` have SLICES samples of call paths of 2 or 60 threads that nobody annotated, `codepair` is one with 2 threads and one with 4 in one page.
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
-//! frequency. `pair` is two demos in one page. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
+//! frequency. `pair` is two demos in one page. `plan` is the demo with a plan of two workers. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
 use kasuri_analyze::account::Account;
 use kasuri_model::*;
 use kasuri_report::{self as html, Options};
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let path = args
         .get(1)
-        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|code|code60|codepair]")?;
+        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|plan|code|code60|codepair]")?;
     let slices: u64 = args
         .get(2)
         .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut made = match args.get(3).map(String::as_str) {
         Some("demo") => demo::make(slices),
+        Some("plan") => plan(slices),
         Some("code") => (code::make(slices, 2), Options::default()),
         Some("code60") => (code::make(slices, 60), Options::default()),
         _ => (flat::make(slices), Options::default()),
@@ -62,6 +63,43 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 type Made<'a> = (Trace, Options<'a>);
+
+/// The demo, and a plan under it: on the first worker four tasks, as late as tasks can be, a quarter of the time each; on the second
+/// none.
+fn plan(slices: u64) -> Made<'static> {
+    let (mut trace, options) = demo::make(slices);
+    let name = trace.strings.intern("tile");
+    let quarter = (trace.span.end - trace.span.start).ns() / 4;
+    let from = trace.span.start.0;
+    let stretches = (0..4).map(|i| {
+        trace.tasks.push(Task {
+            id: i as u64 + 1,
+            name,
+            parent: TaskIx::NONE,
+            creator: ThreadIx::NONE,
+            created: Time::MIN,
+            started: Time::MAX,
+            ended: Time::MAX,
+            joined: Time::MAX,
+            joiner: TaskIx::NONE,
+            ..Task::default()
+        });
+        html::planned::Stretch {
+            worker: 0,
+            task: TaskIx(trace.tasks.len() as u32 - 1),
+            start: Time(from + i * quarter),
+            end: Time(from + (i + 1) * quarter),
+            lateness: html::planned::Lateness::of([-2, 0, 5, 20][i as usize], 100),
+        }
+    });
+    let stretches = stretches.collect();
+    let lateness = html::planned::add(&mut trace, "plan: cp on 2 workers", 2, stretches);
+    let options = Options {
+        lateness,
+        ..options
+    };
+    (trace, options)
+}
 
 fn pair(path: &str, first: Made, second: Made) -> Result<(), Box<dyn std::error::Error>> {
     let ((before, mut a), (after, mut b)) = (first, second);

@@ -57,6 +57,9 @@ struct Index<'a> {
     summary: Option<&'a serde_json::Value>,
     panels: Vec<PanelRow<'a>>,
     account: Option<AccountRow<'a>>,
+    /// Names of planned tasks, with how late these were: 0 early to 3 very late; absent without a plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lateness: Vec<[u32; 2]>,
     /// Absent without samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     call_paths: Option<CallPathsRow>,
@@ -233,6 +236,9 @@ pub fn encode(
         flows: packed.flows.iter().map(unit).collect(),
         n_tasks: trace.tasks.len(),
         n_flows: trace.flows.id.len(),
+        lateness: (options.lateness.iter())
+            .map(|&(name, lateness)| [name.0, lateness as u32])
+            .collect(),
         headline: &options.headline,
         summary: options.summary.as_ref(),
         panels: options

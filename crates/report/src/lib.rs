@@ -23,6 +23,7 @@ mod page;
 mod panel;
 pub mod panels;
 mod plan;
+pub mod planned;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// Contents and form of a report.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Options<'a> {
     pub cover: Option<&'a kasuri_analyze::call_paths::Cover>,
     /// The answer about locks, for the numbers in their rows; none: the sums of their slices.
     pub locks: Option<&'a kasuri_analyze::Locks>,
+    /// Names of planned tasks, with how late these were ([`planned::add`]).
+    pub lateness: Vec<(kasuri_model::StrIx, planned::Lateness)>,
     /// Tables of other analyses, a tab each.
     pub panels: Vec<Panel>,
     /// Deflate level 1 (fast) to 9 (small).
@@ -79,6 +82,7 @@ impl Default for Options<'_> {
             pieces: &[],
             cover: None,
             locks: None,
+            lateness: Vec::new(),
             panels: Vec::new(),
             level: 5,
             workers: 0,

@@ -1,7 +1,10 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 5;
+export const FORMAT_VERSION = 6;
+
+/** When a task started, against the plan, by number. */
+export const LATENESS = ["early", "on time", "late", "very late"];
 
 /** What a line shows; the numbers are part of the file format. */
 export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7, Lock: 8, Account: 9 } as const;
@@ -254,6 +257,8 @@ export interface Index {
   /** Tag, offset, characters, undeflated bytes of each block. */
   blocks: number[];
   names: NameRow[];
+  /** Names of planned tasks, with a number of {@link LATENESS}. */
+  lateness?: [number, number][];
   locks: LockRow[];
   locks_without_row: number;
   objects: string[];

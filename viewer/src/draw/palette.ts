@@ -235,6 +235,14 @@ const KINDS: Partial<Record<number, Meaning>> = {
   [SliceKind.LockHold]: "lockHold",
 };
 
+/** By number of `LATENESS`: a task of a plan that started before its time, or after it, as a share that is less or more. */
+const LATE: Meaning[] = ["less", "running", "more", "muchMore"];
+
+/** The colour of a planned task that was so late. */
+export function latenessColour(lateness: number, dark: boolean): Rgb {
+  return meaningColour(LATE[lateness] ?? "unknown", dark);
+}
+
 /** What a kind of slice means; undefined: its name says it. */
 export function kindMeaning(kind: number): Meaning | undefined {
   return KINDS[kind];
@@ -323,12 +331,14 @@ export class Colours {
   private readonly inksOf = new Map<Kind, Inks>();
   private readonly given: Map<string, number>;
   private readonly givenThreads: Map<string, number>;
+  private readonly lateness: Map<number, number>;
 
   constructor(
     private readonly index: Index,
     readonly dark: boolean,
   ) {
-    const work = index.names.filter((row) => KINDS[row.kind] === undefined).sort((a, b) => b.total - a.total);
+    this.lateness = new Map(index.lateness);
+    const work = index.names.filter((row) => KINDS[row.kind] === undefined && !this.lateness.has(row.name)).sort((a, b) => b.total - a.total);
     this.given = assignColours(work.map((row) => index.strings[row.name] ?? ""));
     const targets = index.threads.flatMap((thread, t) => (index.processes[thread.process]?.target ? [t] : []));
     this.givenThreads = assignColours(targets.map((t) => this.threadKey(t)));
@@ -365,6 +375,8 @@ export class Colours {
     if (kind === Kind.Slice) {
       const meaning = KINDS[kindOf(value)];
       if (meaning) return meaningColour(meaning, this.dark);
+      const late = this.lateness.get(nameOf(value));
+      if (late !== undefined) return latenessColour(late, this.dark);
     }
     const text = this.index.strings[nameOf(value)] ?? "";
     return paletteColour(this.given.get(text) ?? hash(text) % N_NAME_COLOURS, this.dark);

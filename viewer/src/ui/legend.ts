@@ -2,11 +2,11 @@
 import { CODE_KINDS } from "../data/call-paths";
 import { classDefinition, GLOSSARY, type Section } from "../data/glossary";
 import { groupBy } from "../data/group";
-import { Kind, SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
+import { Kind, LATENESS, SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
 import type { Recording } from "../data/recording";
 import { encodeNamed } from "../data/value";
 import type { CodeColours } from "../draw/code-rows";
-import { classColour, classOrder, codeColour, css, isWait, kindMeaning, meaningColour, stateColour } from "../draw/palette";
+import { classColour, classOrder, codeColour, css, isWait, kindMeaning, latenessColour, meaningColour, stateColour } from "../draw/palette";
 import { shortName } from "../view/code-name";
 import { fill, h } from "./dom";
 import type { ViewState } from "./state";
@@ -82,6 +82,14 @@ function code({ index }: Recording, dark: boolean): Entry[] {
   return index.call_paths ? CODE_KINDS.map((name, kind) => ({ colour: css(codeColour(kind, dark)), name, meaning: CODE_MEANINGS[kind] ?? "", kind: "" })) : [];
 }
 
+const LATENESS_MEANINGS = ["started before its planned time, by more than 1 % of the plan's length", "started within 1 % of the plan's length of its planned time", "started later than planned, by up to 10 % of the plan's length", "started later than that"];
+
+/** How late the tasks of a plan were. */
+function planned({ index }: Recording, dark: boolean): Entry[] {
+  const used = new Set(index.lateness?.map(([, lateness]) => lateness));
+  return LATENESS.map((name, lateness) => ({ colour: css(latenessColour(lateness, dark)), name, meaning: LATENESS_MEANINGS[lateness] ?? "", kind: "" })).filter((_, lateness) => used.has(lateness));
+}
+
 function lost({ index }: Recording, dark: boolean): Entry[] {
   return index.losses.length > 0 ? [{ colour: css(meaningColour("eventsLost", dark)), name: "events lost", meaning: "what happened here is not known", kind: "lost" }] : [];
 }
@@ -108,7 +116,8 @@ function rowColours({ state, functionColours }: LegendOf): { title: string; entr
     return { title: "Functions", entries: [...top.slice(0, NAMED).map(({ name, rgb }) => entry(rgb, shortName(name), name)), ...more(top.length, "functions")] };
   }
   if (runningBy === "states") return { title: "", entries: [] };
-  const names = recording.index.names.filter(({ kind }) => kind === SliceKind.Work || kind === SliceKind.TaskRun).sort((a, b) => b.total - a.total);
+  const isPlanned = new Set(recording.index.lateness?.map(([name]) => name));
+  const names = recording.index.names.filter(({ name, kind }) => (kind === SliceKind.Work || kind === SliceKind.TaskRun) && !isPlanned.has(name)).sort((a, b) => b.total - a.total);
   const entries = names.slice(0, NAMED).map((row) => entry(colours.of(Kind.Slice, encodeNamed(row.name, row.kind)), recording.text(row.name), "an annotation: on a CPU, the innermost one that it was in"));
   return { title: "CPUs", entries: [...entries, ...more(names.length, "annotations")] };
 }
@@ -129,7 +138,7 @@ export function legend(of: LegendOf[]): HTMLElement {
       entries.length > 0 && h("div", { class: "legend-group" }, h("strong", {}, title), ...entries.map(({ colour, name, meaning, kind }) => h("span", { title: meaning }, swatch(colour, name, kind))));
     const rows = groupBy(of.map(rowColours), ({ title }) => title);
     const shown = [...rows].map(([title, parts]) => group(title, merged(parts.flatMap(({ entries }) => entries))));
-    fill(box, group("Account", all((recording, dark) => classes(recording, dark, false))), group("Threads", [...all(states), ...all(kinds), ...all(lost)]), ...shown);
+    fill(box, group("Account", all((recording, dark) => classes(recording, dark, false))), group("Threads", [...all(states), ...all(kinds), ...all(lost)]), group("Plan", all(planned)), ...shown);
   };
   update();
   for (const view of views) {
@@ -157,6 +166,7 @@ export function colourMeanings(state: ViewState): HTMLElement {
     table(`The account: ${GLOSSARY[0]!.head}`, definedClasses(state), true),
     table("Threads: what the scheduler did", states(recording, theme.dark)),
     table("Slices: waits and locks", kinds(recording, theme.dark)),
+    table("Plan: when the task started", planned(recording, theme.dark)),
     table("Flame graph: the code that ran or waited", code(recording, theme.dark)),
     table("Both", lost(recording, theme.dark)),
   );

@@ -404,7 +404,7 @@ export class Arranger {
       id,
       kind: "process",
       title: this.name(process.name) || "?",
-      detail: `pid ${process.pid}, ${threads.length} thread${threads.length === 1 ? "" : "s"}`,
+      detail: process.pid > 0 ? `pid ${process.pid}, ${threads.length} thread${threads.length === 1 ? "" : "s"}` : "",
       y: 0,
       height: HEAD,
       rows: [],
@@ -454,7 +454,7 @@ export class Arranger {
     const id = this.threadId(t);
     const lines = this.owned.thread[t]!;
     const rest = { y: 0, ref: t, pinned: false, indent: 1 };
-    return { id, kind: "thread", title: this.name(thread.name) || `thread ${thread.tid}`, detail: `tid ${thread.tid}`, ...this.rows(id, lines), ...rest };
+    return { id, kind: "thread", title: this.name(thread.name) || `thread ${thread.tid}`, detail: (this.index.processes[thread.process]?.pid ?? 1) > 0 ? `tid ${thread.tid}` : "", ...this.rows(id, lines), ...rest };
   }
 }
 

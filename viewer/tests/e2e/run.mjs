@@ -22,7 +22,7 @@ function generate(name, slices, kind) {
   return file;
 }
 
-const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat"), pair: generate("pair", 3000, "pair"), code: generate("code", 10_000, "code"), code60: generate("code60", 60_000, "code60"), codepair: generate("codepair", 10_000, "codepair") };
+const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat"), pair: generate("pair", 3000, "pair"), plan: generate("plan", 3000, "plan"), code: generate("code", 10_000, "code"), code60: generate("code60", 60_000, "code60"), codepair: generate("codepair", 10_000, "codepair") };
 const real = resolve(process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html"));
 if (existsSync(real)) files.real = real;
 else if (process.env.CI) throw new Error(`no real recording at ${real}`);

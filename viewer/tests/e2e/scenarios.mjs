@@ -41,6 +41,50 @@ const text = (page, where) => page.locator(where).innerText();
 
 export const scenarios = [
   {
+    name: "a plan under the recorded rows, coloured by how late tasks started",
+    file: "plan",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const plan = page.locator(".legend-group", { hasText: "Plan" });
+      assert.deepEqual((await plan.innerText()).split("\n").filter((word) => word !== "").slice(0, 5), ["Plan", "early", "on time", "late", "very late"]);
+      await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.title === "planned worker 0");
+        view.rows.reveal(track.rows[0].line);
+      });
+      await settled();
+      // From left to right the row has the colours of the legend, in its order.
+      const { row, legend, titles } = await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const colours = view.state.colours;
+        const { index } = view.recording;
+        const tracks = [...view.state.layout.tracks];
+        const heading = tracks.findIndex((track) => track.title === "plan: cp on 2 workers");
+        const track = tracks.find((track) => track.title === "planned worker 0");
+        const line = track.rows[0].line;
+        const values = [0, 1, 2, 3].map((late) => index.lateness.find(([, l]) => l === late)[0] * 16);
+        const hex = (rgb) => `#${rgb.toString(16).padStart(6, "0")}`;
+        const box = view.stage.canvas.getBoundingClientRect();
+        const copy = document.createElement("canvas");
+        [copy.width, copy.height] = [view.stage.canvas.width, view.stage.canvas.height];
+        const pen = copy.getContext("2d", { willReadFrequently: true });
+        pen.drawImage(view.stage.canvas, 0, 0);
+        const scale = copy.width / box.width;
+        const y = (34 + view.state.layout.pinnedHeight + track.y - view.state.view.scroll + track.rows[0].y + 3) * scale;
+        const at = (part) => {
+          const [r, g, b] = pen.getImageData(Math.round(view.state.x((index.length * (part + 0.9)) / 4) * scale), Math.round(y), 1, 1).data;
+          return hex((r << 16) | (g << 8) | b);
+        };
+        return { row: [0, 1, 2, 3].map(at), legend: values.map((value) => hex(colours.of(line.kind, value))), titles: tracks.slice(heading).map(({ title }) => title) };
+      });
+      assert.deepEqual(row, legend);
+      assert.equal(new Set(row).size, 4);
+      assert(titles.includes("planned worker 0"), `the rows stand under their heading: ${titles}`);
+      await shot("plan");
+    },
+  },
+  {
     name: "a report can reach no network, run no other code and lead no form or link elsewhere",
     file: "demo",
     run: async ({ page, open, settled, trouble }) => {

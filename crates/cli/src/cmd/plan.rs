@@ -2,8 +2,9 @@
 use super::stat::{has_colour, screen_width};
 use crate::open::Input;
 use kasuri_analyze::task_graph;
-use kasuri_model::{SliceKind, Time, Trace};
+use kasuri_model::{SliceKind, TaskIx, Time, Trace};
 use kasuri_predict::plan;
+use kasuri_report::planned;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -47,7 +48,7 @@ pub struct Args {
 
 /// [`plan::Scheduler`] on the command line.
 #[derive(Clone, Copy, PartialEq, Debug, clap::ValueEnum)]
-enum Scheduler {
+pub(super) enum Scheduler {
     /// Critical path first, then most immediate successors (CP/MISF)
     Cp,
     /// Least to transfer, then most immediate successors (DT/MISF)
@@ -72,18 +73,20 @@ impl Scheduler {
     }
 }
 
+/// Why there is no plan.
+pub(super) fn nothing(file: &impl std::fmt::Display) -> String {
+    format!(
+        "{file}: no task ran, so there is nothing to plan; tasks are annotated with KASURI_TASK_CREATE and its kin, or by ito"
+    )
+}
+
 /// Plans and prints.
 ///
 /// # Errors
 /// When the recording cannot be read or has no tasks that ran, or stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
-    let nothing = || {
-        anyhow::anyhow!(
-            "{}: no task ran, so there is nothing to plan; tasks are annotated with KASURI_TASK_CREATE and its kin, or by ito",
-            args.input.name()
-        )
-    };
+    let nothing = || anyhow::anyhow!(nothing(&args.input.name()));
     let strands = task_graph::strands(&trace).ok_or_else(nothing)?;
     let input = input(&trace, &strands);
     let mut workers: Vec<usize> = args.workers.iter().map(|&n| n.into()).collect();
@@ -116,6 +119,47 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     out.write_all(table::plan(&answer, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of a report with the plan of the recorded tasks. Returns what [`kasuri_report::Options::lateness`] wants; none: no task ran.
+pub(super) fn add_rows(
+    trace: &mut Trace,
+    by: Scheduler,
+    workers: Option<u16>,
+) -> Option<Vec<(kasuri_model::StrIx, planned::Lateness)>> {
+    let strands = task_graph::strands(trace)?;
+    let input = input(trace, &strands);
+    let n = workers.map_or(input.workers.clamp(1, 1024), usize::from);
+    let by = by.planned();
+    let machine = plan::Workers { n, transfer_ns: 0 };
+    let schedule = plan::schedule(&input.graph, machine, by, 0);
+    let first = trace.tasks.iter().map(|t| t.started).min()?;
+    let at = |ns: u64| Time(first.0.saturating_add_unsigned(ns));
+    let mut starts: Vec<Option<u64>> = vec![None; trace.tasks.len()];
+    for (&task, &start) in input.task.iter().zip(&schedule.start) {
+        let of = starts[task as usize].get_or_insert(start);
+        *of = start.min(*of);
+    }
+    let stretch = |strand: usize| {
+        let task = input.task[strand];
+        let planned = at(starts[task as usize]?);
+        let late = (trace.tasks[task as usize].started - planned).ns();
+        let (start, ns) = (schedule.start[strand], input.graph.ns[strand]);
+        Some(planned::Stretch {
+            worker: schedule.worker[strand],
+            task: TaskIx(task),
+            start: at(start),
+            end: at(start + ns),
+            lateness: planned::Lateness::of(late, schedule.makespan),
+        })
+    };
+    let stretches = (0..input.graph.len()).filter_map(stretch).collect();
+    let title = format!(
+        "plan: {} on {n} worker{}",
+        by.word(),
+        if n == 1 { "" } else { "s" }
+    );
+    Some(planned::add(trace, &title, n, stretches))
 }
 
 /// The recording for the planner: strands in an order in which each comes after what it needs.

@@ -16,7 +16,8 @@ Examples:
   kasuri report run.kasuri                      writes run.html
   kasuri report --open run.kasuri               and opens it
   kasuri report -o slow.html --title 'before the fix' run.kasuri
-  kasuri report before.kasuri after.kasuri      writes before-after.html with both")]
+  kasuri report before.kasuri after.kasuri      writes before-after.html with both
+  kasuri report --plan cp -P 8 run.kasuri       with rows of kasuri plan under the recorded ones")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -32,6 +33,12 @@ pub struct Args {
     /// Heading of the page [default: the recorded command]
     #[arg(long, default_value = "", hide_default_value = true)]
     title: String,
+    /// Rows under the others: the recorded tasks as this scheduler plans them, in colours that say how late they started
+    #[arg(long, value_name = "SCHEDULER")]
+    plan: Option<super::plan::Scheduler>,
+    /// Workers of the plan [default: as many as ran tasks]
+    #[arg(short = 'P', long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
     /// Compression level, from 1 (fast) to 9 (small)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=9))]
     level: u32,
@@ -54,11 +61,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.open && output.path().is_none() {
         bail!("--open needs a file, found -o -");
     }
-    let first = Side::load(&args.input, &args.title, args.level)?;
+    let plan = args.plan.map(|by| (by, args.workers));
+    let first = Side::load(&args.input, &args.title, args.level, plan)?;
     let stats = match &second {
         None => output.write(|mut out| html::write(&first.trace, &first.options(), &mut out))?,
         Some(second) => {
-            let second = Side::load(second, &args.title, args.level)?;
+            let second = Side::load(second, &args.title, args.level, plan)?;
             let (a, b) = (first.options(), second.options());
             output.write(|mut out| {
                 html::write_pair((&first.trace, &a), (&second.trace, &b), &mut out)
@@ -86,6 +94,8 @@ struct Side {
     trace: kasuri_model::Trace,
     answers: kasuri_analyze::Answers,
     locks: kasuri_analyze::Locks,
+    panels: Vec<html::Panel>,
+    lateness: Vec<(kasuri_model::StrIx, html::planned::Lateness)>,
     headline: String,
     summary: serde_json::Value,
     title: String,
@@ -94,12 +104,27 @@ struct Side {
 }
 
 impl Side {
-    fn load(input: &Input, title: &str, level: u32) -> anyhow::Result<Side> {
-        let trace = input.load()?;
+    fn load(
+        input: &Input,
+        title: &str,
+        level: u32,
+        plan: Option<(super::plan::Scheduler, Option<u16>)>,
+    ) -> anyhow::Result<Side> {
+        let mut trace = input.load()?;
         let answers = kasuri_analyze::answers(&trace, &kasuri_analyze::Options::default());
+        let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
+        let panels = panels(&trace, &locks);
+        // Last: what is planned is no part of what was recorded.
+        let lateness = match plan {
+            None => Vec::new(),
+            Some((by, workers)) => super::plan::add_rows(&mut trace, by, workers)
+                .with_context(|| super::plan::nothing(&input.name()))?,
+        };
         let summary = &answers.summary;
         Ok(Side {
-            locks: kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default()),
+            locks,
+            panels,
+            lateness,
             headline: kasuri_text::table::headline(summary),
             summary: serde_json::to_value(summary).context("cannot encode the summary")?,
             answers,
@@ -123,7 +148,8 @@ impl Side {
             pieces: &self.answers.pieces,
             cover: Some(&self.answers.cover),
             locks: Some(&self.locks),
-            panels: panels(&self.trace, &self.locks),
+            panels: self.panels.clone(),
+            lateness: self.lateness.clone(),
             ..html::Options::default()
         }
     }

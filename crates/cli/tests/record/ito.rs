@@ -186,6 +186,10 @@ fn graphs_are_seen_and_give_their_costs_back() {
         let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
         assert!((36.0..45.0).contains(&ms("work_ns")), "{case}");
         assert!((14.0..20.0).contains(&ms("span_ns")), "{case}");
+        let output = run(kasuri(dir.path())
+            .args(["report", "--plan", "cp", "-P", "2", "-o", "run.html"])
+            .arg("run.kasuri"));
+        assert!(output.status.success(), "{}", said(&output));
         let output = run(kasuri(dir.path()).args(["plan", "--json", "run.kasuri"]));
         std::fs::write(dir.path().join("plan.json"), &output.stdout).unwrap();
         let output = run(Command::new(&program)
