@@ -68,6 +68,23 @@ fn stat_says_which_schedule_is_shorter() {
     );
 }
 
+/// Handing out tiny chunks costs more than their uneven split: an even split is no bound then, and none is said.
+#[test]
+fn stat_says_no_bound_where_chunks_are_too_short() {
+    let mut s = summary();
+    let of = &mut s.openmp.as_mut().unwrap().loops[0];
+    (of.schedules, of.refused) = (Vec::new(), Some(OpenMpLoop::TOO_SHORT));
+    let page = page(&s, 200);
+    let said = page
+        .lines()
+        .find(|line| line.contains("too short"))
+        .unwrap();
+    assert!(
+        said.contains("static, cost less") && !said.contains("no more"),
+        "{said}"
+    );
+}
+
 /// A program whose samples lie in OpenMP's runtime, recorded without --openmp, is told how its regions are seen; others are not.
 #[test]
 fn stat_says_how_regions_of_openmp_are_seen() {

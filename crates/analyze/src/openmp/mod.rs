@@ -248,7 +248,7 @@ impl LoopSum {
             ),
             (
                 (row.work_ns as f64) < CHUNK_EVENTS * event_ns * row.chunks as f64,
-                "its chunks are too short to be measured",
+                OpenMpLoop::TOO_SHORT,
             ),
         ];
         let mut reasons = reasons.into_iter();

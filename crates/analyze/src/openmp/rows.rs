@@ -92,6 +92,9 @@ pub struct Replayed {
 const WORTH: f64 = 0.05;
 
 impl OpenMpLoop {
+    /// The reason in `refused` for which an even split is no bound: handing out fewer chunks saves more.
+    pub const TOO_SHORT: &'static str = "its chunks are too short to be measured";
+
     /// The schedule to try; none where none is shorter by enough, or nothing was replayed.
     pub fn advice(&self) -> Option<&Replayed> {
         let first = self.schedules.first()?;

@@ -113,6 +113,10 @@ fn loop_text(l: &OpenMpLoop) -> String {
     }
     let most = seconds(l.even_saves_ns);
     match l.refused {
+        // An even split is no bound there: handing out fewer saves more.
+        Some(why) if why == OpenMpLoop::TOO_SHORT => {
+            format!("{what}; {why}: longer ones, or static, cost less to hand out")
+        }
         Some(why) => format!(
             "{what}; an even split would save {most} of {all} and no more. Which schedule does is not told: {why}{}",
             how_to_see(l)
