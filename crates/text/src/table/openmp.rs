@@ -132,7 +132,7 @@ fn loop_text(l: &OpenMpLoop) -> String {
 fn how_to_see(l: &OpenMpLoop) -> &'static str {
     let is_at_run_time = l.name.starts_with("for runtime ");
     match l.refused {
-        Some(why) if !why.starts_with("its chunks are") || why.ends_with("measured") => "",
+        Some(why) if !why.starts_with("its chunks are") => "",
         _ if is_at_run_time => " (record with OMP_SCHEDULE=dynamic)",
         _ => " (record it with schedule(dynamic))",
     }
