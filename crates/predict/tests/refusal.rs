@@ -48,8 +48,8 @@ fn doubts() -> Vec<(Extract, Extract, &'static str)> {
             "spinning",
         ),
         (
-            with(&|e| e.runtime_ns = WORK * 14 / 100),
-            with(&|e| e.runtime_ns = WORK * 16 / 100),
+            with(&|e| e.runtime_ns = WORK * 9 / 100),
+            with(&|e| e.runtime_ns = WORK * 11 / 100),
             "library that hands out tasks",
         ),
         (
