@@ -706,6 +706,31 @@ fn the_waits_of_a_class_are_lines_of_their_own() {
     assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
 }
 
+#[test]
+fn stat_says_at_what_kind_of_file_a_thread_waits() {
+    let read = [function("read", "", 0), function("take", "/src/p.c", 5)];
+    for (channel, file, said) in [
+        ("pipe", "", "at a pipe: read < take (p.c:5)"),
+        ("timer", "", "at a timer: read < take (p.c:5)"),
+        ("file", "/dev/pts/7", "at /dev/pts/7: read < take (p.c:5)"),
+        (
+            "file",
+            "/tmp/in\u{1b}put",
+            "at in\u{fffd}put: read < take (p.c:5)",
+        ),
+        ("file", "", "in read < take (p.c:5)"),
+    ] {
+        let nodes = vec![ChainNode {
+            call: "read",
+            channel,
+            file: file.into(),
+            ..node(0, "waited", "main", 400_000_000, &read)
+        }];
+        let page = page(&with_chains("external_wait", 0, nodes), 100);
+        lines_with(&page, &[&format!("100.0 % main waits {said}")]);
+    }
+}
+
 /// Threads of one name are told apart where it was one of them; of several, the name stands for all.
 #[test]
 fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {

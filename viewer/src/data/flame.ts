@@ -384,7 +384,9 @@ const BEFORE_WAIT = 1e6;
 
 /** The sample that shows where `thread` waited between `t0` and `t1`; -1 none. */
 export function waitAt({ samples }: CallPaths, thread: number, t0: number, t1: number): number {
-  return nearest(samples, thread, t0, t0 - BEFORE_WAIT, t1, isWaitMoment);
+  // One that was read while it lasted says at what file it waits, too.
+  const read = nearest(samples, thread, t0, t0, t1, (moment) => moment === Moment.BlockedRead);
+  return read >= 0 ? read : nearest(samples, thread, t0, t0 - BEFORE_WAIT, t1, isWaitMoment);
 }
 
 /** The sample that shows what `waker` did when it woke another thread at `t`; -1 none. */

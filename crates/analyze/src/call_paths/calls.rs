@@ -48,7 +48,13 @@ pub enum Channel {
     Pipe,
     /// A socket.
     Socket,
-    /// Another, or the path does not say: only its kernel functions do.
+    /// A counter that threads wait for.
+    Eventfd,
+    /// A timer.
+    Timer,
+    /// A file with a name, a terminal or another device.
+    File,
+    /// Another, or the path does not say: only its frames inside of the call do.
     #[default]
     Unknown,
 }
@@ -59,6 +65,9 @@ impl Channel {
         match self {
             Channel::Pipe => "pipe",
             Channel::Socket => "socket",
+            Channel::Eventfd => "eventfd",
+            Channel::Timer => "timer",
+            Channel::File => "file",
             Channel::Unknown => "",
         }
     }
@@ -238,12 +247,20 @@ pub fn public_name(name: &str) -> &str {
     inner.map_or(name, |&(_, public)| public)
 }
 
-/// What the kernel's function reads or writes.
+/// Before the path of a file at which a thread waits.
+pub const FILE: &str = "file ";
+
+/// What the kernel's function reads or writes; recordings have names of files in its place.
 pub fn channel(name: &str) -> Channel {
     const SOCKET: [&str; 8] = [
         "sock_", "unix_", "tcp_", "udp_", "inet_", "sk_wait", "skb_", "vsock_",
     ];
     match name {
+        "pipe" => Channel::Pipe,
+        "socket" => Channel::Socket,
+        "eventfd" => Channel::Eventfd,
+        "timer" => Channel::Timer,
+        _ if begins(name, &[FILE]) => Channel::File,
         _ if begins(name, &["pipe_", "anon_pipe_", "fifo_pipe_"]) => Channel::Pipe,
         _ if begins(name, &SOCKET) => Channel::Socket,
         _ => Channel::Unknown,
@@ -300,5 +317,8 @@ mod tests {
         assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
         assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
         assert_eq!(channel("vfs_read"), Channel::Unknown);
+        assert_eq!(channel("pipe"), Channel::Pipe);
+        assert_eq!(channel("file /tmp/pipe"), Channel::File);
+        assert_eq!(channel("file_read_iter"), Channel::Unknown);
     }
 }

@@ -546,6 +546,14 @@ impl<'t> Chains<'t> {
         // One function may read from a pipe here and from a socket there.
         let first = channels.next();
         let channel = first.filter(|&first| channels.all(|channel| channel == first));
+        let mut files = (paths.iter().filter(|_| waits))
+            .map(|time| self.frames.file(time.path))
+            .filter(|file| !file.is_empty());
+        let file = files.next().unwrap_or_default();
+        let file = match files.all(|other| other == file) {
+            true => file.to_owned(),
+            false => String::new(),
+        };
         let thread = self.trace.threads.get(info.thread.ix());
         let is_process = info.step.did == Did::Process;
         let name = self.trace.strings.get(info.step.name).to_string();
@@ -571,6 +579,7 @@ impl<'t> Chains<'t> {
             },
             call: call.unwrap_or_default().key(),
             channel: channel.unwrap_or_default().key(),
+            file,
             waits: info.waits.len() as u64,
             waits_ns: info.waits_ns,
             frames: dominant(self.trace, &mut self.frames, paths),
@@ -614,8 +623,10 @@ pub struct ChainNode {
     pub process: String,
     /// What it waited for: `sleep`, `read`, `write`, `poll`, `lock`, `condition`, `join`; "" where that is not known.
     pub call: &'static str,
-    /// The kind of file of a read or write: `pipe`, `socket`; "" where that is not known.
+    /// The kind of file of a read or write: `pipe`, `socket`, `eventfd`, `timer`, `file` (one with a name, a terminal, a device); "" where that is not known, or where there are several kinds.
     pub channel: &'static str,
+    /// The path of that file; "" where it has none, or where there are several.
+    pub file: String,
     /// Number of its waits.
     pub waits: u64,
     /// Their length, whole, also where the class has only a part of them.

@@ -274,6 +274,15 @@ impl<'t> Frames<'t> {
         known.next().unwrap_or_default()
     }
 
+    /// The path of the file at which a thread waits; "" where it is no file with a name.
+    pub fn file(&self, path: PathIx) -> &str {
+        let f = &self.trace.frames;
+        let innermost = self.trace.frames_of(path).next().map(|frame| frame.ix());
+        let innermost = innermost.filter(|&frame| f.kind[frame] == FrameKind::Kernel);
+        let name = innermost.map_or("", |frame| self.trace.strings.get(f.function[frame]));
+        name.strip_prefix(calls::FILE).unwrap_or_default()
+    }
+
     /// The frames of a path that are not the kernel's, innermost first.
     fn user_frames(&self, path: PathIx) -> Vec<FrameIx> {
         let is_kernel = |frame: &FrameIx| self.trace.frames.kind[frame.ix()] == FrameKind::Kernel;

@@ -26,6 +26,8 @@ const TURNS_WITHIN_NS: u64 = 10_000_000;
 pub(super) struct WaitSamples {
     /// By block: row of [`Trace::samples`], and whether it was taken in another block.
     pub of_block: Vec<Option<(u32, bool)>>,
+    /// Whether one was taken where the block begins.
+    at_switch: Vec<bool>,
     /// Samples that show no block.
     pub misfits: u64,
 }
@@ -35,6 +37,7 @@ impl WaitSamples {
     pub fn new(trace: &Trace, blocks: &[StateRow], samples: Range<usize>) -> WaitSamples {
         let mut out = WaitSamples {
             of_block: vec![None; blocks.len()],
+            at_switch: vec![false; blocks.len()],
             misfits: 0,
         };
         let s = &trace.samples;
@@ -44,26 +47,28 @@ impl WaitSamples {
                 out.misfits += 1;
                 continue;
             };
-            // Of two samples of one block the complete one, else the first.
+            out.at_switch[block] |= s.kind[sample] == SampleKind::Blocked;
+            // Of two samples of one block the complete one, else the one that was read from outside, which says at what file the thread
+            // waits, else the first.
             let place = &mut out.of_block[block];
-            let is_better = |other: u32| s.is_complete[sample] && !s.is_complete[other as usize];
+            let rank = |row: usize| (s.is_complete[row], s.kind[row] == SampleKind::BlockedRead);
+            let is_better = |other: u32| rank(sample) > rank(other as usize);
             if place.is_none_or(|(other, _)| is_better(other)) {
                 *place = Some((sample as u32, false));
             }
         }
-        out.share(trace, blocks);
+        out.share(blocks);
         out
     }
 
     /// Gives blocks without a sample that of a similar block: of the same state, of about the same length, taken at the switch, and
     /// near in time. Of samples that are near each other they take turns, so that each has its share.
-    fn share(&mut self, trace: &Trace, blocks: &[StateRow]) {
+    fn share(&mut self, blocks: &[StateRow]) {
         // Samples at switches are on for short times in turn, whatever the length of the block that begins then: so the
         // sampled blocks of a length are a fair choice of all of that length. Readings from outside are not: they find long blocks.
         let mut alike: QuickMap<Likeness, Alike> = QuickMap::default();
         for (at, block) in blocks.iter().enumerate() {
-            let sample = self.of_block[at].map(|(row, _)| row as usize);
-            if sample.is_some_and(|row| trace.samples.kind[row] == SampleKind::Blocked) {
+            if self.at_switch[at] {
                 let ns = length_ns(block);
                 let classes = length_class(ns - LENGTHENED_NS)..=length_class(ns);
                 for class in classes {

@@ -440,7 +440,11 @@ fn without_root_code_and_waits_are_sampled() {
             assert!(taken.sources.contains("cpu-clock"), "{:?}", taken.sources);
             match rest[0] {
                 "split" => taken.assert_split(100),
-                _ => assert!(taken.of(SampleKind::BlockedRead).count() >= 30),
+                _ => {
+                    assert!(taken.of(SampleKind::BlockedRead).count() >= 30);
+                    let mut names = taken.tables.names.iter();
+                    assert!(names.any(|names| names.calls[0].function == "pipe"));
+                }
             }
         }
     });

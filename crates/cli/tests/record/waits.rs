@@ -1,5 +1,7 @@
 //! Waits of programs whose answers are known: what ended them, who held the lock, what the others waited for.
 use crate::support::*;
+use kasuri_format::call_paths::SampleKind;
+use kasuri_format::container::{BlockKind, Recording};
 use serde_json::Value;
 use std::path::Path;
 
@@ -235,4 +237,70 @@ fn what_a_serial_phase_and_a_late_thread_run_is_split_right() {
             assert_within_5_points(parts);
         });
     }
+}
+
+/// The functions on the paths of waits that were read from outside, innermost first.
+fn waits_read(file: &Path) -> Vec<Vec<String>> {
+    let bytes = std::fs::read(file).expect("a recording");
+    let recording = Recording::parse(&bytes).expect("sound");
+    let tables = recording.call_paths();
+    let name = |frame: u32| {
+        let of_frame = tables.names.iter().rev().find(|n| n.frame == frame);
+        of_frame.map_or_else(String::new, |n| n.calls[0].function.clone())
+    };
+    let path = |mut path: u32| {
+        let mut names = Vec::new();
+        while let Some(row) = tables.paths.get(path as usize) {
+            names.push(name(row.frame));
+            path = row.caller;
+        }
+        names
+    };
+    let blocks = recording.blocks().iter().enumerate();
+    let blocks = blocks.filter(|(_, block)| block.kind == BlockKind::Samples);
+    blocks
+        .flat_map(|(ix, _)| recording.sample_block(ix).expect("sound"))
+        .filter(|s| s.kind == SampleKind::BlockedRead)
+        .map(|s| path(s.path))
+        .collect()
+}
+
+/// In each of five runs the recorder may get no CPU while one of the threads waits.
+#[test]
+fn waits_in_read_and_write_are_told_by_the_kind_of_file() {
+    if kasuri_record::perf::reach().is_none() {
+        return skip("perf_event_open is refused");
+    }
+    let program = program("descriptors");
+    in_one_of_five(|| {
+        let dir = scratch();
+        let mut command = kasuri(dir.path());
+        command.args(["record", "-q", "-o", "run.kasuri", "--"]);
+        let output = run(command.arg(&program));
+        assert!(output.status.success(), "{}", said(&output));
+        let waits = waits_read(&dir.path().join("run.kasuri"));
+        let fifo = format!("file {}", dir.path().join("fifo").display());
+        for (function, kind) in [
+            ("at_pipe", "pipe"),
+            ("at_full_pipe", "pipe"),
+            ("at_socket", "socket"),
+            ("at_eventfd", "eventfd"),
+            ("at_timer", "timer"),
+            ("at_fifo", &fifo),
+        ] {
+            let there: Vec<&Vec<String>> = (waits.iter())
+                .filter(|names| names.iter().any(|name| name == function))
+                .collect();
+            assert!(!there.is_empty(), "{function}: {waits:?}");
+            assert!(there.iter().all(|names| names[0] == kind), "{there:?}");
+        }
+        // Sleep has no descriptor.
+        let sleeps = waits
+            .iter()
+            .filter(|names| names.contains(&"main".to_owned()));
+        let kinds = ["pipe", "socket", "eventfd", "timer", &fifo];
+        for names in sleeps {
+            assert!(!kinds.contains(&&*names[0]), "{names:?}");
+        }
+    });
 }

@@ -13,6 +13,7 @@
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
+//! | `descriptor` | the file, pipe or socket at which a thread waits |
 //! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
 //! | `urgent` | the recorder before other threads, while samples need it at once |
@@ -20,6 +21,7 @@
 mod blocks;
 mod calibrate;
 mod code;
+mod descriptor;
 mod events;
 mod python;
 mod registers;

@@ -1,5 +1,6 @@
 //! Turns records of the rings into samples: keeps mappings up to date, follows stacks.
 use super::code::{MappedFiles, maps};
+use super::descriptor::Descriptors;
 use super::events::Source;
 use super::python::{Moment, Pythons};
 use super::registers;
@@ -9,7 +10,7 @@ use super::waits::{Followed, Wait, Waits};
 use crate::clock;
 use crate::kernel::kallsyms::tick_entry;
 use crate::program::procs;
-use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
+use kasuri_format::call_paths::{LogWriter, NONE, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
 use rustix::time::{ClockId, clock_gettime};
@@ -78,6 +79,8 @@ pub(super) struct State {
     before_exec: HashSet<i32>,
     /// What interpreters of Python run.
     pythons: Pythons,
+    /// Names of what threads wait at.
+    descriptors: Descriptors,
     /// Of the events where threads wait and wake.
     pub(super) seen: Seen,
     /// Samples of the clock that each CPU's ring had, of all programs, and records that it had no room for.
@@ -134,6 +137,7 @@ impl State {
             lost_ns: 0,
             before_exec: HashSet::new(),
             pythons: Pythons::new(cpu),
+            descriptors: Descriptors::default(),
             seen: Seen::default(),
             clocked: HashMap::new(),
             records: 0,
@@ -445,8 +449,14 @@ impl State {
             tid,
             time_ns,
             path: Followed { path, end },
+            at,
         } in found
         {
+            let interner = &mut self.unwinder.interner;
+            let path = match at.filter(|_| path != NONE) {
+                Some(at) => self.descriptors.add(at, path, interner),
+                None => path,
+            };
             self.keep(Sample {
                 time_ns,
                 pid,

@@ -11,6 +11,7 @@
 //!
 //! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
 //! than the mappings of their processes can be learnt meanwhile.
+use super::descriptor;
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, VecDeque};
@@ -81,12 +82,14 @@ pub(super) struct Followed {
 }
 
 /// A wait whose stack was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) pid: i32,
     pub(super) tid: i32,
     pub(super) time_ns: u64,
     pub(super) path: Followed,
+    /// The file, pipe or socket at which it waits, in words.
+    pub(super) at: Option<String>,
 }
 
 impl Waits {
@@ -199,7 +202,7 @@ impl Waits {
 
     /// Reads and follows the stack of a thread that has got a CPU so many times.
     fn read(&mut self, pid: i32, tid: i32, before: u64, follow: &mut Follow<'_>) -> Option<Wait> {
-        let (sp, ip) = place(pid, tid)?;
+        let Place { sp, ip, at } = place(pid, tid)?;
         let mut registers = Registers::new(ip);
         registers.set(self.cpu.sp(), sp);
         let mut bytes = FIRST_BYTES;
@@ -227,6 +230,7 @@ impl Waits {
                 tid,
                 time_ns,
                 path,
+                at,
             });
         }
     }
@@ -258,16 +262,26 @@ fn times_run(pid: i32, tid: i32) -> Option<u64> {
     text.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-/// Stack pointer and instruction pointer of a thread that waits; `None`: it runs, or has ended.
-fn place(pid: i32, tid: i32) -> Option<(u64, u64)> {
+/// Where a thread waits.
+struct Place {
+    sp: u64,
+    ip: u64,
+    /// The file, pipe or socket.
+    at: Option<String>,
+}
+
+/// `None`: it runs, or has ended.
+fn place(pid: i32, tid: i32) -> Option<Place> {
     // NUMBER ARGUMENTS... STACK-POINTER INSTRUCTION-POINTER, or "running".
     let text = small_file(&format!("/proc/{pid}/task/{tid}/syscall"))?;
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [.., sp, ip] = words[..] else {
+    let [ref call @ .., sp, ip] = words[..] else {
         return None;
     };
     let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-    hex(sp).zip(hex(ip))
+    let (sp, ip) = hex(sp).zip(hex(ip))?;
+    let at = descriptor::waits_at(pid, call, sp);
+    Some(Place { sp, ip, at })
 }
 
 fn small_file(path: &str) -> Option<String> {

@@ -9,7 +9,7 @@
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
 use super::names::ThreadNames;
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
-use super::units::{count, duration, percent, printable};
+use super::units::{count, duration, file_name, percent, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains};
 use unicode_width::UnicodeWidthStr;
@@ -175,10 +175,23 @@ fn waited_text(who: &str, node: &ChainNode, room: usize) -> String {
     let begin = match node.channel {
         "pipe" => format!("{who} waits at a pipe: "),
         "socket" => format!("{who} waits at a socket: "),
+        "eventfd" => format!("{who} waits at an eventfd: "),
+        "timer" => format!("{who} waits at a timer: "),
+        "file" if !node.file.is_empty() => {
+            format!("{who} waits at {}: ", printable(name_of(&node.file)))
+        }
         _ => format!("{who} waits in "),
     };
     let left = room.saturating_sub(begin.width());
     begin + &path_text(&node.frames, left)
+}
+
+/// A file's name without its folders; of a device its path, as `/dev/pts/7` says more than `7`.
+fn name_of(path: &str) -> &str {
+    match path.starts_with("/dev/") {
+        true => path,
+        false => file_name(path),
+    }
 }
 
 /// Before the name of the thread that will end a wait: who reads waits for somebody who writes.
@@ -214,6 +227,7 @@ fn behind_text(names: &ThreadNames<'_>, wait: &ChainNode, node: &ChainNode, room
         }
         "interrupt" => match (wait.call, wait.channel) {
             (_, "socket") => "the network".into(),
+            (_, "timer") => "its timer".into(),
             ("poll", _) => "its input, or its time limit".into(),
             ("condition" | "lock" | "join", _) => "its time limit, or a signal".into(),
             _ => "a timer, a device or the network".into(),
