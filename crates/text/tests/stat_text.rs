@@ -706,6 +706,28 @@ fn the_waits_of_a_class_are_lines_of_their_own() {
     assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
 }
 
+/// A few samples that all spin are no certainty.
+#[test]
+fn spinning_is_told_by_enough_samples_only() {
+    let said = |samples_on_cpu| {
+        let mut summary = with_chains("spinning", 0, Vec::new());
+        let paths = summary.call_paths.as_mut().unwrap();
+        paths.samples_on_cpu = samples_on_cpu;
+        paths.on_cpu.ns = 400_000_000;
+        let page = page(&summary, 200);
+        let at = page.find("% of on-CPU time has").expect("coverage");
+        page[at..].lines().next().unwrap_or_default().to_owned()
+    };
+    let few = "3 samples while running: too few to tell how much of it spins";
+    assert!(said(3).contains(few), "{}", said(3));
+    assert!(said(99).contains("too few to tell"), "{}", said(99));
+    assert!(
+        said(100).contains("spinning by samples, within 0.0 points"),
+        "{}",
+        said(100)
+    );
+}
+
 #[test]
 fn stat_says_at_what_kind_of_file_a_thread_waits() {
     let read = [function("read", "", 0), function("take", "/src/p.c", 5)];
