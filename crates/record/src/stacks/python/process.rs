@@ -334,17 +334,21 @@ impl<S: Source> Reader<S> {
 
     /// The structure of a thread.
     fn thread(&mut self, layout: &Layout, runtime: u64, tid: i32) -> Option<u64> {
-        let offsets = &layout.threads;
-        let number = |memory: &mut Memory<S>, thread: u64| {
-            let at = thread.checked_add(offsets.tid)?;
-            memory.word(at)
-        };
+        let tid_at = layout.threads.tid;
         if let Some(&thread) = self.threads.get(&tid)
-            && number(&mut self.memory, thread) == Some(tid as u64)
+            && self.memory.word(thread.checked_add(tid_at)?) == Some(tid as u64)
         {
             return Some(thread);
         }
+        // A damaged list, or one that changes, has those before the damage.
         self.threads.clear();
+        let _ = self.list_threads(layout, runtime);
+        self.threads.get(&tid).copied()
+    }
+
+    /// Notes the structures of all threads; `None`: not all of the list can be read.
+    fn list_threads(&mut self, layout: &Layout, runtime: u64) -> Option<()> {
+        let offsets = &layout.threads;
         let mut interpreter = self
             .memory
             .word(runtime.checked_add(offsets.interpreters)?)?;
@@ -355,7 +359,7 @@ impl<S: Source> Reader<S> {
                 .word(interpreter.checked_add(offsets.threads)?)?;
             while thread != 0 && left > 0 {
                 left -= 1;
-                let found = number(&mut self.memory, thread)?;
+                let found = self.memory.word(thread.checked_add(offsets.tid)?)?;
                 self.threads.insert(found as i32, thread);
                 thread = self.memory.word(thread.checked_add(offsets.next)?)?;
             }
@@ -364,6 +368,6 @@ impl<S: Source> Reader<S> {
                 .memory
                 .word(interpreter.checked_add(offsets.next_interpreter)?)?;
         }
-        self.threads.get(&tid).copied()
+        Some(())
     }
 }

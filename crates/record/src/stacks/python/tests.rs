@@ -2,14 +2,14 @@ use super::code::{Code, Types};
 use super::layout::{BYTES, Current, Frames, Layout, SHIM, SIZE, STRING_STATE, TYPE};
 use super::memory::{Memory, Page, Source};
 use super::process::Reader;
+use driver::{Found, RUNTIME, TID, TYPES, Words};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Memory that tests write, in words; other places do not exist.
-#[derive(Debug, Default)]
-struct Words(BTreeMap<u64, u64>);
+#[path = "../../../../../fuzz/src/python.rs"]
+mod driver;
 
 impl Words {
     fn set(&mut self, address: u64, word: u64) {
@@ -23,29 +23,8 @@ impl Words {
     }
 }
 
-impl Source for Words {
-    fn page(&mut self, address: u64) -> Option<Box<Page>> {
-        let mut page = Box::new([0; 4096]);
-        let mut is_there = false;
-        for (at, word) in self.0.range(address..address + 4096) {
-            let offset = (at - address) as usize;
-            page[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
-            is_there = true;
-        }
-        is_there.then_some(page)
-    }
-}
-
-const TYPES: Types = Types {
-    code: 0x10_0000,
-    frame: 0x10_1000,
-    string: 0x10_2000,
-    bytes: 0x10_3000,
-};
-const RUNTIME: u64 = 0x20_0000;
 const THREAD: u64 = 0x21_0000;
 const CODE: u64 = 0x40_0000;
-const TID: i32 = 7;
 
 fn layout(minor: u8) -> &'static Layout {
     Layout::of(minor).expect("a version that is known")
@@ -233,6 +212,66 @@ proptest! {
                 let _ = reader.code_of_frame(address);
             }
         }
+    }
+}
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/python")
+}
+
+/// A memory in which one thread runs a function, which a run of the loop began with, as an input of the fuzz target.
+fn seed(minor: u8) -> Vec<u8> {
+    let layout = layout(minor);
+    let mut words = Words::default();
+    runtime(&mut words, layout, 0x30_0000);
+    frame(&mut words, layout, 0x30_0000, 0x30_1000, 0);
+    frame(&mut words, layout, 0x30_1000, 0x30_2000, 1);
+    frame(&mut words, layout, 0x30_2000, 0, SHIM);
+    if layout.frames == Frames::Objects {
+        words.set(0x30_0000 + TYPE, TYPES.frame);
+    }
+    code(&mut words, layout, "work");
+    let mut bytes = vec![minor - 8];
+    for (at, word) in words.0 {
+        bytes.extend((at as u32).to_le_bytes());
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn the_corpus_is_read() {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(corpus()).unwrap() {
+        let entry = entry.unwrap();
+        let bytes = std::fs::read(entry.path()).unwrap();
+        found.insert(entry.file_name(), driver::read(&bytes));
+        // Cut anywhere, and with one byte changed.
+        for ix in 0..bytes.len() {
+            driver::read(&bytes[..ix]);
+            let mut changed = bytes.clone();
+            changed[ix] ^= 0x41;
+            driver::read(&changed);
+        }
+    }
+    for minor in 11..=13 {
+        let name = std::ffi::OsString::from(format!("3.{minor}"));
+        let Found { frames, functions } = found[&name];
+        assert!(
+            frames >= 2 && functions >= 2,
+            "3.{minor}: {:?}",
+            found[&name]
+        );
+    }
+}
+
+/// Writes the seeds: `cargo test -p kasuri-record --lib writes_the_python_corpus -- --ignored`.
+#[test]
+#[ignore = "writes the corpus"]
+fn writes_the_python_corpus() {
+    std::fs::create_dir_all(corpus()).unwrap();
+    for minor in 8..=13 {
+        std::fs::write(corpus().join(format!("3.{minor}")), seed(minor)).unwrap();
     }
 }
 
