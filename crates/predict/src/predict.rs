@@ -75,7 +75,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let load = profile::load(program);
     let graph = profile::graph(program);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
-    let (efficiency, without_locks) = runs.lock_efficiency();
+    let (efficiency, without_locks) = runs.lock_efficiency(&points);
     let cap = runs.cap(&points);
     let has_locks = !program.locks.is_empty();
     let mut out = Prediction {
@@ -374,7 +374,8 @@ impl<'a> Runs<'a> {
         fitted
     }
 
-    fn point(&mut self, cpus: usize) -> Point {
+    /// The expected, the lowest and the highest speed-up.
+    fn range(&mut self, cpus: usize) -> (f64, f64, f64) {
         let speedup = self.speedup(cpus, Variant::Expected);
         let (a, b) = (
             self.speedup(cpus, Variant::Cheap),
@@ -383,7 +384,12 @@ impl<'a> Runs<'a> {
         // A replay's own scatter and what no model knows: two per cent at least.
         let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
         let ends = self.with_hidden_waits(cpus, (speedup, low, high));
-        let (fitted, low, high) = self.fit(cpus, ends);
+        self.fit(cpus, ends)
+    }
+
+    fn point(&mut self, cpus: usize) -> Point {
+        let speedup = self.speedup(cpus, Variant::Expected);
+        let (fitted, low, high) = self.range(cpus);
         let run = self.get(cpus, Variant::Expected);
         let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
@@ -490,18 +496,22 @@ impl<'a> Runs<'a> {
     }
 
     /// The share of the speed that locks leave on two CPUs, and the speed-up there without them.
-    fn lock_efficiency(&mut self) -> (f64, f64) {
+    fn lock_efficiency(&mut self, points: &[Point]) -> (f64, f64) {
+        let known = points.iter().find(|p| p.cpus == 2);
+        let expected = known.map_or_else(|| self.range(2).0, |p| p.speedup);
         if self.first.program.locks.is_empty() {
-            return (1.0, self.speedup(2, Variant::Expected));
+            return (1.0, expected);
         }
         let free = whatif::without_lock(&self.first.program, None);
         let without = self.mean(&free, 2).0;
         let with = self.get(2, Variant::Expected).0;
-        let one = self.get(1, Variant::Expected).0;
         // A program that is as fast with its locks as without loses nothing by them, whatever the replay's scatter says.
         let efficiency = over(without, with, 1).min(1.0);
-        let speedup = over(one, with, 2) / efficiency.max(1e-9);
-        (efficiency, speedup.min(2.0))
+        // More than two only where a second run measured that.
+        (
+            efficiency,
+            (expected / efficiency.max(1e-9)).min(expected.max(2.0)),
+        )
     }
 
     /// The lock that threads take in turns for longest.

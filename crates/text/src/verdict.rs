@@ -2,8 +2,8 @@
 //! none contradicts another.
 //!
 //! [`Verdict::new`] takes the answer about locks and, if there is one, the prediction. It first drops a prediction
-//! that cannot be trusted, because threads waited for a lock without recorded holds, which the replay takes to be
-//! free. It then chooses one piece of [`Advice`], by the rule at [`Verdict::new`]. docs/guide/locks.md has the rule
+//! that cannot be trusted: threads waited for a lock without recorded holds, which the replay takes to be free, or the replay itself
+//! refuses a number. It then chooses one piece of [`Advice`], by the rule at [`Verdict::new`]. docs/guide/locks.md has the rule
 //! for users.
 use crate::table::units::percent;
 use kasuri_analyze::{Inversion, LockRow, Locks, OrderCycle};
@@ -16,8 +16,10 @@ pub const WORTH_A_LOOK: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict<'a> {
     /// None: there was no replay (a part of a recording, no locks, no scheduler events), or it cannot be trusted: see
-    /// [`Verdict::without_holds`].
+    /// [`Verdict::without_holds`] and [`Verdict::refused`].
     pub prediction: Option<&'a Prediction>,
+    /// Why the replay has no number, each a clause; empty: it has one, or there was none.
+    pub refused: &'a [String],
     /// A lock that threads waited for and of which no hold is recorded (Python's GIL): the replay takes it to be free.
     pub without_holds: Option<&'a LockRow>,
     /// The most waited for lock's share of this recording; none: not known.
@@ -56,10 +58,13 @@ impl<'a> Verdict<'a> {
     pub fn new(locks: &'a Locks, prediction: Option<&'a Prediction>) -> Verdict<'a> {
         let worst = locks.locks.first();
         let without_holds = without_holds(locks);
-        let prediction = prediction.filter(|p| p.class.is_some() && without_holds.is_none());
+        let refused = prediction.map_or(&[][..], |p| &p.refused);
+        let is_known = |p: &Prediction| p.class.is_some() && p.refused.is_empty();
+        let prediction = prediction.filter(|p| is_known(p) && without_holds.is_none());
         let waited = worst.and_then(|w| w.used.wait_ratio);
         Verdict {
             prediction,
+            refused,
             without_holds,
             waited,
             advice: advice(locks, prediction, waited),
@@ -73,6 +78,9 @@ impl<'a> Verdict<'a> {
                 "not known: threads wait for `{}`, and its holders are not recorded",
                 lock.name
             ));
+        }
+        if !self.refused.is_empty() {
+            return Some(format!("not known: {}", self.refused.join("; and ")));
         }
         let p = self.prediction?;
         let (class, efficiency) = (p.class?, p.lock_efficiency?);
