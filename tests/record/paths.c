@@ -2,6 +2,7 @@
  * Code whose call paths are known.
  *
  *   paths split SECONDS   computes: 60 % of its CPU time in sixty, 30 % in thirty, 10 % in ten
+ *   paths timer           computes for 0.5 s with a timer each 0.3 ms, and for 1 s without, in split's functions
  *   paths short           waits 600 times 0.5 ms in in_nap, and as often for the answer of another thread, after 1 ms, in in_answer
  *   paths storm [N]       two threads on one CPU that wake each other N times each, 100,000 if not given;
  *                         prints its CPU time
@@ -14,10 +15,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,6 +71,19 @@ static void split(double seconds) {
             ten(20000);
         }
     }
+}
+
+static void on_alarm(int number) {
+    (void)number;
+}
+
+static void timer(void) {
+    struct itimerval each = {.it_interval = {.tv_usec = 300}, .it_value = {.tv_usec = 300}}, none = {0};
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &each, NULL);
+    split(0.5);
+    setitimer(ITIMER_REAL, &none, NULL);
+    split(1);
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -229,6 +245,8 @@ static void naps(void) {
 int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "split") == 0)
         split(atof(argv[2]));
+    else if (argc > 1 && strcmp(argv[1], "timer") == 0)
+        timer();
     else if (argc > 1 && strcmp(argv[1], "block") == 0)
         block();
     else if (argc > 1 && strcmp(argv[1], "short") == 0)

@@ -274,6 +274,25 @@ fn a_storm_of_waits_is_sampled_for_short_times_in_turn() {
     });
 }
 
+/// Samples that others' timers added must not make the ordinary ones look rare.
+#[test]
+fn time_after_a_storm_of_timers_has_samples() {
+    if !switches_are_sampled() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let file = record(dir.path(), &[], &program, &["timer"]);
+        let stat = (kasuri(dir.path()).args(["stat", "--json"]).arg(&file)).output();
+        let stat: serde_json::Value =
+            serde_json::from_slice(&stat.expect("kasuri").stdout).expect("JSON");
+        let ran = &stat["call_paths"]["on_cpu"];
+        let ns = |key: &str| ran[key].as_i64().expect("ns");
+        assert!(ns("ns") > 1_000_000_000, "{ran}");
+        assert!(ns("unsampled_ns") * 20 < ns("ns"), "{ran}");
+    });
+}
+
 #[test]
 fn stacks_off_takes_none() {
     let (dir, program) = (scratch(), program("paths"));

@@ -6,6 +6,7 @@ use crate::kernel::perf::{
 use crate::kernel::tracefs::Tracefs;
 use crate::stacks::registers::REGISTERS;
 use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_getres};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -49,10 +50,14 @@ impl Source {
         }
     }
 
-    /// ns of CPU time between two samples as asked for; 0: each event is one.
-    pub(crate) const fn period_ns(self) -> u64 {
+    /// ns of CPU time between two samples, at most; interrupts of timers that programs set make them denser.
+    pub(crate) fn period_ns(self) -> u64 {
         match self {
-            Source::Tick(_) => 0,
+            // What the coarse clocks are set forward by is the time between two ticks.
+            Source::Tick(_) => {
+                let tick = clock_getres(ClockId::MonotonicCoarse);
+                tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64
+            }
             Source::CpuClock(ns) => ns,
         }
     }

@@ -428,7 +428,7 @@ impl Sampler {
                 on: true,
                 cpu: Some(per_cpu.cpu),
                 reason: format!(
-                    "{a_second} timer interrupts a second: 1 of {every} is sampled from now on"
+                    "{a_second} timer interrupts and lost records a second: 1 of {every} is sampled from now on"
                 ),
                 ..SamplingRow::default()
             });
