@@ -37,6 +37,8 @@ const DETECT_BYTES: usize = 256 << 10;
 /// A profile as Firefox itself writes it, without spaces: its tables have another form.
 const RAW: &[u8] = br#"{"meta":{"version":"#;
 const REMEDY: &str = "load it in profiler.firefox.com and save it again";
+/// Most characters of what was found.
+const FOUND_MAX: usize = 200;
 /// The name that Firefox gives to the main thread of each process.
 const MAIN: &str = "GeckoMain";
 /// States of Kasuri's own exports: the first stacks.
@@ -323,28 +325,27 @@ fn time(ms: f64) -> Time {
     )
 }
 
-/// JSON that is a part of the file, whose text `whole` is.
-fn part<'a, T: Deserialize<'a>>(whole: &str, text: &'a str) -> Result<T, FormatError> {
-    serde_json::from_str(text).map_err(|error| {
-        let before: usize = text
-            .lines()
-            .take(error.line().saturating_sub(1))
-            .map(|line| line.len() + 1)
-            .sum();
-        let at = offset_in(whole, text) + (before + error.column().saturating_sub(1)) as u64;
-        let kind = match error.is_eof() {
-            true => ErrorKind::Truncated,
-            false => ErrorKind::Damaged,
-        };
-        let said = error.to_string();
-        // That place is in the part.
-        let found = said
-            .rsplit_once(" at line ")
-            .map_or(&*said, |(said, _)| said);
-        let what = at_path(&json_path(whole, at as usize));
-        let needed = "a processed profile in JSON";
-        FormatError::new(kind, what, at, found.to_owned(), needed).remedy(REMEDY)
-    })
+/// What is wrong with JSON that is a part of the file, whose text `whole` is. The place is looked for from the beginning of both.
+fn damage(whole: &str, text: &str, error: &serde_json::Error) -> FormatError {
+    let lines = text.split_inclusive('\n');
+    let before: usize = (lines.take(error.line().saturating_sub(1)))
+        .map(str::len)
+        .sum();
+    let at = offset_in(whole, text) + (before + error.column().saturating_sub(1)) as u64;
+    let kind = match error.is_eof() {
+        true => ErrorKind::Truncated,
+        false => ErrorKind::Damaged,
+    };
+    let said = error.to_string();
+    // That place is in the part.
+    let found = said
+        .rsplit_once(" at line ")
+        .map_or(&*said, |(said, _)| said);
+    // It may quote a value of any length.
+    let found: String = found.chars().take(FOUND_MAX).collect();
+    let what = at_path(&json_path(whole, at as usize));
+    let needed = "a processed profile in JSON";
+    FormatError::new(kind, what, at, found, needed).remedy(REMEDY)
 }
 
 /// What is read, with the place in it.
@@ -373,7 +374,8 @@ impl Profile {
             let found = "bytes that are no UTF-8";
             FormatError::damaged(WHAT, at, found, "a processed profile in JSON").remedy(REMEDY)
         })?;
-        let document: Document<'_> = part(whole, whole)?;
+        let document: Document<'_> =
+            serde_json::from_str(whole).map_err(|error| damage(whole, whole, &error))?;
         let mut out = Profile {
             meta: document.meta,
             libs: document.libs,
@@ -388,16 +390,19 @@ impl Profile {
             damage: Vec::new(),
         };
         if let Some(shared) = document.shared {
-            let tables = part(whole, shared.get())?;
-            out.add_tables(tables, Place::new(whole, shared.get(), "shared"))?;
+            let shared = shared.get();
+            let tables =
+                serde_json::from_str(shared).map_err(|error| damage(whole, shared, &error))?;
+            out.add_tables(tables, Place::new(whole, shared, "shared"))?;
         }
         let mut places = Vec::new();
         for (nth, raw) in document.threads.iter().enumerate() {
-            let place = Place::new(whole, raw.get(), &format!("threads[{nth}]"));
-            let read = || -> Result<(Thread, Option<Tables>), FormatError> {
+            let text = raw.get();
+            let place = Place::new(whole, text, &format!("threads[{nth}]"));
+            let read = || -> serde_json::Result<(Thread, Option<Tables>)> {
                 let own = document.shared.is_none();
-                let tables = own.then(|| part(whole, raw.get())).transpose()?;
-                Ok((part(whole, raw.get())?, tables))
+                let tables = own.then(|| serde_json::from_str(text)).transpose()?;
+                Ok((serde_json::from_str(text)?, tables))
             };
             match read() {
                 Ok((thread, tables)) => {
@@ -407,7 +412,7 @@ impl Profile {
                     places.push(place);
                     out.threads.push(thread);
                 }
-                Err(error) => out.pass_over(error)?,
+                Err(error) => out.pass_over(|| damage(whole, text, &error))?,
             }
         }
         out.set_interval();
@@ -433,12 +438,12 @@ impl Profile {
         Ok(out)
     }
 
-    /// Passes over damage, if that is wanted.
-    fn pass_over(&mut self, error: FormatError) -> Result<(), FormatError> {
+    /// Passes over damage, if that is wanted. What it is is asked for where it is told: a profile may have millions of wrong values.
+    fn pass_over(&mut self, damage: impl FnOnce() -> FormatError) -> Result<(), FormatError> {
         match self.is_salvage {
-            true if self.damage.len() < 100 => self.damage.push(error),
+            true if self.damage.len() < 100 => self.damage.push(damage()),
             true => {}
-            false => return Err(error),
+            false => return Err(damage()),
         }
         Ok(())
     }
@@ -451,9 +456,10 @@ impl Profile {
         found: String,
         needed: &str,
     ) -> Result<(), FormatError> {
-        let what = at_path(&format!("{}.{path}", place.path));
-        let error = FormatError::damaged(what, place.at, found, needed.to_owned());
-        self.pass_over(error.remedy(REMEDY))
+        self.pass_over(|| {
+            let what = at_path(&format!("{}.{path}", place.path));
+            FormatError::damaged(what, place.at, found, needed.to_owned()).remedy(REMEDY)
+        })
     }
 
     /// Where the profile does not say the interval (profiles that were converted from lists without one), it is the median distance between two samples of a thread.

@@ -353,6 +353,33 @@ fn a_thread_that_cannot_be_read_does_not_cost_the_others() {
     assert_eq!(rows(&kept), rows(&read(&samply(), false).unwrap()));
 }
 
+/// The place is the same in lines that end as Windows has it; a text of a megabyte is not said whole.
+#[test]
+fn what_is_wrong_in_many_lines_is_told_with_its_place() {
+    let mut profile = samply();
+    let long = "x".repeat(1 << 20);
+    profile["threads"][0]["samples"]["stack"][0] = long.clone().into();
+    let text = serde_json::to_string_pretty(&profile).unwrap();
+    let text = text.replace('\n', "\r\n");
+    let error = read_bytes(text.as_bytes(), false).unwrap_err();
+    let byte = text.find(&long).unwrap() + long.len();
+    let place = format!("threads[0].samples.stack[0]: byte {byte}:");
+    assert!(error.contains(&place), "{place}: {error:.500}");
+    assert!(error.len() < 500, "{}", error.len());
+}
+
+/// The first hundred are told, each with its place. To look for the places of all took minutes.
+#[test]
+fn a_hundred_thousand_broken_threads_are_passed_over() {
+    let mut profile = samply();
+    let mut threads = vec![json!({"samples": 1}); 100_000];
+    threads.push(profile["threads"][0].clone());
+    profile["threads"] = threads.into();
+    let kept = read(&profile, true).unwrap();
+    assert_eq!(rows(&kept), rows(&read(&samply(), false).unwrap()));
+    assert!(kept.losses[0].cause.contains("damaged"));
+}
+
 #[test]
 fn what_firefox_itself_writes_is_told_from_what_is_read() {
     let raw = r#"{ "meta": {"version": 29, "interval": 1}, "libs": [], "threads": [{"samples": {"schema": {}}}]}"#;
