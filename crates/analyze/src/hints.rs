@@ -6,9 +6,9 @@
 //! advice that is missing.
 use crate::account::throttle::Throttled;
 use crate::cut::Cut;
-use crate::{Hint, Summary};
-use kasuri_model::{StateRow, ThreadState, Time};
-use std::collections::HashMap;
+use crate::{Hint, Interference, Summary};
+use kasuri_model::{Process, StateRow, ThreadState, Time};
+use std::collections::{HashMap, HashSet};
 
 /// Share of the capacity that a cause must cost before it is worth a line.
 const WORTH: f64 = 0.02;
@@ -58,7 +58,7 @@ fn schedule(summary: &Summary) -> Option<Hint> {
     let (l, best) = saving.max_by_key(|(_, best)| best.saves_ns)?;
     Some(Hint {
         kind: "schedule",
-        cost_ns: best.saves_ns.saturating_mul(i64::from(l.threads)),
+        cost_ns: best.saves_ns.saturating_mul(i64::from(l.times.threads)),
         text: format!(
             "schedule: {}: schedule({}) would save {} of its {}; replayed from {} chunks, each as long as it was",
             l.name,
@@ -132,10 +132,11 @@ fn is_of_kernel(cut: &Cut<'_>, process: usize) -> bool {
     info.pid == 2 || parent == Some(2) || starts.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether it is the recorder itself: its CPU time is no other program's, and without it there is no recording.
-fn is_recorder(cut: &Cut<'_>, pid: i32) -> bool {
-    let mut processes = cut.trace.processes.iter();
-    processes.any(|p| p.pid == pid && cut.trace.strings.get(p.name) == "kasuri")
+/// The recorder: its CPU time is no other program's, and without it there is no recording.
+fn recorders(cut: &Cut<'_>) -> HashSet<i32> {
+    let processes = cut.trace.processes.iter();
+    let is_recorder = |p: &&Process| cut.trace.strings.get(p.name) == "kasuri";
+    processes.filter(is_recorder).map(|p| p.pid).collect()
 }
 
 /// One other process took the CPU.
@@ -143,9 +144,9 @@ fn is_recorder(cut: &Cut<'_>, pid: i32) -> bool {
 /// Not given: where many did, each a little (the next takes its place); where it has ended, is the kernel's, or the recorder. Never a
 /// `taskset` away from it: a program on fewer CPUs is slower by more than what it is freed from.
 fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
-    let rows = summary.interference.iter();
-    let rows = rows.filter(|i| !i.is_target && !is_recorder(cut, i.pid));
-    let others = || rows.clone();
+    let recorders = recorders(cut);
+    let is_other = |i: &&Interference| !i.is_target && !recorders.contains(&i.pid);
+    let others = || summary.interference.iter().filter(is_other);
     let first = others().next()?;
     let all: i64 = others().map(|i| i.delayed_ns).sum();
     let mut processes = cut.trace.processes.iter();

@@ -177,11 +177,14 @@ fn a_region_has_its_work_waits_and_imbalance_between_barriers() {
     let [r] = &openmp.regions[..] else {
         panic!("{openmp:?}")
     };
-    assert_eq!((r.count, r.threads, r.wall_ns), (1, 2, 150));
-    assert_eq!((r.work_ns, r.barrier_ns), (220, 80));
+    assert_eq!(
+        (r.times.count, r.times.threads, r.times.wall_ns),
+        (1, 2, 150)
+    );
+    assert_eq!((r.times.work_ns, r.times.barrier_ns), (220, 80));
     // 100 of 60 and 100; 50 of 10 and 50: max 150, mean 80 + 30.
-    assert_eq!((r.busiest_ns, r.even_saves_ns), (150, 40));
-    assert!((r.imbalance - 40.0 / 150.0).abs() < 1e-9);
+    assert_eq!((r.times.busiest_ns, r.times.even_saves_ns), (150, 40));
+    assert!((r.times.imbalance - 40.0 / 150.0).abs() < 1e-9);
 }
 
 /// A task that a thread runs while it waits is work: 30 of the 90 at the barrier.
@@ -208,8 +211,11 @@ fn a_task_at_a_barrier_is_work() {
     s.put(1, 100, WAIT_END, BARRIER, "", ENDS);
     let openmp = s.openmp().unwrap();
     let r = &openmp.regions[0];
-    assert_eq!((r.count, r.work_ns, r.barrier_ns), (1, 140, 60));
-    assert_eq!((r.busiest_ns, r.even_saves_ns), (100, 30));
+    assert_eq!(
+        (r.times.count, r.times.work_ns, r.times.barrier_ns),
+        (1, 140, 60)
+    );
+    assert_eq!((r.times.busiest_ns, r.times.even_saves_ns), (100, 30));
 }
 
 /// The worker's second region comes so late that the end of its first is forgotten: its wait has no length then. That is no
@@ -233,7 +239,7 @@ fn what_is_no_execution_is_not_counted() {
     let counts: Vec<_> = openmp
         .regions
         .iter()
-        .map(|r| (r.count, r.threads))
+        .map(|r| (r.times.count, r.times.threads))
         .collect();
     assert_eq!(counts, [(2, 2)]);
     assert!(Story::default().openmp().is_none());
@@ -253,8 +259,8 @@ fn a_nested_region_keeps_its_loops_and_waits() {
     let openmp = s.openmp().unwrap();
     let of = |name: &str| openmp.regions.iter().find(|r| r.name == name).unwrap();
     let (outer, inner) = (of("parallel outer:1"), of("parallel inner:2"));
-    assert_eq!((outer.work_ns, outer.barrier_ns), (40, 0));
-    assert_eq!((inner.work_ns, inner.barrier_ns), (20, 20));
+    assert_eq!((outer.times.work_ns, outer.times.barrier_ns), (40, 0));
+    assert_eq!((inner.times.work_ns, inner.times.barrier_ns), (20, 20));
     assert_eq!(openmp.loops[0].region, "parallel inner:2");
     assert_eq!(openmp.loops[0].refused, Some("one thread runs it"));
 }
@@ -266,8 +272,8 @@ fn every_other_iteration_is_heavy() {
     let costs: Vec<i64> = (0..64).map(|i| if i % 2 == 0 { 100 } else { 10 }).collect();
     let of = |thread: usize| (0..32).map(|i| (2 * i + thread, 1)).collect();
     let l = only_loop(a_loop("for runtime f:2", &costs, &[of(0), of(1)]));
-    assert_eq!((l.count, l.chunks, l.iterations), (1, 64, 64));
-    assert_eq!((l.busiest_ns, l.even_saves_ns), (3200, 1440));
+    assert_eq!((l.times.count, l.chunks, l.iterations), (1, 64, 64));
+    assert_eq!((l.times.busiest_ns, l.times.even_saves_ns), (3200, 1440));
     let best = l.advice().unwrap();
     assert_eq!(
         (best.schedule.as_str(), best.wall_ns, best.saves_ns),

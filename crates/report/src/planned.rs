@@ -80,9 +80,8 @@ pub fn add(
         is_target: true,
         threads: threads.clone(),
     });
-    let starts = stretches.first().map_or(trace.span.start, |_| {
-        stretches.iter().map(|s| s.start).min().expect("not empty")
-    });
+    let starts = stretches.iter().map(|s| s.start).min();
+    let starts = starts.unwrap_or(trace.span.start);
     let ends = stretches.iter().map(|s| s.end).max().unwrap_or(starts);
     let mut names: BTreeMap<(StrIx, Lateness), StrIx> = BTreeMap::new();
     let mut at = 0;

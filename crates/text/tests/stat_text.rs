@@ -753,6 +753,57 @@ fn stat_says_at_what_kind_of_file_a_thread_waits() {
     }
 }
 
+/// Names that are chosen to do harm: none widens a line, steers the screen, or hides what stands behind it.
+#[test]
+fn hostile_names_of_files_and_regions_stay_in_their_place() {
+    let long = "x".repeat(1 << 20);
+    let hostile = [
+        "",
+        "\0",
+        "<script>alert(1)</script>",
+        "\u{1b}[2J\u{202e}exe.\r\n",
+        "  <- 100.0 % main ran",
+        &long,
+    ];
+    for name in hostile {
+        let read = [function("read", "", 0), function("take", "/src/p.c", 5)];
+        let nodes = vec![ChainNode {
+            call: "read",
+            channel: "file",
+            file: format!("/tmp/{name}"),
+            ..node(0, "waited", "main", 400_000_000, &read)
+        }];
+        let mut s = with_chains("external_wait", 0, nodes);
+        let waits = kasuri_text::table::waits(&s, 80);
+        let [(_, lines)] = &waits[..] else {
+            panic!("{waits:?}");
+        };
+        assert!(lines[0].contains(": read < take (p.c:5)"), "{}", lines[0]);
+        assert!(
+            lines.iter().all(|line| line.width() <= 80),
+            "{}",
+            lines[0].width()
+        );
+        let openmp = s.openmp.as_mut().unwrap();
+        for region in &mut openmp.regions {
+            region.name = format!("parallel {name}");
+            region.place = Some(format!("/src/{name}:3"));
+        }
+        for of in &mut openmp.loops {
+            (of.name, of.region) = (format!("for runtime {name}"), format!("parallel {name}"));
+        }
+        let page = page(&s, 80);
+        let words: Vec<&str> = page.split_whitespace().collect();
+        let told = ": 25 % imbalance; dynamic,8 would save";
+        assert!(words.join(" ").contains(told), "{page:.9000}");
+        for line in page.lines() {
+            assert!(line.width() <= 80, "{}: {line:.200}", line.width());
+            let is_plain = |c: char| !kasuri_text::table::units::steers(c);
+            assert!(line.chars().all(is_plain), "{line:.200}");
+        }
+    }
+}
+
 /// Threads of one name are told apart where it was one of them; of several, the name stands for all.
 #[test]
 fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {

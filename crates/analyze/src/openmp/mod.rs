@@ -17,7 +17,7 @@ use crate::cut::Cut;
 use kasuri_model::{ProcessIx, StrIx};
 use parts::{LoopPart, Part};
 use replay::{Execution, Schedule, Share};
-use rows::{OpenMp, OpenMpLoop, OpenMpRegion, Replayed};
+use rows::{OpenMp, OpenMpLoop, OpenMpRegion, OpenMpTimes, Replayed};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -65,14 +65,14 @@ impl Split {
         self.mean_ns += busy_ns.sum::<i64>() as f64 / n;
     }
 
-    fn saves_ns(&self) -> i64 {
-        (self.max_ns as f64 - self.mean_ns).max(0.0).round() as i64
-    }
-
-    fn imbalance(&self) -> f64 {
-        match self.max_ns {
-            0 => 0.0,
-            max => ((max as f64 - self.mean_ns) / max as f64).max(0.0),
+    /// The times with what the split says.
+    fn with(&self, times: OpenMpTimes) -> OpenMpTimes {
+        let lost_ns = (self.max_ns as f64 - self.mean_ns).max(0.0);
+        OpenMpTimes {
+            imbalance: lost_ns / self.max_ns.max(1) as f64,
+            busiest_ns: self.max_ns,
+            even_saves_ns: lost_ns.round() as i64,
+            ..times
         }
     }
 }
@@ -109,12 +109,13 @@ impl Sums {
     fn add(&mut self, mut team: Vec<Part>) {
         let (process, name) = (team[0].process, team[0].name);
         let sum = self.regions.entry((process, name)).or_default();
-        sum.row.count += 1;
-        sum.row.threads = sum.row.threads.max(team.len() as u32);
+        let times = &mut sum.row.times;
+        times.count += 1;
+        times.threads = times.threads.max(team.len() as u32);
         let start = team.iter().map(|p| p.start).min().unwrap_or(team[0].start);
-        sum.row.wall_ns += (team[0].end - start).ns();
-        sum.row.barrier_ns += team.iter().map(|p| p.barrier_ns).sum::<i64>();
-        sum.row.work_ns += team.iter().flat_map(|p| &p.phases_ns).sum::<i64>();
+        times.wall_ns += (team[0].end - start).ns();
+        times.barrier_ns += team.iter().map(|p| p.barrier_ns).sum::<i64>();
+        times.work_ns += team.iter().flat_map(|p| &p.phases_ns).sum::<i64>();
         // A cancelled loop leaves threads with different numbers of barriers.
         let n = team[0].phases_ns.len();
         if team.iter().all(|p| p.phases_ns.len() == n) {
@@ -145,12 +146,12 @@ impl Sums {
         let (start, end) = of.iter().fold((of[0].start, of[0].end), |(start, end), p| {
             (start.min(p.start), end.max(p.end))
         });
-        let row = &mut sum.row;
-        row.count += 1;
-        row.threads = row.threads.max(of.len() as u32);
-        row.wall_ns += (end - start).ns();
-        row.work_ns += of.iter().map(|p| p.busy_ns).sum::<i64>();
-        row.barrier_ns += of.iter().filter_map(|p| p.barrier_ns).sum::<i64>();
+        let times = &mut sum.row.times;
+        times.count += 1;
+        times.threads = times.threads.max(of.len() as u32);
+        times.wall_ns += (end - start).ns();
+        times.work_ns += of.iter().map(|p| p.busy_ns).sum::<i64>();
+        times.barrier_ns += of.iter().filter_map(|p| p.barrier_ns).sum::<i64>();
         sum.split.add(of.iter().map(|p| p.busy_ns));
         sum.waits_ns += of.iter().map(|p| p.waits_ns).sum::<i64>();
         sum.n_free += u64::from(of.iter().any(|p| p.barrier_ns.is_none()));
@@ -161,8 +162,8 @@ impl Sums {
             iterations = iterations.saturating_add(chunk.n);
             sum.n_unplaced += u64::from(chunk.first.is_none());
         }
-        row.chunks += n;
-        row.iterations = row.iterations.saturating_add(iterations);
+        sum.row.chunks += n;
+        sum.row.iterations = sum.row.iterations.saturating_add(iterations);
         if n > 0 {
             let threads = of.into_iter();
             let shares = threads.map(|p| Share {
@@ -180,10 +181,7 @@ impl Sums {
                 name: strings.get(name).to_string(),
                 place: cut.trace.places.get(&name).cloned(),
                 pid: cut.trace.processes[process.ix()].pid,
-                imbalance: sum.split.imbalance(),
-                busiest_ns: sum.split.max_ns,
-                even_saves_ns: sum.split.saves_ns(),
-                ..sum.row
+                times: sum.split.with(sum.row.times),
             })
             .collect();
         let mut loops: Vec<OpenMpLoop> = (self.loops.into_iter())
@@ -200,17 +198,19 @@ impl Sums {
                     place: cut.trace.places.get(&name).cloned(),
                     region: strings.get(region).to_string(),
                     pid: cut.trace.processes[process.ix()].pid,
-                    imbalance: sum.split.imbalance(),
-                    busiest_ns: sum.split.max_ns,
-                    even_saves_ns: sum.split.saves_ns(),
+                    times: sum.split.with(sum.row.times),
                     schedules,
                     refused,
                     ..sum.row
                 }
             })
             .collect();
-        regions.sort_by(|a, b| (b.wall_ns, &a.name, a.pid).cmp(&(a.wall_ns, &b.name, b.pid)));
-        loops.sort_by(|a, b| (b.wall_ns, &a.name, a.pid).cmp(&(a.wall_ns, &b.name, b.pid)));
+        regions.sort_by(|a, b| {
+            (b.times.wall_ns, &a.name, a.pid).cmp(&(a.times.wall_ns, &b.name, b.pid))
+        });
+        loops.sort_by(|a, b| {
+            (b.times.wall_ns, &a.name, a.pid).cmp(&(a.times.wall_ns, &b.name, b.pid))
+        });
         OpenMp { regions, loops }
     }
 }
@@ -218,7 +218,7 @@ impl Sums {
 impl LoopSum {
     /// Why the loop is not replayed, if it is not.
     fn refusal(&self, cut: &Cut<'_>, name: &str, event_ns: f64) -> Option<&'static str> {
-        let row = &self.row;
+        let (row, times) = (&self.row, &self.row.times);
         let is_recorded = cut.trace.cpus.iter().filter(|cpu| cpu.recorded);
         let n_cpus = is_recorded.count() as u32;
         let waits = ["for ordered ", "for doacross "];
@@ -231,23 +231,26 @@ impl LoopSum {
                 waits.iter().any(|w| name.starts_with(w)),
                 "its iterations wait for each other",
             ),
-            (row.threads < 2, "one thread runs it"),
+            (times.threads < 2, "one thread runs it"),
             (row.chunks == 0, "its chunks are not seen"),
             (
-                self.n_unplaced > 0 || self.teams.len() as u64 != row.count,
+                self.n_unplaced > 0 || self.teams.len() as u64 != times.count,
                 "the iterations of its chunks are not known",
             ),
-            (n_cpus > 0 && row.threads > n_cpus, "more threads than CPUs"),
             (
-                self.n_free as f64 > FREE * row.count as f64,
+                n_cpus > 0 && times.threads > n_cpus,
+                "more threads than CPUs",
+            ),
+            (
+                self.n_free as f64 > FREE * times.count as f64,
                 "no barrier follows",
             ),
             (
-                self.waits_ns as f64 > WAITS * row.work_ns as f64,
+                self.waits_ns as f64 > WAITS * times.work_ns as f64,
                 "its threads wait inside it",
             ),
             (
-                (row.work_ns as f64) < CHUNK_EVENTS * event_ns * row.chunks as f64,
+                (times.work_ns as f64) < CHUNK_EVENTS * event_ns * row.chunks as f64,
                 OpenMpLoop::TOO_SHORT,
             ),
         ];

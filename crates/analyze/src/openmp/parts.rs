@@ -249,8 +249,7 @@ impl Scan<'_, '_> {
         if what == What::RegionEnd && kind == SliceKind::Barrier {
             return self.region_ends(row);
         }
-        // What is left without its wait, as by exit, is no execution.
-        self.open.retain(|open| open.until >= start);
+        self.leave_before(start);
         match (what, kind) {
             (What::Region, SliceKind::Work) => self.open.push(Open {
                 part: Part {
@@ -280,13 +279,18 @@ impl Scan<'_, '_> {
         }
     }
 
+    /// Regions that ended before this without their wait, as by exit: they are no executions. Of regions in each other the inner ones end first.
+    fn leave_before(&mut self, start: Time) {
+        while self.open.pop_if(|open| open.until < start).is_some() {}
+    }
+
     /// The wait at a region's end: of the innermost that ends where it begins.
     fn region_ends(&mut self, row: usize) {
         let s = &self.cut.trace.slices;
         let start = s.start[row];
         let name = self.cut.trace.strings.get(s.name[row]);
         let region = name.strip_prefix("barrier of ").unwrap_or(name);
-        self.open.retain(|open| open.until >= start);
+        self.leave_before(start);
         let is_its = |open: &&Open| {
             open.until == start && self.cut.trace.strings.get(open.part.name) == region
         };

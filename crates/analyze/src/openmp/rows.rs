@@ -13,6 +13,28 @@ pub struct OpenMp {
     pub loops: Vec<OpenMpLoop>,
 }
 
+/// The executions of a region or a loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OpenMpTimes {
+    /// Executions.
+    pub count: u64,
+    /// Most threads of one execution.
+    pub threads: u32,
+    /// From the first thread's start, summed over the executions: of a region to the end of the wait of all, of a loop to the last
+    /// thread's end.
+    pub wall_ns: i64,
+    /// Busy time of all threads.
+    pub work_ns: i64,
+    /// Time of all threads at the region's barriers, or at the one that follows the loop at once, without the tasks that they ran there.
+    pub barrier_ns: i64,
+    /// (max - mean) / max of the threads' busy times, summed over the executions; of a region over their parts between two barriers.
+    pub imbalance: f64,
+    /// The sum of max: the executions if nothing but its slowest thread's work took time.
+    pub busiest_ns: i64,
+    /// The sum of max - mean: an even split would make the executions shorter by this and no more.
+    pub even_saves_ns: i64,
+}
+
 /// A parallel region.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OpenMpRegion {
@@ -22,22 +44,9 @@ pub struct OpenMpRegion {
     pub place: Option<String>,
     /// Process id.
     pub pid: i32,
-    /// Executions.
-    pub count: u64,
-    /// Most threads of one execution.
-    pub threads: u32,
-    /// From the first thread's start to the end of the wait of all, summed over the executions.
-    pub wall_ns: i64,
-    /// Busy time of all threads.
-    pub work_ns: i64,
-    /// Time of all threads at its barriers, without the tasks that they ran there.
-    pub barrier_ns: i64,
-    /// (max - mean) / max of the threads' busy times between two barriers, summed over these parts of the executions.
-    pub imbalance: f64,
-    /// The sum of max: the executions if nothing but its slowest thread's work took time.
-    pub busiest_ns: i64,
-    /// The sum of max - mean: an even split would make the executions shorter by this and no more.
-    pub even_saves_ns: i64,
+    /// Its executions. An even split is one between two barriers.
+    #[serde(flatten)]
+    pub times: OpenMpTimes,
 }
 
 /// A loop or a sections construct.
@@ -51,22 +60,9 @@ pub struct OpenMpLoop {
     pub region: String,
     /// Process id.
     pub pid: i32,
-    /// Executions by a team.
-    pub count: u64,
-    /// Most threads of one execution.
-    pub threads: u32,
-    /// From the first thread's start to the last one's end, summed over the executions.
-    pub wall_ns: i64,
-    /// Busy time of all threads.
-    pub work_ns: i64,
-    /// Time of all threads at the barrier that follows at once, without the tasks that they ran there.
-    pub barrier_ns: i64,
-    /// (max - mean) / max of the threads' busy times, summed over the executions.
-    pub imbalance: f64,
-    /// The sum of max: the executions if nothing but its slowest thread's work took time.
-    pub busiest_ns: i64,
-    /// The sum of max - mean: an even split would make the executions shorter by this and no more.
-    pub even_saves_ns: i64,
+    /// Its executions by a team.
+    #[serde(flatten)]
+    pub times: OpenMpTimes,
     /// Chunks or sections whose times were seen.
     pub chunks: u64,
     /// Iterations in them; 0 for sections.
@@ -101,14 +97,9 @@ impl OpenMpLoop {
         let recorded = first.wall_ns.saturating_add(first.saves_ns);
         (first.saves_ns as f64 > WORTH * recorded as f64).then_some(first)
     }
-
-    /// Whether it would gain from an even split.
-    pub fn is_uneven(&self) -> bool {
-        self.imbalance > WORTH
-    }
 }
 
-impl OpenMpRegion {
+impl OpenMpTimes {
     /// Whether it would gain from an even split.
     pub fn is_uneven(&self) -> bool {
         self.imbalance > WORTH

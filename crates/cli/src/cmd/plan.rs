@@ -143,7 +143,9 @@ pub(super) fn add_rows(
     let stretch = |strand: usize| {
         let task = input.task[strand];
         let planned = at(starts[task as usize]?);
-        let late = (trace.tasks[task as usize].started - planned).ns();
+        // A point never starts.
+        let started = trace.tasks[task as usize].started;
+        let late = started.0.saturating_sub(planned.0);
         let (start, ns) = (schedule.start[strand], input.graph.ns[strand]);
         Some(planned::Stretch {
             worker: schedule.worker[strand],

@@ -1,5 +1,6 @@
 //! The code behind each class of the account: the lines below its row.
 use super::chains::chain_lines;
+use super::grid::cut;
 use super::names::{ThreadNames, thread_names};
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{percent, plural, printable};
@@ -30,7 +31,8 @@ pub fn waits(s: &Summary, width: usize) -> Vec<(Class, Vec<String>)> {
         let of_class = classes.iter().find(|c| c.class == class.key())?;
         let chains = followed(of_class, class)?;
         let lines = chain_lines(chains, of_class, &names, MOST, [width, width], false);
-        let lines: Vec<String> = lines.into_iter().map(|line| line.text).collect();
+        let lines = lines.into_iter().map(|line| cut(&line.text, width));
+        let lines: Vec<String> = lines.collect();
         (!lines.is_empty()).then_some((class, lines))
     };
     Class::ALL.into_iter().filter_map(of_class).collect()

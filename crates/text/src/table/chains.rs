@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
+use super::grid::cut;
 use super::names::ThreadNames;
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{count, duration, file_name, percent, printable};
@@ -19,6 +20,8 @@ const WORTH_A_BRANCH: f64 = 0.1;
 /// Lines below a wait: on one screen, and else.
 const FEW_LINES: usize = 3;
 const MORE_LINES: usize = 9;
+/// Columns for the name of a file, so that the path behind it has some.
+const FILE_NAME: usize = 24;
 
 /// The lines of the `n` largest waits of a class: the first of each in as many columns as `rooms` has first, the others in as many as
 /// it has second. `is_below`: below lines that say what the one thread of a serial phase ran.
@@ -178,7 +181,8 @@ fn waited_text(who: &str, node: &ChainNode, room: usize) -> String {
         "eventfd" => format!("{who} waits at an eventfd: "),
         "timer" => format!("{who} waits at a timer: "),
         "file" if !node.file.is_empty() => {
-            format!("{who} waits at {}: ", printable(name_of(&node.file)))
+            let file = cut(&printable(name_of(&node.file)), FILE_NAME);
+            format!("{who} waits at {file}: ")
         }
         _ => format!("{who} waits in "),
     };

@@ -1,11 +1,13 @@
 //! Regions and loops of OpenMP: a table, and what other schedules would do.
 use super::Page;
-use super::grid::{Grid, number, text};
+use super::grid::{Grid, cut, number, text};
 use super::units::{count, duration, file_name, percent, plural, printable};
-use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, Summary};
+use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, OpenMpTimes, Summary};
 
 /// Loops and regions whose uneven split costs less than this share of the recording get no sentence.
 const WORTH: f64 = 0.005;
+/// Columns for a name in a sentence.
+const NAME: usize = 60;
 
 impl Page<'_> {
     /// A row for each region with its loops below it, and a sentence for each uneven one.
@@ -27,47 +29,48 @@ impl Page<'_> {
         ]);
         let shown = self.shown(openmp.regions.len());
         for r in &openmp.regions[..shown] {
-            grid.row([
+            grid.row(row(
                 with_file(&r.name, r.place.as_deref()),
-                count(r.count),
-                r.threads.to_string(),
-                ns(r.wall_ns),
-                ns(r.work_ns),
-                ns(r.barrier_ns),
-                percent(r.imbalance),
+                &r.times,
                 "-".into(),
-            ]);
+            ));
             for l in loops_of(openmp, r) {
-                grid.row([
-                    format!("  {}", with_file(&l.name, l.place.as_deref())),
-                    count(l.count),
-                    l.threads.to_string(),
-                    ns(l.wall_ns),
-                    ns(l.work_ns),
-                    ns(l.barrier_ns),
-                    percent(l.imbalance),
-                    match l.chunks {
-                        0 => "-".into(),
-                        n => count(n),
-                    },
-                ]);
+                let chunks = match l.chunks {
+                    0 => "-".into(),
+                    n => count(n),
+                };
+                let name = with_file(&l.name, l.place.as_deref());
+                grid.row(row(format!("  {name}"), &l.times, chunks));
             }
         }
         self.grid(grid, shown, openmp.regions.len());
+        let is_uneven = |times: &OpenMpTimes| {
+            times.is_uneven() && times.even_saves_ns as f64 >= WORTH * s.wall_ns as f64
+        };
         for r in &openmp.regions[..shown] {
-            let worth = |saves_ns: i64| saves_ns as f64 >= WORTH * s.wall_ns as f64;
             let mut told = false;
-            for l in loops_of(openmp, r)
-                .filter(|l| l.is_uneven() && worth(l.even_saves_ns) || l.advice().is_some())
-            {
+            for l in loops_of(openmp, r).filter(|l| is_uneven(&l.times) || l.advice().is_some()) {
                 self.item(&loop_text(l));
                 told = true;
             }
-            if !told && r.is_uneven() && worth(r.even_saves_ns) {
+            if !told && is_uneven(&r.times) {
                 self.item(&region_text(r));
             }
         }
     }
+}
+
+fn row(name: String, times: &OpenMpTimes, chunks: String) -> [String; 8] {
+    [
+        name,
+        count(times.count),
+        times.threads.to_string(),
+        ns(times.wall_ns),
+        ns(times.work_ns),
+        ns(times.barrier_ns),
+        percent(times.imbalance),
+        chunks,
+    ]
 }
 
 fn loops_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item = &'a OpenMpLoop> {
@@ -94,12 +97,17 @@ fn seconds(ns: i64) -> String {
     format!("{:.3} s", ns as f64 * 1e-9)
 }
 
+/// A name in a sentence.
+fn shown(name: &str) -> String {
+    cut(&printable(name), NAME)
+}
+
 /// What a loop loses, and what would save it.
 fn loop_text(l: &OpenMpLoop) -> String {
     let (name, loss, all) = (
-        printable(&l.name),
-        l.imbalance * 100.0,
-        seconds(l.busiest_ns),
+        shown(&l.name),
+        l.times.imbalance * 100.0,
+        seconds(l.times.busiest_ns),
     );
     let what = format!("{name}: {loss:.0} % imbalance");
     if let Some(best) = l.advice() {
@@ -111,7 +119,7 @@ fn loop_text(l: &OpenMpLoop) -> String {
             plural(l.chunks, "chunk"),
         );
     }
-    let most = seconds(l.even_saves_ns);
+    let most = seconds(l.times.even_saves_ns);
     match l.refused {
         // An even split is no bound there: handing out fewer saves more.
         Some(why) if why == OpenMpLoop::TOO_SHORT => {
@@ -142,9 +150,9 @@ fn how_to_see(l: &OpenMpLoop) -> &'static str {
 fn region_text(r: &OpenMpRegion) -> String {
     format!(
         "{}: {:.0} % imbalance; an even split between its barriers would save {} of {} and no more. How its work is divided was not seen (if by a loop with schedule(static): record it with schedule(dynamic))",
-        printable(&r.name),
-        r.imbalance * 100.0,
-        seconds(r.even_saves_ns),
-        seconds(r.busiest_ns),
+        shown(&r.name),
+        r.times.imbalance * 100.0,
+        seconds(r.times.even_saves_ns),
+        seconds(r.times.busiest_ns),
     )
 }

@@ -281,10 +281,7 @@ fn account() -> AccountSummary {
 
 /// A region with a loop that another schedule makes shorter, and one whose chunks were not seen.
 fn openmp() -> OpenMp {
-    let region = |name: &str, wall_ns| OpenMpRegion {
-        name: name.into(),
-        place: Some("/home/quake/solver.c:48".into()),
-        pid: 4711,
+    let times = |wall_ns| OpenMpTimes {
         count: 2_000,
         threads: 2,
         wall_ns,
@@ -293,6 +290,12 @@ fn openmp() -> OpenMp {
         imbalance: 0.25,
         busiest_ns: wall_ns,
         even_saves_ns: wall_ns / 4,
+    };
+    let region = |name: &str, wall_ns| OpenMpRegion {
+        name: name.into(),
+        place: Some("/home/quake/solver.c:48".into()),
+        pid: 4711,
+        times: times(wall_ns),
     };
     OpenMp {
         regions: vec![
@@ -304,14 +307,7 @@ fn openmp() -> OpenMp {
             place: None,
             region: "parallel solve:48".into(),
             pid: 4711,
-            count: 2_000,
-            threads: 2,
-            wall_ns: 800_000_000,
-            work_ns: 1_200_000_000,
-            barrier_ns: 400_000_000,
-            imbalance: 0.25,
-            busiest_ns: 800_000_000,
-            even_saves_ns: 200_000_000,
+            times: times(800_000_000),
             chunks: 64_000,
             iterations: 64_000,
             schedules: vec![Replayed {
