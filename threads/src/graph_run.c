@@ -154,6 +154,13 @@ static bool send(struct ito_graph *g, struct ito__graph_task *t) {
     return spawn(g, (int32_t)group->workers[turn % group->n], bound_carrier, t);
 }
 
+/* A chain creates no thread, at which an idle worker that has asked would be answered: so look before each task. */
+static inline void answer(void) {
+    struct worker *w = worker_of(ito__worker());
+    if (UNLIKELY(w && ito__can_answer(w)))
+        ito__answer(w);
+}
+
 /* The thread may be on another worker after each task. */
 void ito__graph_carry(struct ito_graph *g, uint32_t head, uint32_t depth) {
     uint32_t ended = 0;
@@ -171,6 +178,7 @@ void ito__graph_carry(struct ito_graph *g, uint32_t head, uint32_t depth) {
                 continue;
             }
         }
+        answer();
         /* Relaxed: the next run, which reads it, begins after all of this one has ended, through `open`. */
         store_relaxed(&t->missing, t->n_before);
         call(g, t);

@@ -151,12 +151,13 @@ static bool steal(struct worker *w, bool force, struct ito__next *next) {
     return false;
 }
 
-/* Asks every worker that seems to have something. Reading another worker's cache line makes its next write there
- * slower, so this is done once in eight rounds. */
+/* Asks every worker, also those that have nothing now: what they make next is then public at once. Asking only those
+ * that have something made a thief wait for the next eighth round, as long as a task of some microseconds. A worker that
+ * was asked before is only read; but that makes its next write there slower, so this is done once in eight rounds. */
 static void ask_all(struct worker *w) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
-        if (v != w && (ito__deque_looks_full(v) || ready_waits(v)))
+        if (v != w)
             ito__ask(v, ITO__ASK_WORK);
     }
 }
