@@ -171,9 +171,10 @@ enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_W
 /* CREATE: a POINT never runs. It stands for what its parent had done when it created it, or for the tasks that it joins:
  * a promise kept, a group of tasks. Others join it. */
 enum kasuri_task_create { KASURI_TASK_RUNS = 0, KASURI_TASK_POINT = 1 };
-/* START: STOLEN when another thread than the one that created the task took it. RESUME of a task that was not suspended
+/* START: STOLEN when another thread than the one that created the task took it. IN_PLACE: as a call of the task that runs
+ * on this thread: the two are suspended, resumed and stolen as one, by the other's id. RESUME of a task that was not suspended
  * but created another one, which its thread ran first: what follows in it was stolen (docs/design/seen.md). */
-enum kasuri_task_start { KASURI_TASK_OWN = 0, KASURI_TASK_STOLEN = 1 };
+enum kasuri_task_start { KASURI_TASK_OWN = 0, KASURI_TASK_STOLEN = 1, KASURI_TASK_IN_PLACE = 2 };
 enum kasuri_lock_mode { KASURI_LOCK_EXCLUSIVE = 0, KASURI_LOCK_SHARED = 1 };
 /* Low byte: what it is; above: flags. */
 enum kasuri_lock_type { KASURI_LOCK_OTHER = 0, KASURI_LOCK_MUTEX = 1, KASURI_LOCK_RECURSIVE = 2, KASURI_LOCK_ERRORCHECK = 3,

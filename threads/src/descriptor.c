@@ -90,6 +90,7 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     t->wait_on = NULL;
     t->wait_kind = 0;
     t->id = 0;
+    t->in_place = 0;
     if (w && w->hot.n_free < ITO__FREE_MAX) {
         w->hot.free[w->hot.n_free] = t;
         store_relaxed(&w->hot.n_free, w->hot.n_free + 1);

@@ -306,9 +306,9 @@ int ito__sync_slow(struct ito__fork *fork) {
         ito__ready_push(w, t);
         wait_fork(fork);
     } else if (ITO__TRACING) {
-        ITO__TRACE_RUN(fork, 1);
+        uint64_t outer = ito__trace_run(fork);
         fork->run(fork);
-        ITO__TRACE_RUN(fork, 0);
+        ito__trace_ran(fork, outer);
     } else {
         return 1;
     }

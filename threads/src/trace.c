@@ -45,8 +45,12 @@ void ito__trace_search(struct worker *w, int begin) {
 void ito__trace_fork(struct ito__fork *fork, const char *name) {
     (void)fork, (void)name;
 }
-void ito__trace_run(struct ito__fork *fork, int begin) {
-    (void)fork, (void)begin;
+uint64_t ito__trace_run(struct ito__fork *fork) {
+    (void)fork;
+    return 0;
+}
+void ito__trace_ran(struct ito__fork *fork, uint64_t outer) {
+    (void)fork, (void)outer;
 }
 void ito__trace_point(const void *object, uint32_t kind) {
     (void)object, (void)kind;
@@ -221,6 +225,11 @@ static uint64_t id_of(struct ito_thread *t) {
     return t->id;
 }
 
+/* The task that the thread is in: a forked one that it runs in place, else itself. That one creates and joins others. */
+static uint64_t task_of(struct ito_thread *t) {
+    return t->in_place ? t->in_place : id_of(t);
+}
+
 /* A worker's own context, a thread between two tasks of a graph, a thread whose task's end was told before its own. */
 static bool is_unseen(const struct ito_thread *t) {
     return t->flags & ITO__SCHED || t->id == ITO__ID_UNSEEN;
@@ -231,7 +240,7 @@ void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
     if (is_unseen(thread))
         return;
     thread->flags |= ITO__TRACED;
-    uint64_t from = parent && !is_unseen(parent) ? id_of(parent) : 0;
+    uint64_t from = parent && !is_unseen(parent) ? task_of(parent) : 0;
     kasuri_task_event(KASURI_EV_TASK_CREATE, name_of(thread), id_of(thread), from);
 }
 
@@ -278,7 +287,7 @@ void ito__trace_steal(struct ito_thread *thread) {
 /* TASK_JOIN: the task that waited, and the one that it waited for. A foreign kernel thread is no task: 0. */
 void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined) {
     if (joined)
-        kasuri_task_event(KASURI_EV_TASK_JOIN, 0, joiner->flags & ITO__FOREIGN ? 0 : id_of(joiner), joined);
+        kasuri_task_event(KASURI_EV_TASK_JOIN, 0, joiner->flags & ITO__FOREIGN ? 0 : task_of(joiner), joined);
 }
 void ito__trace_join(uint64_t joined) {
     ito__trace_join_of(ito__self(), joined);
@@ -316,11 +325,19 @@ void ito__trace_search(struct worker *w, int begin) {
 }
 
 void ito__trace_fork(struct ito__fork *fork, const char *name) {
-    kasuri_task_event(KASURI_EV_TASK_CREATE, intern(name), (uintptr_t)fork, id_of(ito__self()));
+    kasuri_task_event(KASURI_EV_TASK_CREATE, intern(name), (uintptr_t)fork, task_of(ito__self()));
 }
 
-void ito__trace_run(struct ito__fork *fork, int begin) {
-    ito__trace_task((uintptr_t)fork, begin);
+uint64_t ito__trace_run(struct ito__fork *fork) {
+    struct ito_thread *me = ito__self();
+    uint64_t outer = me->in_place;
+    kasuri_task_event(KASURI_EV_TASK_START | KASURI_TASK_IN_PLACE << 16, 0, (uintptr_t)fork, 0);
+    me->in_place = (uintptr_t)fork;
+    return outer;
+}
+void ito__trace_ran(struct ito__fork *fork, uint64_t outer) {
+    ito__self()->in_place = outer;
+    ito__trace_task((uintptr_t)fork, 0);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
@@ -335,7 +352,7 @@ uint64_t ito__trace_graph_ids(uint32_t graph) {
 void ito__trace_new_task(uint64_t id, const char *name, const void *fn) {
     struct ito_thread *me = ito__self();
     uint32_t word = name ? intern(name) : ito__trace_name(fn);
-    uint64_t from = me->flags & ITO__FOREIGN ? 0 : id_of(me);
+    uint64_t from = me->flags & ITO__FOREIGN ? 0 : task_of(me);
     kasuri_task_event(KASURI_EV_TASK_CREATE, word ? word : intern("ito task"), id, from);
 }
 

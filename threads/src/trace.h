@@ -33,7 +33,8 @@ ITO__TRACE_FN void ito__trace_join(uint64_t joined);
 ITO__TRACE_FN void ito__trace_worker(unsigned index);
 ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
 ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
-ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
+ITO__TRACE_FN uint64_t ito__trace_run(struct ito__fork *fork);
+ITO__TRACE_FN void ito__trace_ran(struct ito__fork *fork, uint64_t outer);
 ITO__TRACE_FN void ito__trace_point(const void *object, uint32_t kind);
 ITO__TRACE_FN void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined);
 ITO__TRACE_FN void ito__trace_left(const void *object);
@@ -63,9 +64,9 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 /* A worker's kernel thread begins; it has nothing to run from now (1) or until now (0). */
 #define ITO__TRACE_WORKER(index) ITO__TRACE_IF(ito__trace_worker(index))
 #define ITO__TRACE_SEARCH(worker, begin) ITO__TRACE_IF(ito__trace_search(worker, begin))
-/* ITO_FORK: a task was forked; its owner runs it in place at ITO_SYNC; ITO_SYNC is over; a thread was made for it. */
+/* ITO_FORK: a task was forked; ITO_SYNC is over; a thread was made for it. Between ito__trace_run() and ito__trace_ran(),
+ * which gets what the first returned, the caller runs it in place, at its ITO_SYNC. */
 #define ITO__TRACE_FORK(fork, name) ITO__TRACE_IF(ito__trace_fork(fork, name))
-#define ITO__TRACE_RUN(fork, begin) ITO__TRACE_IF(ito__trace_run(fork, begin))
 #define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
 #define ITO__TRACE_PROMOTE(thread, fork) ((thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0)
 

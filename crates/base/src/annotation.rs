@@ -27,7 +27,7 @@ numbered!(
         LockReleased = 9,
         /// A task is created; a: task, b: parent or 0, aux: 1 for a point, which never runs.
         TaskCreate = 10,
-        /// It starts; a: task, aux: 1 when taken from another thread.
+        /// It starts; a: task, aux: 1 when taken from another thread, 2 in place of the task that runs on the thread.
         TaskStart = 11,
         /// It stops for a while; a: task, b: what it waits for or 0.
         TaskSuspend = 12,

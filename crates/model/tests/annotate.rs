@@ -227,6 +227,46 @@ fn a_suspended_task_takes_its_open_slices_along() {
     assert_eq!(ran, [false, true, true, true, true]);
 }
 
+/// Task 2 runs as a call of 1, with a slice and a lock; 1 waits in it and goes on elsewhere, where task 3, which the call created
+/// and which is no call, ran before the rest was stolen. The three go together, and what 2 does afterwards is its own.
+#[test]
+fn calls_go_where_their_task_goes() {
+    const IN_PLACE: u16 = 2;
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::TaskStart, "main", 0, 1, 0)
+        .put(20, Kind::TaskCreate, "call", 0, 2, 1)
+        .put(20, Kind::TaskStart, "", IN_PLACE, 2, 0)
+        .begin(25, "phase")
+        .put(30, Kind::TaskSuspend, "sync", 0, 1, 9);
+    p.stream(8)
+        .put(40, Kind::TaskResume, "", 0, 1, 0)
+        .put(50, Kind::TaskCreate, "child", 0, 3, 2)
+        .put(50, Kind::TaskStart, "", 0, 3, 0)
+        .put(90, Kind::TaskEnd, "", 0, 3, 0);
+    p.stream(9)
+        .put(60, Kind::TaskResume, "steal", 0, 1, 0)
+        .end(65, "phase")
+        .put(70, Kind::TaskEnd, "", 0, 2, 0)
+        .put(80, Kind::TaskEnd, "", 0, 1, 0);
+    let trace = p.load();
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "main", 10, 30, 0, 0),
+            (7, "call", 20, 30, 1, open::CONTINUES),
+            (7, "phase", 25, 30, 2, open::CONTINUES),
+            (8, "main", 40, 50, 0, 0),
+            (8, "call", 40, 50, 1, open::CONTINUES),
+            (8, "phase", 40, 50, 2, open::CONTINUED | open::CONTINUES),
+            (8, "child", 50, 90, 3, 0),
+            (9, "main", 60, 80, 0, 0),
+            (9, "call", 60, 70, 1, 0),
+            (9, "phase", 60, 65, 2, open::CONTINUED),
+        ]
+    );
+}
+
 /// Child first: task 1 creates 2 and runs it in its own place; the rest of 1 is stolen at 50. Nobody said at 20 that
 /// 1 stopped, so its run there ends where the run of 2 began.
 #[test]

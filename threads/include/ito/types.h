@@ -105,6 +105,7 @@ typedef struct ito_thread {
     int32_t priority;         /* C: above 0: into the urgent queue */
     uint64_t id;              /* C: traced threads; else 0 */
     void *sanitizer;          /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
+    uint64_t in_place;        /* T: id of the forked task that runs at its sync, where a recorder hears of it; else 0 */
 } ito_thread;
 
 /*

@@ -298,6 +298,71 @@ fn groups_and_futures_are_edges() {
     }
 }
 
+/// Each task works 2 ms, forks the next, waits for it and works another ms: no two can run at once.
+const CHAIN: &str = r#"
+#include <ito.h>
+#include <ito/fork.h>
+#include <time.h>
+static void spin(long ms) {
+    struct timespec t, from;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while ((t.tv_sec - from.tv_sec) * 1000000000 + t.tv_nsec - from.tv_nsec < ms * 1000000);
+}
+static void down(int n);
+ITO_TASK_VOID(down, int)
+static void down(int n) {
+    spin(2);
+    if (n == 0)
+        return;
+    ITO_FORK(next, down, n - 1);
+    ITO_SYNC(next, down);
+    spin(1);
+}
+int main(void) {
+    ito_init(NULL);
+    down(5);
+    return ito_fini();
+}
+"#;
+
+/// A forked task that runs at its sync is the parent of what it forks, wherever that runs: work and span of a chain are the same.
+/// Where the thread that it runs in was the parent, the span of this one was 6 of 17 ms on one worker.
+#[test]
+fn forked_tasks_create_what_they_fork() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    let dir = scratch();
+    let source = dir.path().join("chain.c");
+    std::fs::write(&source, CHAIN).unwrap();
+    let program = with_ito(&dir.path().join("chain"), &[], &[source]);
+    for workers in ["1", "2", "3"] {
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .env("ITO_WORKERS", workers));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (tasks, graph) = (&summary["tasks"], &summary["tasks"]["graph"]);
+        let case = format!("{workers} workers: {tasks}");
+        assert_eq!(
+            (&tasks["count"], &tasks["ended"]),
+            (&6.into(), &6.into()),
+            "{case}"
+        );
+        for key in ["unknown_edges", "circular"] {
+            assert_eq!(graph[key], 0, "{key}, {case}");
+        }
+        let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
+        assert!((17.0..20.0).contains(&ms("work_ns")), "{case}");
+        assert!(ms("span_ns") > 0.96 * ms("work_ns"), "{case}");
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+}
+
 /// A task's name is asked for once, whether it comes from the program or its function has none: each time would be two system calls.
 #[test]
 fn recorded_ito_tasks_make_no_system_calls() {

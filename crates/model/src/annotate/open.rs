@@ -13,11 +13,12 @@ pub(crate) struct Orphan {
     pub rows_before: usize,
 }
 
-/// A slice that a suspended task takes along.
+/// A slice that a suspended task takes along; of kind `TaskRun`: `task`, which runs in its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
     pub name: StrIx,
     pub kind: SliceKind,
+    pub task: TaskIx,
     pub object: u64,
     /// [`open`] bits of its mode.
     pub bits: u8,

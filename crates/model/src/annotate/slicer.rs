@@ -16,6 +16,8 @@ use kasuri_base::annotation::{ArgType, Kind, WaitKind};
 
 /// KASURI_LOCK_SHARED.
 const LOCK_SHARED: u16 = 1;
+/// `enum kasuri_task_start`: runs as a call of the task that runs there.
+const START_IN_PLACE: u16 = 2;
 /// Deeper nesting than this is a program that begins and never ends: beyond it slices are left out.
 const MAX_DEPTH: usize = 4096;
 /// More ends without a beginning than this are a program that only ends: the rest is left out.
@@ -39,6 +41,16 @@ pub(crate) struct Out {
     pub locks: LockFacts,
 }
 
+/// A task that runs on a thread.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    task: TaskIx,
+    /// Its place in [`Slicer::nest`]; the length of that for one that is too deep for it.
+    place: usize,
+    /// It is a call of the task below it, and goes where that one goes.
+    is_in_place: bool,
+}
+
 /// One thread's state while its events go by.
 #[derive(Debug)]
 pub(crate) struct Slicer {
@@ -54,8 +66,8 @@ pub(crate) struct Slicer {
     holds: Vec<u32>,
     pub(super) orphans: Vec<Orphan>,
     has_holds: bool,
-    /// Tasks that run here, outermost first, with their place in `nest`; its length for those that are too deep for it.
-    tasks: Vec<(TaskIx, usize)>,
+    /// Tasks that run here, outermost first.
+    tasks: Vec<Running>,
     /// Row of the last wait, if a time limit ended it.
     timed_out: Option<usize>,
     /// Instant that the next argument belongs to.
@@ -134,7 +146,7 @@ impl Slicer {
             Kind::TaskCreate => shared.task_created(e, self.now, self.thread, self.task()),
             Kind::TaskStart => {
                 let task = shared.task_started(e, self.now, self.thread);
-                self.run_task(task, shared, out);
+                self.run_task(task, e.aux == START_IN_PLACE, shared, out);
             }
             Kind::TaskSuspend => {
                 let task = shared.task(e.a, e.name);
@@ -182,12 +194,13 @@ impl Slicer {
         });
     }
 
-    /// A suspended task goes on here, with the slices that were open in it.
+    /// A suspended task goes on here, with the slices that were open in it and the tasks that ran in its place.
     fn resume_task(&mut self, task: TaskIx, shared: &mut Shared, out: &mut Out) {
-        self.run_task(task, shared, out);
+        self.run_task(task, false, shared, out);
         for slice in shared.resumed(task) {
             let bits = open::CONTINUED | slice.bits;
             match slice.kind {
+                SliceKind::TaskRun => self.run_task(slice.task, true, shared, out),
                 SliceKind::LockHold => self.hold(slice.name, slice.object, bits, out),
                 kind => self.begin(slice.name, kind, slice.object, bits, out),
             }
@@ -195,7 +208,7 @@ impl Slicer {
     }
 
     fn task(&self) -> TaskIx {
-        self.tasks.last().map_or(TaskIx::NONE, |&(task, _)| task)
+        self.tasks.last().map_or(TaskIx::NONE, |run| run.task)
     }
 
     #[inline]
@@ -241,7 +254,7 @@ impl Slicer {
         }
         self.nest.truncate(at);
         self.trim();
-        while self.tasks.last().is_some_and(|&(_, place)| place >= at) {
+        while self.tasks.last().is_some_and(|run| run.place >= at) {
             self.tasks.pop();
         }
         self.last_instant = InstantIx::NONE;
@@ -268,7 +281,7 @@ impl Slicer {
             return self.close_from(self.nest.len() - 1, 0, out);
         }
         // Not beyond the task that runs: its slices are not the caller's.
-        let floor = self.tasks.last().map_or(0, |&(_, place)| place + 1);
+        let floor = self.tasks.last().map_or(0, |run| run.place + 1);
         let is_work = |&row: &u32| s.kind[row as usize] == SliceKind::Work;
         let here = &self.nest[floor.min(self.nest.len())..];
         let named = here
@@ -362,12 +375,20 @@ impl Slicer {
             .or_else(|| self.holds.iter().rposition(is_it))
     }
 
-    /// Takes away the holds of a task that leaves this thread at `when`.
-    fn carry_holds(&mut self, task: TaskIx, when: Time, carried: &mut Vec<Carried>, out: &mut Out) {
+    /// Takes away the holds of tasks that leave this thread at `when`.
+    fn carry_holds(
+        &mut self,
+        mut tasks: Vec<TaskIx>,
+        when: Time,
+        carried: &mut Vec<Carried>,
+        out: &mut Out,
+    ) {
         let s = &mut out.slices;
+        tasks.sort_unstable();
         self.holds.retain(|&row| {
             let row = row as usize;
-            if s.task[row] != task {
+            let task = s.task[row];
+            if tasks.binary_search(&task).is_err() {
                 return true;
             }
             s.end[row] = when.max(s.start[row]);
@@ -375,6 +396,7 @@ impl Slicer {
             carried.push(Carried {
                 name: s.name[row],
                 kind: s.kind[row],
+                task,
                 object: s.object[row],
                 bits: s.open[row] & open::SHARED,
             });
@@ -412,9 +434,13 @@ impl Slicer {
         }
     }
 
-    fn run_task(&mut self, task: TaskIx, shared: &Shared, out: &mut Out) {
+    fn run_task(&mut self, task: TaskIx, is_in_place: bool, shared: &Shared, out: &mut Out) {
         let place = self.nest.len();
-        self.tasks.push((task, place));
+        self.tasks.push(Running {
+            task,
+            place,
+            is_in_place,
+        });
         if place >= MAX_DEPTH {
             return;
         }
@@ -435,7 +461,7 @@ impl Slicer {
         shared: &Shared,
         out: &mut Out,
     ) -> Vec<Carried> {
-        let Some(&(_, at)) = self.tasks.iter().rev().find(|&&(t, _)| t == task) else {
+        let Some(ix) = self.tasks.iter().rposition(|run| run.task == task) else {
             self.orphan(
                 SliceKind::TaskRun,
                 or(shared.task_name(task), shared.names.task),
@@ -445,30 +471,45 @@ impl Slicer {
             );
             return Vec::new();
         };
+        let at = self.tasks[ix].place;
         if at >= self.nest.len() {
-            self.tasks.retain(|&(t, _)| t != task);
+            self.tasks.retain(|run| run.task != task);
             return Vec::new();
         }
         if !carry {
             self.close_from(at, open::END_UNSEEN, out);
             return Vec::new();
         }
-        let mut carried = self.carried(at + 1..self.nest.len(), out);
+        let tasks = self.with_calls(ix);
+        let mut carried = self.carried(ix + tasks.len(), at + 1..self.nest.len(), out);
         self.close_from(at, open::CONTINUES, out);
-        self.carry_holds(task, self.now, &mut carried, out);
+        self.carry_holds(tasks, self.now, &mut carried, out);
         carried
     }
 
-    /// The open slices at these places, without runs of tasks.
-    fn carried(&self, places: std::ops::Range<usize>, out: &Out) -> Vec<Carried> {
+    /// The task at `ix` of those that run here, and those that run in its place.
+    fn with_calls(&self, ix: usize) -> Vec<TaskIx> {
+        let above = self.tasks[ix + 1..].iter();
+        let calls = above.take_while(|run| run.is_in_place);
+        let all = std::iter::once(&self.tasks[ix]).chain(calls);
+        all.map(|run| run.task).collect()
+    }
+
+    /// The open slices at these places; of runs of tasks those below the task at `next`, which does not come along.
+    fn carried(&self, next: usize, places: std::ops::Range<usize>, out: &Out) -> Vec<Carried> {
         let s = &out.slices;
-        self.nest[places]
-            .iter()
-            .filter(|&&row| row != STOLEN && s.kind[row as usize] != SliceKind::TaskRun)
-            .map(|&row| row as usize)
+        let runs_below = self.tasks.get(next).map_or(usize::MAX, |run| run.place);
+        let goes = |&(place, &row): &(usize, &u32)| {
+            let is_run = row != STOLEN && s.kind[row as usize] == SliceKind::TaskRun;
+            row != STOLEN && (!is_run || place < runs_below)
+        };
+        (places.clone().zip(&self.nest[places]))
+            .filter(goes)
+            .map(|(_, &row)| row as usize)
             .map(|row| Carried {
                 name: s.name[row],
                 kind: s.kind[row],
+                task: s.task[row],
                 object: s.object[row],
                 bits: s.open[row] & open::SHARED,
             })
@@ -485,17 +526,19 @@ impl Slicer {
         time: Time,
         out: &mut Out,
     ) -> Option<(Time, Vec<Carried>)> {
-        let ix = self.tasks.iter().position(|&(t, _)| t == task)?;
-        let at = self.tasks[ix].1.min(self.nest.len());
-        let above = self.tasks.get(ix + 1).map(|&(_, place)| place);
+        let ix = self.tasks.iter().position(|run| run.task == task)?;
+        let tasks = self.with_calls(ix);
+        let next = ix + tasks.len();
+        let at = self.tasks[ix].place.min(self.nest.len());
+        let above = self.tasks.get(next).map(|run| run.place);
         self.now = self.now.max(time);
         let end = above.unwrap_or(self.nest.len()).min(self.nest.len());
         let (when, created) = match self.nest.get(end) {
             Some(&row) => (out.slices.start[row as usize], Some(row as usize)),
             None => (self.now, None),
         };
-        let mut carried = self.carried((at + 1).min(end)..end, out);
-        self.carry_holds(task, when, &mut carried, out);
+        let mut carried = self.carried(next, (at + 1).min(end)..end, out);
+        self.carry_holds(tasks, when, &mut carried, out);
         for place in at..end {
             let row = std::mem::replace(&mut self.nest[place], STOLEN) as usize;
             if row != STOLEN as usize {
@@ -507,7 +550,7 @@ impl Slicer {
             let below = self.nest[..at].iter().rfind(|&&row| row != STOLEN);
             out.slices.parent[created] = below.map_or(SliceIx::NONE, |&row| SliceIx(row));
         }
-        self.tasks.remove(ix);
+        self.tasks.drain(ix..next);
         self.trim();
         Some((when, carried))
     }
