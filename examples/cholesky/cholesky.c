@@ -9,6 +9,7 @@
  */
 #include "../common/example.h"
 #include "../common/team.h"
+#include "tile.h"
 
 #include <kasuri.h>
 #include <math.h>
@@ -105,58 +106,21 @@ static void create_all(struct graph *g) {
     }
 }
 
-/* L of the tile itself, in place; false: it is not positive definite. */
-static bool factor(double *a, int n) {
-    for (int j = 0; j < n; j++) {
-        for (int k = 0; k < j; k++)
-            for (int i = j; i < n; i++)
-                a[i * n + j] -= a[i * n + k] * a[j * n + k];
-        if (!(a[j * n + j] > 0))
-            return false;
-        double root = sqrt(a[j * n + j]);
-        for (int i = j; i < n; i++)
-            a[i * n + j] /= root;
-    }
-    return true;
-}
-
-/* a = a L^-T, L the factored tile. */
-static void solve(double *a, const double *l, int n) {
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            double sum = a[i * n + j];
-            for (int k = 0; k < j; k++)
-                sum -= a[i * n + k] * l[j * n + k];
-            a[i * n + j] = sum / l[j * n + j];
-        }
-}
-
-/* c -= a b^T. */
-static void update(double *c, const double *a, const double *b, int n) {
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) {
-            double sum = 0;
-            for (int k = 0; k < n; k++)
-                sum += a[i * n + k] * b[j * n + k];
-            c[i * n + j] -= sum;
-        }
-}
-
 static void run(const struct graph *g, int task) {
     const struct task *t = &g->tasks[task];
     double *own = tile_at(g, t->row, t->col);
     KASURI_TASK_START(id_of(task));
     switch (t->kind) {
     case FACTOR:
-        if (!factor(own, g->tile))
+        if (!tile_factor(own, g->tile))
             example_fail("the matrix is not positive definite");
         break;
     case SOLVE:
-        solve(own, tile_at(g, t->step, t->step), g->tile);
+        tile_solve(own, tile_at(g, t->step, t->step), g->tile);
         break;
     case UPDATE_DIAGONAL:
     case UPDATE:
-        update(own, tile_at(g, t->row, t->step), tile_at(g, t->col, t->step), g->tile);
+        tile_update(own, tile_at(g, t->row, t->step), tile_at(g, t->col, t->step), g->tile);
         break;
     }
     KASURI_TASK_END(id_of(task));
@@ -239,7 +203,7 @@ static double residual(const struct graph *g) {
             left += element(i > j ? i : j, i > j ? j : i, n) * x[j];
         for (int j = 0; j <= i; j++)
             right += L(i, j) * z[j];
-        worst = fmax(worst, fabs(left - right) / n);
+        worst = example_worse(worst, fabs(left - right) / n);
     }
 #undef L
     free(x);

@@ -50,6 +50,11 @@ void *example_alloc(size_t count, size_t bytes);
 /** example_fail - print "NAME: error: ..." and exit with 1. */
 void example_fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/** example_worse - the larger of two errors, neither below 0; NaN if one of them is, which fmax() would leave out. */
+static inline double example_worse(double a, double b) {
+    return a > b || a != a ? a : b;
+}
+
 /** example_digest - 64-bit FNV-1a of @bytes bytes, continued from @digest; start with EXAMPLE_DIGEST_START. */
 uint64_t example_digest(uint64_t digest, const void *data, size_t bytes);
 #define EXAMPLE_DIGEST_START 0xcbf29ce484222325ull

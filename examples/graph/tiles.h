@@ -70,4 +70,30 @@ static inline double random_number(uint64_t *state) {
     return (double)(example_random(state) >> 11) / 9007199254740992.0;
 }
 
+/* Whether A = L U: the largest |A x - L (U x)| / n over the rows, for one random x. Numbers of A, and of the factors,
+ * which the tiles hold: `lower` is asked for i >= j, `upper` for i <= j. */
+static inline double tiles_error(const struct tiles *t, double (*a)(int i, int j, int n),
+                                 double (*lower)(const struct tiles *, int i, int j),
+                                 double (*upper)(const struct tiles *, int i, int j)) {
+    int n = t->n * t->side;
+    double *x = example_alloc((size_t)n, sizeof *x), *z = example_alloc((size_t)n, sizeof *z), worst = 0;
+    uint64_t state = 1;
+    for (int i = 0; i < n; i++)
+        x[i] = random_number(&state);
+    for (int i = 0; i < n; i++)
+        for (int j = i; j < n; j++)
+            z[i] += upper(t, i, j) * x[j];
+    for (int i = 0; i < n; i++) {
+        double left = 0, right = 0;
+        for (int j = 0; j < n; j++)
+            left += a(i, j, n) * x[j];
+        for (int j = 0; j <= i; j++)
+            right += lower(t, i, j) * z[j];
+        worst = example_worse(worst, fabs(left - right) / n);
+    }
+    free(x);
+    free(z);
+    return worst;
+}
+
 #endif

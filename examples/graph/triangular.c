@@ -89,7 +89,7 @@ static double error(const void *data) {
         double sum = s->x[i];
         for (int e = s->begin[i]; e < s->begin[i + 1]; e++)
             sum += s->value[e] * s->x[s->column[e]];
-        worst = fmax(worst, fabs(sum - s->b[i]));
+        worst = example_worse(worst, fabs(sum - s->b[i]));
     }
     return worst;
 }
