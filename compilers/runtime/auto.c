@@ -7,6 +7,9 @@
  * was left open above it: a loop that longjmp() or an exception has left. Handlers of signals push and pop above what
  * they interrupt, so a place is claimed (depth raised) before it is filled, and emptied before it is given back.
  *
+ * Each program and library has a copy of this file, and all copies of a process share the threads' stacks: an exception
+ * of one library that another one catches leaves slices of both. The copies find each other by a note in each (`common`).
+ *
  * Thinning. Each thread counts the executions of a site and sums their times, in windows of WINDOW executions. A window
  * whose mean is too short switches the site off for all threads and says so in the recording.
  */
@@ -14,8 +17,10 @@
 #include "auto.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -25,27 +30,51 @@
 #define SAME_STACK (256u << 10)
 
 struct open {
-    struct kasuri_auto_site *site; /* null: claimed and not filled, or given back */
+    struct kasuri_auto_site *site; /* of any module; null: claimed and not filled, or given back */
     uint64_t begun;                /* stamp */
     uintptr_t frame;               /* of the function that began it, stacks grow down */
+};
+/* Both are mapped, as memory comes from no allocator: the program's may itself be annotated. */
+struct stack {
+    uint32_t depth;
+    uint32_t users; /* modules; freed by the last one's end_thread() */
+    struct open open[DEPTH_MAX];
 };
 struct seen {
     uint32_t n;
     uint64_t ticks;
 };
-/* One mapping a thread, as memory comes from no allocator: the program's may itself be annotated. */
-struct thread {
-    uint32_t depth;
-    uint32_t has_key; /* freed at the thread's end */
-    struct open open[DEPTH_MAX];
-    struct seen seen[]; /* by the site's index */
+
+/* What the modules of a process share: made by the first that is loaded, and never freed. */
+struct common {
+    pthread_key_t stack; /* of each thread; nothing is called at its end, as that code may be unloaded */
 };
 
 extern struct kasuri_auto_site __start_kasuri_auto_sites[] __attribute__((weak, visibility("hidden")));
 extern struct kasuri_auto_site __stop_kasuri_auto_sites[] __attribute__((weak, visibility("hidden")));
 
-static __thread struct thread *mine __attribute__((tls_model(KASURI_TLS_MODEL)));
-static pthread_key_t key;
+/* The offset of `common` in a note that the others' find_common() reads. The note's type, 1, is the version of `struct
+ * common`, `struct stack` and `struct open`. */
+struct common *kasuri__auto_common __attribute__((visibility("hidden"), used));
+enum { NOTE_TYPE = 1 };
+/* clang-format off */
+__asm__(".pushsection .note.kasuri.auto, \"a\", %note\n"
+        ".balign 4\n"
+        ".long 7, 8, 1\n"
+        ".asciz \"kasuri\"\n"
+        ".balign 4\n"
+        "0: .quad kasuri__auto_common - 0b\n"
+        ".popsection\n");
+/* clang-format on */
+struct note {
+    ElfW(Nhdr) head;
+    char name[8];
+    int64_t offset; /* from here */
+} __attribute__((packed, aligned(4)));
+
+static __thread struct stack *mine __attribute__((tls_model(KASURI_TLS_MODEL)));
+static __thread struct seen *counts __attribute__((tls_model(KASURI_TLS_MODEL))); /* by the site's index */
+static pthread_key_t key;                                                         /* of `counts` */
 static int has_key;
 static uint64_t min_ns = 1000;
 /* The moment that ticks are compared with; and the number of the session whose recording has been told what is off. */
@@ -62,14 +91,57 @@ static uint64_t tick(void) {
     return KASURI__NATIVE ? kasuri__stamp() : now_ns();
 }
 
-static uint64_t bytes_of_thread(void) {
-    uint64_t n = (uint64_t)(__stop_kasuri_auto_sites - __start_kasuri_auto_sites);
-    return sizeof(struct thread) + n * sizeof(struct seen);
+static size_t bytes_of_counts(void) {
+    size_t n = (size_t)(__stop_kasuri_auto_sites - __start_kasuri_auto_sites);
+    return (n ? n : 1) * sizeof(struct seen);
+}
+
+static void *map(size_t bytes) {
+    void *made = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return made == MAP_FAILED ? 0 : made;
 }
 
 static void end_thread(void *ended) {
+    struct stack *stack = mine;
     mine = 0;
-    munmap(ended, bytes_of_thread());
+    counts = 0;
+    munmap(ended, bytes_of_counts());
+    if (stack && --stack->users == 0) {
+        pthread_setspecific(kasuri__auto_common->stack, 0);
+        munmap(stack, sizeof *stack);
+    }
+}
+
+/* A loaded module: what it has in common with those that are here already, if it has a note. */
+static int look_at(struct dl_phdr_info *module, size_t bytes, void *found) {
+    (void)bytes;
+    for (int i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+        uintptr_t at = module->dlpi_addr + part->p_vaddr, end = at + part->p_memsz;
+        /* Notes of 8 bytes' alignment are others. */
+        while (part->p_type == PT_NOTE && part->p_align <= 4 && end - at >= sizeof(ElfW(Nhdr))) {
+            struct note *note = (struct note *)at;
+            uint64_t size =
+                sizeof note->head + ((note->head.n_namesz + 3ull) & ~3ull) + ((note->head.n_descsz + 3ull) & ~3ull);
+            if (size > end - at)
+                break;
+            if (size == sizeof *note && note->head.n_type == NOTE_TYPE && !memcmp(note->name, "kasuri", 7) &&
+                (*(struct common **)found = *(struct common **)((uintptr_t)&note->offset + (uintptr_t)note->offset)))
+                return 1;
+            at += size;
+        }
+    }
+    return 0;
+}
+
+static struct common *find_common(void) {
+    struct common *found = 0;
+    if (dl_iterate_phdr(look_at, &found) || !(found = map(sizeof *found)))
+        return found;
+    if (pthread_key_create(&found->stack, 0) == 0)
+        return found;
+    munmap(found, sizeof *found);
+    return 0;
 }
 
 static __attribute__((constructor(101))) void start(void) {
@@ -79,34 +151,45 @@ static __attribute__((constructor(101))) void start(void) {
     first_tick = tick();
     first_ns = now_ns();
     has_key = pthread_key_create(&key, end_thread) == 0;
+    kasuri__auto_common = find_common();
 }
 
-/* A library that is unloaded takes end_thread() with it: threads that end later leave their memory. */
+/* A library that is unloaded takes end_thread() with it: threads that have been in it and go on leave its counts. */
 static __attribute__((destructor(101))) void stop(void) {
     if (has_key)
         pthread_key_delete(key);
     has_key = 0;
+    if (counts)
+        end_thread(counts);
 }
 
-/* This thread's; null: no memory. A handler that comes in between makes its own first, which is then kept. */
-static __attribute__((cold, noinline)) struct thread *make_thread(void) {
+/* This thread's stack; null: no memory, or the module's constructor has not run. A handler that comes in between makes its
+ * own first, which is then kept. */
+static __attribute__((cold, noinline)) struct stack *make_thread(void) {
     int saved = errno;
-    struct thread *made = mmap(0, bytes_of_thread(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED)
-        made = 0;
-    if (mine) {
+    struct common *common = kasuri__auto_common;
+    struct stack *stack = common ? pthread_getspecific(common->stack) : 0;
+    struct stack *known = stack;
+    struct seen *made = common ? map(bytes_of_counts()) : 0;
+    if (made && !stack)
+        stack = map(sizeof *stack);
+    if (made && stack && !mine) {
+        stack->users++;
+        counts = made;
+        mine = stack;
+        /* These may allocate, and the allocator may be annotated: `mine` is set, so that does not recur. */
+        if (!known)
+            pthread_setspecific(common->stack, stack);
+        if (has_key)
+            pthread_setspecific(key, made);
+    } else {
         if (made)
-            munmap(made, bytes_of_thread());
-        made = mine;
-    }
-    mine = made;
-    /* pthread_setspecific may allocate, and its allocator may be annotated: `mine` is set, so that does not recur. */
-    if (made && has_key && !made->has_key) {
-        made->has_key = 1;
-        pthread_setspecific(key, made);
+            munmap(made, bytes_of_counts());
+        if (stack && !known)
+            munmap(stack, sizeof *stack);
     }
     errno = saved;
-    return made;
+    return mine;
 }
 
 /* BEGIN or END with this stamp: kasuri__emit1 with the caller's stamp in place of the present time. */
@@ -157,29 +240,39 @@ static __attribute__((cold, noinline)) void judge(struct kasuri_auto_site *site,
         KASURI_MESSAGE("%s: %u seen, then off (mean %llu ns)", site->site.name, window.n, (unsigned long long)mean_ns);
 }
 
-/* Closes the innermost slice at `stamp`. */
-static inline __attribute__((always_inline)) void pop(struct thread *t, uint64_t stamp) {
+/* Whether the site is of this module: others' names are not this one's to write. */
+static int is_own(const struct kasuri_auto_site *site) {
+    return site >= __start_kasuri_auto_sites && site < __stop_kasuri_auto_sites;
+}
+
+/* Closes the innermost slice at `stamp`. Its END has its name, so that a reader also ends what the program has left open by
+ * hand above it. */
+static inline __attribute__((always_inline)) void pop(struct stack *t, struct kasuri_site *name, uint64_t stamp) {
     t->open[t->depth - 1].site = 0;
     /* ORDER none in hardware; pairs with a handler of this thread, which fills the place once depth is lowered. */
     __asm__ volatile("" : : : "memory");
     t->depth--;
-    emit(0, KASURI_EV_END, stamp);
+    emit(name, KASURI_EV_END, stamp);
+}
+static __attribute__((noinline)) void pop_left(struct stack *t, uint64_t stamp) {
+    struct kasuri_auto_site *site = t->open[t->depth - 1].site;
+    pop(t, is_own(site) ? &site->site : 0, stamp);
 }
 
 /* Slices end that the function above has left without a word: it was left by longjmp() or an exception to code that no
  * plugin compiled. Its frame is gone, as ours lies above it. */
-static inline __attribute__((always_inline)) void heal(struct thread *t, uintptr_t here) {
+static inline __attribute__((always_inline)) void heal(struct stack *t, uintptr_t here) {
     while (t->depth) {
         struct open *top = &t->open[t->depth - 1];
         if (KASURI__LIKELY(!top->site || top->frame >= here || here - top->frame > SAME_STACK))
             return;
-        pop(t, tick());
+        pop_left(t, tick());
     }
 }
 
 uint32_t kasuri_auto_begin(struct kasuri_auto_site *site) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    struct thread *t = mine;
+    struct stack *t = mine;
     if (KASURI__UNLIKELY(!t && !(t = make_thread())))
         return 0;
     if (KASURI__UNLIKELY(__atomic_load_n(&told, __ATOMIC_RELAXED) != kasuri__process.epoch))
@@ -204,28 +297,30 @@ uint32_t kasuri_auto_begin(struct kasuri_auto_site *site) {
 }
 
 void kasuri_auto_end(struct kasuri_auto_site *site, uint32_t token) {
-    struct thread *t = mine;
+    struct stack *t = mine;
     if (KASURI__UNLIKELY(!t || token > t->depth || t->open[token - 1].site != site))
         return;
     uint64_t stamp = tick();
     while (KASURI__UNLIKELY(t->depth > token))
-        pop(t, stamp);
+        pop_left(t, stamp);
     uint64_t begun = t->open[token - 1].begun;
-    pop(t, stamp);
-    struct seen *seen = &t->seen[site - __start_kasuri_auto_sites];
+    pop(t, &site->site, stamp);
+    struct seen *seen = &counts[site - __start_kasuri_auto_sites];
     seen->ticks += stamp - begun;
     if (KASURI__UNLIKELY(++seen->n >= WINDOW))
         judge(site, seen);
 }
 
 uint32_t kasuri_auto_depth(void) {
-    return mine ? mine->depth : 0;
+    /* Also where this module has begun nothing: those of others are counted. */
+    struct stack *t = mine ? mine : make_thread();
+    return t ? t->depth : 0;
 }
 
 void kasuri_auto_rewind(uint32_t depth) {
-    struct thread *t = mine;
+    struct stack *t = mine;
     if (!t || t->depth <= depth)
         return;
     for (uint64_t stamp = tick(); t->depth > depth;)
-        pop(t, stamp);
+        pop_left(t, stamp);
 }
