@@ -1,8 +1,8 @@
 //! What a thread that waits in a system call waits at: a pipe, a socket, a file...
 //!
 //! The call's number and first argument are where its registers are, in /proc/PID/task/TID/syscall; what the descriptor leads to is a link in
-//! /proc/PID/fd. Another thread of the program may have put something else at the number since the call began: then that is
-//! told. The name becomes a frame inside of the call, like the kernel's functions that are not seen from outside.
+//! /proc/PID/task/TID/fd, since a thread may have descriptors of its own, and the first thread may have ended. Another thread of the program may have put
+//! something else at the number since the call began: then that is told. The name becomes a frame inside of the call, like the kernel's functions that are not seen from outside.
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
 use kasuri_unwind::Interner;
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ const CALLS: [libc::c_long; 22] = [
 ];
 
 /// What the call waits at, whose `words` are its number and arguments, in hexadecimal but for the number; `None`: at no descriptor, or it is not known.
-pub(super) fn waits_at(pid: i32, words: &[&str], sp: u64) -> Option<String> {
+pub(super) fn waits_at(pid: i32, tid: i32, words: &[&str], sp: u64) -> Option<String> {
     let [number, descriptor, ..] = words else {
         return None;
     };
@@ -53,11 +53,11 @@ pub(super) fn waits_at(pid: i32, words: &[&str], sp: u64) -> Option<String> {
     }
     // Of a number of 32 bits, the register may hold anything above.
     let descriptor = u64::from_str_radix(descriptor.strip_prefix("0x")?, 16).ok()? as u32;
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    let link = std::fs::read_link(format!("/proc/{pid}/task/{tid}/fd/{descriptor}")).ok()?;
     Some(name(link.as_os_str().as_bytes()))
 }
 
-/// What a link in /proc/PID/fd leads to, in words.
+/// What a link to a descriptor leads to, in words.
 fn name(link: &[u8]) -> String {
     let kinds: [(&[u8], &str); 6] = [
         (b"pipe:", "pipe"),
@@ -135,14 +135,39 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         // The upper half of the register is not the number's.
         let at = format!("0xdead0000{:08x}", file.as_raw_fd());
-        let of = |call: libc::c_long, sp| waits_at(pid, &[&call.to_string(), &at, "0x0"], sp);
+        let of = |call: libc::c_long, sp| waits_at(pid, pid, &[&call.to_string(), &at, "0x0"], sp);
         let sp = 0x7fff_0000_0000;
         assert_eq!(of(libc::SYS_read, sp).as_deref(), Some("file /dev/null"));
         assert_eq!(of(libc::SYS_read, 0xffff_0000), None, "a 32-bit program");
         assert_eq!(of(libc::SYS_futex, sp), None);
-        assert_eq!(waits_at(pid, &["-1", "0x7fff00000000"], sp), None);
-        assert_eq!(waits_at(pid, &["0", "0xffffffff"], sp), None, "not open");
-        assert_eq!(waits_at(pid, &["running"], sp), None);
+        assert_eq!(waits_at(pid, pid, &["-1", "0x7fff00000000"], sp), None);
+        assert_eq!(
+            waits_at(pid, pid, &["0", "0xffffffff"], sp),
+            None,
+            "not open"
+        );
+        assert_eq!(waits_at(pid, pid, &["running"], sp), None);
+    }
+
+    #[test]
+    fn a_thread_may_have_descriptors_of_its_own() {
+        let pid = std::process::id() as i32;
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let own = std::thread::spawn(move || {
+            // SAFETY: from here on the thread has a copy of the table of descriptors, in which it puts another file in one's place.
+            unsafe {
+                assert_eq!(libc::unshare(libc::CLONE_FILES), 0);
+                let zero = libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY);
+                assert!(libc::dup2(zero, null.as_raw_fd()) >= 0);
+            }
+            let words = ["0", &format!("{:#x}", null.as_raw_fd())];
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            let of = |tid| waits_at(pid, tid, &words, 0x7fff_0000_0000);
+            (of(tid), of(pid), null)
+        });
+        let (own, first, _null) = own.join().unwrap();
+        assert_eq!(own.as_deref(), Some("file /dev/zero"));
+        assert_eq!(first.as_deref(), Some("file /dev/null"));
     }
 
     #[test]

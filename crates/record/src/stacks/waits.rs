@@ -280,7 +280,7 @@ fn place(pid: i32, tid: i32) -> Option<Place> {
     };
     let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     let (sp, ip) = hex(sp).zip(hex(ip))?;
-    let at = descriptor::waits_at(pid, call, sp);
+    let at = descriptor::waits_at(pid, tid, call, sp);
     Some(Place { sp, ip, at })
 }
 
