@@ -12,6 +12,11 @@ pub fn monotonic_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
+/// CPU time of the calling thread, ns.
+pub fn thread_cpu_ns() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
 fn read(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64

@@ -27,17 +27,18 @@ const DEBUG: u32 = 2;
 /// Flag of the header: times are of the CPU's counter, and not CLOCK_MONOTONIC.
 const ARCH_TIMESTAMP: u64 = 1;
 
-/// Bytes of a file that are read.
-const BYTES_MAX: usize = 1 << 30;
-/// Functions at all addresses together; from the time of the first one beyond, nothing is known.
+/// Bytes of a file that are read; from the time of the last record in them, nothing is known.
+const BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { 1 << 30 };
+/// Functions at all addresses together, and how often one is found to be at one; from the time of the first one beyond, nothing is known.
 const CHANGES_MAX: usize = if cfg!(test) { 64 } else { 1 << 20 };
+const LOOKS_MAX: usize = if cfg!(test) { 1000 } else { 1 << 28 };
 /// Code that may move, and lines that wait for their code.
 const CODES_MAX: usize = 1 << 20;
 const WAITING_MAX: usize = 1 << 12;
 /// Lines of one function; with more it has none.
 const LINES_MAX: usize = 1 << 16;
-/// Bytes of a name that are kept.
-const NAME_BYTES_MAX: u32 = 4096;
+/// Bytes of a name that are looked at.
+const NAME_BYTES_MAX: usize = 4096;
 /// Bytes of the header of the ELF file that `perf inject --jit` makes of the code of a function. V8 adds them to the addresses
 /// of its lines.
 const V8_SHIFT: u64 = 0x40;
@@ -51,6 +52,7 @@ pub(crate) fn functions(
     addresses: &[(u64, u32)],
     stop: &dyn Fn() -> bool,
 ) -> Option<Vec<Vec<Since>>> {
+    let is_cut = bytes.len() > BYTES_MAX;
     let bytes = &bytes[..bytes.len().min(BYTES_MAX)];
     let (magic, size) = (u32_at(bytes, 0)?, u32_at(bytes, 8)? as usize);
     if magic != MAGIC || size < HEADER {
@@ -64,18 +66,28 @@ pub(crate) fn functions(
         shift: first.shift,
         codes: first.has_moves.then(HashMap::new),
         waiting: HashMap::new(),
+        lines_left: bytes.len(),
         found: vec![Vec::new(); addresses.len()],
         n_changes: 0,
+        n_looks: 0,
         full_ns: None,
     };
-    for (n, record) in Records::of(bytes, size).enumerate() {
+    let mut end_ns = 0;
+    let mut records = Records::of(bytes, size);
+    for (n, record) in records.by_ref().enumerate() {
         if n % 1024 == 0 && stop() {
             return None;
         }
         reader.take(&record);
+        end_ns = record.time_ns.saturating_add(1);
         if reader.full_ns.is_some() {
             break;
         }
+    }
+    // Where nothing was written, there are no more records.
+    let is_record = |size: u32| size as usize >= HEAD;
+    if is_cut && u32_at(bytes, records.at.saturating_add(4)).is_none_or(is_record) {
+        reader.full_ns.get_or_insert(end_ns);
     }
     Some(reader.into_functions(is_timed))
 }
@@ -218,7 +230,7 @@ impl Iterator for Lines<'_> {
         let (_, end) = ends.find(|(_, end)| self.is_line(end + 1))?;
         // The file of the line before.
         if self.bytes[start..end] != [0xff] {
-            self.file = (start as u32, end as u32);
+            self.file = (start as u32, end.min(start + NAME_BYTES_MAX) as u32);
         }
         self.at = end + 1;
         self.code.contains(&address).then_some(Line {
@@ -256,8 +268,11 @@ struct Reader<'a> {
     codes: Option<HashMap<u64, Code>>,
     /// Lines of code that is loaded next, by its address.
     waiting: HashMap<u64, Range<usize>>,
+    /// Bytes of lines that may yet be read: code that moves has its lines read again.
+    lines_left: usize,
     found: Vec<Vec<Named>>,
     n_changes: usize,
+    n_looks: usize,
     full_ns: Option<u64>,
 }
 
@@ -319,6 +334,11 @@ impl Reader<'_> {
         if from >= to {
             return;
         }
+        self.n_looks = self.n_looks.saturating_add(to - from);
+        if self.n_looks > LOOKS_MAX {
+            self.full_ns = Some(from_ns);
+            return;
+        }
         let lines = self.lines(code);
         for ix in from..to {
             let inside = self.addresses[ix].0 - code.start;
@@ -351,10 +371,14 @@ impl Reader<'_> {
     }
 
     /// The lines of a function, by their distance from its start.
-    fn lines(&self, code: &Code) -> Vec<Line> {
+    fn lines(&mut self, code: &Code) -> Vec<Line> {
         let Some((body, base)) = &code.lines else {
             return Vec::new();
         };
+        let Some(left) = self.lines_left.checked_sub(body.len()) else {
+            return Vec::new();
+        };
+        self.lines_left = left;
         let base = base.wrapping_add(self.shift);
         let mut lines: Vec<Line> = Vec::new();
         let code = base..=base.saturating_add(code.size);
@@ -372,8 +396,7 @@ impl Reader<'_> {
 
     fn into_functions(self, is_timed: bool) -> Vec<Vec<Since>> {
         let text = |place: Place| {
-            let end = place.1.min(place.0.saturating_add(NAME_BYTES_MAX)) as usize;
-            let bytes = self.bytes.get(place.0 as usize..end);
+            let bytes = self.bytes.get(place.0 as usize..place.1 as usize);
             String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
         };
         let call = |named: &Named| {
@@ -450,12 +473,12 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// A text that ends with a zero inside of this range.
+/// A text that ends with a zero inside of this range, as far as it is looked at.
 fn text_at(bytes: &[u8], range: Range<usize>) -> Option<Place> {
     let start = range.start;
     let bytes = bytes.get(range)?;
     let len = bytes.iter().position(|b| *b == 0)?;
-    Some((start as u32, (start + len) as u32))
+    Some((start as u32, (start + len.min(NAME_BYTES_MAX)) as u32))
 }
 
 #[cfg(test)]
@@ -626,6 +649,48 @@ mod tests {
     }
 
     #[test]
+    fn behind_the_bytes_that_are_read_nothing_is_known() {
+        let file = File::new(0).load(10, 0x1000, 0, "first");
+        let file = file.record(4, 20, &[], &vec![0; BYTES_MAX / 2]);
+        let whole = file.load(30, 0x1000, 1, "second");
+        assert_eq!(whole.at(0x1000), ["10 first", "30 second"]);
+        let file = File(whole.0.clone()).record(4, 40, &[], &vec![0; BYTES_MAX]);
+        let cut = file.load(50, 0x1000, 2, "third");
+        assert_eq!(cut.at(0x1000), ["10 first", "30 second", "31 -"]);
+        let hole = File([whole.0, vec![0; BYTES_MAX]].concat());
+        assert_eq!(hole.at(0x1000), ["10 first", "30 second"]);
+    }
+
+    #[test]
+    fn records_that_make_much_work_are_given_up() {
+        // All of them say the same of two addresses.
+        let mut file = File::new(0);
+        for n in 0..LOOKS_MAX as u64 {
+            file = file.record(LOAD, n, &[7, 0, 0, u64::MAX, n], b"f\0");
+        }
+        let all = functions(&file.0, &[(1, 0), (2, 1)], &|| false).unwrap();
+        for functions in all {
+            let since: Vec<(u64, bool)> = functions.iter().map(|f| (f.0, f.1.is_some())).collect();
+            assert_eq!(since, [(0, true), (LOOKS_MAX as u64 / 2, false)]);
+        }
+        // Code that moves has its lines read again, but not for ever.
+        let rows: Vec<(u64, u32, &str)> = (0..256).map(|n| (0x1000 + n, 5, "/a.c")).collect();
+        let mut file = File::new(0).lines(0x1000, &rows).load(10, 0x1000, 3, "f");
+        let place = |n: u64| 0x10_0000 + n * 0x1000;
+        for n in 0..64 {
+            file = file.record(MOVE, 20, &[7, 0, 0, place(n), 256, 3], &[]);
+        }
+        assert_eq!(file.at(place(0)), ["20 f /a.c:5"]);
+        assert_eq!(file.at(place(63)), ["20 f /a.c:5"], "one is asked for");
+        let places: Vec<(u64, u32)> = (0..64).map(|n| (place(n), n as u32)).collect();
+        let all = functions(&file.0, &places, &|| false).unwrap();
+        let n_lines = |functions: &[Since]| functions[0].1.as_ref().is_some_and(|c| c.line == 5);
+        let with_lines = all.iter().filter(|functions| n_lines(functions)).count();
+        assert!((1..10).contains(&with_lines), "{with_lines}");
+        assert!(all.iter().all(|functions| functions.len() == 1));
+    }
+
+    #[test]
     fn claims_lead_nowhere() {
         let good = File::new(0)
             .lines(0x1000, &[(0x1000, 5, "/a.c")])
@@ -654,11 +719,8 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut() {
-        let name = "x".repeat(3 * NAME_BYTES_MAX as usize);
+        let name = "x".repeat(3 * NAME_BYTES_MAX);
         let file = File::new(0).load(10, 0x1000, 0, &name);
-        assert_eq!(
-            file.at(0x1000)[0].len(),
-            "10 ".len() + NAME_BYTES_MAX as usize
-        );
+        assert_eq!(file.at(0x1000)[0].len(), "10 ".len() + NAME_BYTES_MAX);
     }
 }

@@ -7,6 +7,8 @@ use std::rc::Rc;
 pub const MAPPINGS_MAX: usize = 1 << 16;
 /// Most processes that are remembered.
 pub const PROCESSES_MAX: usize = 1 << 16;
+/// Jitdumps that a process may map in turn; later ones are not looked for. Each makes all code without a file be looked at again.
+pub const JITDUMPS_MAX: u32 = 64;
 
 /// What is mapped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,8 +86,9 @@ pub(crate) struct Code {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Maps {
     entries: Vec<Rc<Entry>>,
-    /// Path of the jitdump that it has, or had, mapped.
+    /// Path of the jitdump that it has, or had, mapped, and how often it was another.
     jitdump: Option<Rc<str>>,
+    n_jitdumps: u32,
 }
 
 impl Maps {
@@ -101,10 +104,11 @@ impl Maps {
 
     /// Code that was made at run time is named by this list from now on.
     fn set_jitdump(&mut self, path: &str) {
-        if self.jitdump.as_deref() == Some(path) {
+        if self.jitdump.as_deref() == Some(path) || self.n_jitdumps >= JITDUMPS_MAX {
             return;
         }
         self.jitdump = Some(path.into());
+        self.n_jitdumps += 1;
         for entry in &mut self.entries {
             if entry.mapping.backing == Backing::Anonymous {
                 *entry = Rc::new(Entry {
@@ -180,6 +184,7 @@ impl Processes {
         let before = self.maps.get(&pid).filter(|_| !mappings.is_empty());
         let mut maps = Maps {
             jitdump: before.and_then(|maps| maps.jitdump.clone()),
+            n_jitdumps: before.map_or(0, |maps| maps.n_jitdumps),
             ..Maps::default()
         };
         mappings.into_iter().for_each(|m| maps.add(m));

@@ -641,6 +641,7 @@ fn by_moved_stack(
 mod tests {
     use super::*;
     use crate::intern::ROWS_MAX;
+    use crate::maps::JITDUMPS_MAX;
     use crate::python::NoInterpreter;
 
     struct Nothing;
@@ -745,7 +746,13 @@ mod tests {
         assert_eq!(module(&mut unwinder), "/tmp/jit-7.dump");
         // Another program.
         unwinder.set_maps(1, Vec::new());
-        unwinder.set_maps(1, vec![code]);
+        unwinder.set_maps(1, vec![code.clone()]);
         assert_eq!(module(&mut unwinder), "");
+        for n in 1..=2 * JITDUMPS_MAX {
+            unwinder.map(1, mapping(&format!("/tmp/jit-{n}.dump")));
+            unwinder.set_maps(1, vec![code.clone()]);
+        }
+        let last = format!("/tmp/jit-{JITDUMPS_MAX}.dump");
+        assert_eq!(module(&mut unwinder), last, "others cost too much");
     }
 }

@@ -11,6 +11,7 @@
 pub mod governor;
 
 use crate::budget::governor::{Decision, Governor};
+use crate::clock;
 use crate::error::Result;
 use crate::kernel::source::Source;
 use crate::kernel::tracefs::{DEFAULT_EVENTS, RUN_TIME_EVENTS};
@@ -155,10 +156,11 @@ impl Budget {
         source: &mut crate::kernel::source::TracefsSource,
         decision: Decision,
     ) -> Result<()> {
-        let before = thread_cpu_ns();
+        let before = clock::thread_cpu_ns();
         source.select(|event| !decision.paused && !decision.off.iter().any(|o| o == event))?;
         let monotonic_ns = crate::clock::monotonic_ns();
-        self.governor.charge((thread_cpu_ns() - before) as f64);
+        self.governor
+            .charge((clock::thread_cpu_ns() - before) as f64);
         self.changes.push(BudgetChange {
             monotonic_ns,
             paused: decision.paused,
@@ -325,12 +327,6 @@ fn busy_ns() -> f64 {
     let numbers: Vec<f64> = numbers.map_while(|n| n.ok()).collect();
     let busy = [0, 1, 2, 5, 6].iter().filter_map(|&i| numbers.get(i));
     busy.sum::<f64>() * tick_ns()
-}
-
-/// CPU time of this thread, ns.
-fn thread_cpu_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 #[cfg(test)]

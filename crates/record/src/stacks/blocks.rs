@@ -15,6 +15,7 @@ use super::events::{self, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
 use super::ring::PerCpu;
 use super::seen::Count;
 use super::state::State;
+use crate::clock;
 use kasuri_format::call_paths::SampleKind;
 use kasuri_format::meta::SamplingRow;
 use std::collections::HashSet;
@@ -307,9 +308,9 @@ impl Blocks {
         for ix in 0..self.points.len() {
             let point = self.points[ix].point;
             if self.points[ix].is_due(now) {
-                let began = super::state::thread_cpu_ns();
+                let began = clock::thread_cpu_ns();
                 let is_open = self.open_point(point, cpus, state).is_ok();
-                let took = super::state::thread_cpu_ns().saturating_sub(began);
+                let took = clock::thread_cpu_ns().saturating_sub(began);
                 let paused = &mut self.points[ix];
                 (paused.opened_ns, paused.opening_ns) = (now, took);
                 paused.reopen_ns = None;
@@ -404,9 +405,9 @@ impl Blocks {
                 }
                 break;
             }
-            let began = super::state::thread_cpu_ns();
+            let began = clock::thread_cpu_ns();
             event.give(burst - left, now);
-            let took = super::state::thread_cpu_ns().saturating_sub(began) as i64;
+            let took = clock::thread_cpu_ns().saturating_sub(began) as i64;
             self.credit_ns -= took + (burst - left) as i64 * self.each_ns;
         }
         for point in self.points.iter().map(|p| p.point).collect::<Vec<_>>() {

@@ -39,7 +39,7 @@ use events::{STACK_BYTES_MAX, Source, View, is_gone};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::Cpu;
 use ring::{PerCpu, Ring};
-use state::{State, thread_cpu_ns};
+use state::State;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) use urgent::Urgent;
@@ -312,9 +312,9 @@ impl Sampler {
     /// Takes the samples that wait in the rings.
     pub(crate) fn drain(&mut self) {
         // A record with an earlier time may still be on its way to another ring than those with later ones; those wait.
-        let (began, records) = (thread_cpu_ns(), self.state.records);
+        let (began, records) = (clock::thread_cpu_ns(), self.state.records);
         self.drain_until(clock::monotonic_ns());
-        let cost = (thread_cpu_ns() - began, self.state.records - records);
+        let cost = (clock::thread_cpu_ns() - began, self.state.records - records);
         if let Some(blocks) = &mut self.blocks {
             blocks.turn(&self.cpus, &mut self.state, cost, clock::monotonic_ns());
         }

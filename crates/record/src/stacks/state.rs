@@ -13,7 +13,6 @@ use crate::program::procs;
 use kasuri_format::call_paths::{LogWriter, NONE, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
@@ -97,11 +96,6 @@ struct Pace {
     began_ns: u64,
     since_ns: u64,
     used_ns: u64,
-}
-
-pub(super) fn thread_cpu_ns() -> u64 {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 impl State {
@@ -240,14 +234,14 @@ impl State {
 
     /// A drain begins.
     pub(super) fn begin(&mut self) {
-        self.pace.began_ns = thread_cpu_ns();
+        self.pace.began_ns = clock::thread_cpu_ns();
         self.pythons.begin();
     }
 
     /// A drain ends.
     pub(super) fn end(&mut self) {
         let now = clock::monotonic_ns();
-        self.pace.used_ns += thread_cpu_ns().saturating_sub(self.pace.began_ns);
+        self.pace.used_ns += clock::thread_cpu_ns().saturating_sub(self.pace.began_ns);
         let passed = now.saturating_sub(self.pace.since_ns);
         if passed >= JUDGE_NS {
             self.judge_pace(passed);
@@ -441,14 +435,16 @@ impl State {
             }
             let user = Some((registers, stack));
             let python = &mut self.pythons.look(tid, Moment::Now);
+            let began = clock::thread_cpu_ns();
             let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
-            Followed { path, end }
+            let took_ns = clock::thread_cpu_ns().saturating_sub(began);
+            Followed { path, end, took_ns }
         });
         for Wait {
             pid,
             tid,
             time_ns,
-            path: Followed { path, end },
+            path: Followed { path, end, .. },
             at,
         } in found
         {

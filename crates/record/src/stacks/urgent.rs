@@ -3,7 +3,6 @@
 //! A thread that wakes waits for its CPU until the next tick of the scheduler, often for two or three, where all CPUs are busy: by
 //! then most functions of a program in Python have returned. A real-time thread does not wait. A program can make
 //! work for the recorder, which other threads must not wait for: when it needed more than [`SHARE_MAX`] of a CPU, it is ordinary for a while.
-use super::state::thread_cpu_ns;
 use crate::clock;
 use std::io;
 
@@ -27,7 +26,7 @@ pub(crate) struct Urgent {
 impl Urgent {
     /// Changes it for the calling thread, which must be the same each time. Without the right to, nothing changes.
     pub(crate) fn set(&mut self, on: bool) {
-        let on = on && !self.rests(clock::monotonic_ns(), thread_cpu_ns());
+        let on = on && !self.rests(clock::monotonic_ns(), clock::thread_cpu_ns());
         if on == self.is_on || self.is_refused {
             return;
         }

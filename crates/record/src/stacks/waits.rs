@@ -12,6 +12,7 @@
 //! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
 //! than the mappings of their processes can be learnt meanwhile.
 use super::descriptor;
+use crate::clock;
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +23,9 @@ use std::io::Read;
 const LOOKS_PER_S: u64 = 2000;
 /// Most looks at once.
 const LOOKS_MAX: u64 = 40;
+/// Share of a CPU that following stacks may take here, and the time for which it may be saved: a stack may be made to be costly.
+const SHARE_MAX: f64 = 0.2;
+const SAVED_NS: u64 = 100_000_000;
 /// Time between two looks at a thread, ns; up to four times as long while nothing changes, and up to 50 times with everyone's.
 const LOOK_NS: u64 = 20_000_000;
 const LONGER: u64 = 4;
@@ -66,6 +70,8 @@ pub(super) struct Waits {
     queue: VecDeque<i32>,
     /// Looks are allowed from here on: one each 1/2000 s.
     allowed_ns: u64,
+    /// CPU time may be spent from here on: what took 1 ms is followed by 5 ms without looks.
+    rested_ns: u64,
     bytes: Vec<u8>,
     /// Reads that were refused.
     pub(super) refused: u64,
@@ -79,6 +85,8 @@ pub(super) type Follow<'f> = dyn FnMut(i32, i32, &Registers, Stack<'_>) -> Follo
 pub(super) struct Followed {
     pub(super) path: u32,
     pub(super) end: PathEnd,
+    /// CPU time that it took.
+    pub(super) took_ns: u64,
 }
 
 /// A wait whose stack was read.
@@ -102,6 +110,7 @@ impl Waits {
             threads: HashMap::new(),
             queue: VecDeque::new(),
             allowed_ns: 0,
+            rested_ns: 0,
             bytes: Vec::new(),
             refused: 0,
         }
@@ -137,10 +146,11 @@ impl Waits {
         let mut found = Vec::new();
         let each = 1_000_000_000 / LOOKS_PER_S;
         self.allowed_ns = self.allowed_ns.max(now.saturating_sub(LOOKS_MAX * each));
+        self.rested_ns = self.rested_ns.max(now.saturating_sub(SAVED_NS));
         let saved = READS_MAX_OF_ALL * EACH_READ_NS;
         self.reads_allowed_ns = self.reads_allowed_ns.max(now.saturating_sub(saved));
         for _ in 0..self.queue.len().min(PASSED_MAX) {
-            if self.allowed_ns + each > now {
+            if self.allowed_ns + each > now || self.rested_ns > now {
                 break;
             }
             let Some(tid) = self.queue.pop_front() else {
@@ -218,12 +228,13 @@ impl Waits {
                 is_cut: n == bytes && bytes < MOST_BYTES,
             };
             let path = follow(pid, tid, &registers, stack);
+            self.rested_ns += (path.took_ns as f64 / SHARE_MAX) as u64;
             if path.end == PathEnd::StackCut && bytes < MOST_BYTES {
                 bytes *= 8;
                 bytes = bytes.min(MOST_BYTES);
                 continue;
             }
-            let time_ns = crate::clock::monotonic_ns();
+            let time_ns = clock::monotonic_ns();
             let same = times_run(pid, tid) == Some(before);
             return same.then_some(Wait {
                 pid,
@@ -288,4 +299,63 @@ fn small_file(path: &str) -> Option<String> {
     let mut bytes = [0; 512];
     let n = File::open(path).ok()?.read(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes[..n]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn stacks_that_are_costly_to_follow_are_read_in_turn() {
+        const THREADS: usize = 12;
+        // A fifth of what may be saved.
+        let costly_ns = (SAVED_NS as f64 * SHARE_MAX / 5.0) as u64;
+        let Some(cpu) = Cpu::own() else {
+            return println!("skipped: no call paths on this CPU");
+        };
+        let mut waits = Waits::new(cpu, false);
+        let (tell, told) = mpsc::channel();
+        let wait = || {
+            let (end, ended) = mpsc::channel::<()>();
+            let tell = tell.clone();
+            let thread = std::thread::spawn(move || {
+                let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                ended.recv()
+            });
+            (end, thread)
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| wait()).collect();
+        let pid = std::process::id() as i32;
+        told.iter()
+            .take(THREADS)
+            .for_each(|tid| waits.add(pid, tid));
+        let mut look = |now: u64| {
+            let mut n = 0;
+            waits.look(now, &mut |_, _, _, _| {
+                n += 1;
+                Followed {
+                    path: 0,
+                    end: PathEnd::Complete,
+                    took_ns: costly_ns,
+                }
+            });
+            n
+        };
+        // The seconds are told, not waited for; a thread may take a while to wait.
+        let mut read = Vec::new();
+        for n in 1..1000 {
+            read.push(look(n * 1_000_000_000));
+            if read.iter().sum::<usize>() >= THREADS {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(read.iter().sum::<usize>() >= THREADS, "{read:?}");
+        assert!(read.iter().all(|&n| n <= 6), "{read:?}");
+        for (end, thread) in threads {
+            drop(end);
+            assert!(thread.join().is_ok());
+        }
+    }
 }

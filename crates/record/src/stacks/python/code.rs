@@ -9,6 +9,8 @@ const TEXT_MAX: u64 = 1024;
 /// Most bytes of the instructions of one function, and of the table of its lines; larger ones have names and no lines.
 const INSTRUCTIONS_MAX: u64 = 4 << 20;
 const LINES_MAX: u64 = 32 << 10;
+/// Bytes of that table that are looked at in one step.
+const LINE_BYTES_IN_STEP: usize = 16;
 
 /// The addresses of the types that objects say they have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,6 +121,11 @@ impl Code {
     /// Bytes of memory that this takes, about.
     pub(super) fn bytes(&self) -> usize {
         256 + self.lines.len() + self.function.len() + self.file.len()
+    }
+
+    /// Steps that finding a line takes, about.
+    pub(super) fn line_steps(&self) -> usize {
+        1 + self.lines.len() / LINE_BYTES_IN_STEP
     }
 
     /// Whether the instruction before an address is one of it.

@@ -9,6 +9,10 @@ const PAGE: usize = 4096;
 const PAGES_MAX: usize = 512;
 /// Most bytes of one piece.
 const PIECE_MAX: usize = 256 << 10;
+/// Steps that looking at one process may take in a drain, of some 5 ns each; then nothing more of it is known.
+const STEPS_MAX: u64 = 1 << 20;
+/// Bytes that are copied in one step.
+const STEP_BYTES: usize = 64;
 
 /// A page.
 pub(super) type Page = [u8; PAGE];
@@ -45,17 +49,29 @@ impl Source for Process {
 pub(super) struct Memory<S> {
     source: S,
     pages: HashMap<u64, Option<Box<Page>>>,
+    steps: u64,
 }
 
 impl<S: Source> Memory<S> {
     pub(super) fn new(source: S) -> Memory<S> {
-        let pages = HashMap::new();
-        Memory { source, pages }
+        Memory {
+            source,
+            pages: HashMap::new(),
+            steps: 0,
+        }
     }
 
     /// Forgets what was read: it may have changed.
     pub(super) fn forget(&mut self) {
         self.pages.clear();
+        self.steps = 0;
+    }
+
+    /// Counts work that what was read leads to: frames that call each other, or code that is found at many, may make much of few pages.
+    /// `None`: it was too much.
+    pub(super) fn step(&mut self, n: usize) -> Option<()> {
+        self.steps = self.steps.saturating_add(n as u64);
+        (self.steps <= STEPS_MAX).then_some(())
     }
 
     /// The page that holds an address.
@@ -74,6 +90,7 @@ impl<S: Source> Memory<S> {
 
     /// Copies what lies at an address; `None`: not all of it can be read.
     pub(super) fn copy(&mut self, address: u64, out: &mut [u8]) -> Option<()> {
+        self.step(1 + out.len() / STEP_BYTES)?;
         let mut at = address;
         let mut rest = out;
         while !rest.is_empty() {

@@ -39,7 +39,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Most processes whose code is remembered, and whose memory is kept within a drain.
+/// Most processes whose code is remembered, and most files of interpreters; most processes whose memory is kept within a drain.
 const PROCESSES_MAX: usize = 128;
 const READ_MAX: usize = 64;
 /// Most names, and most bytes of them.
@@ -238,6 +238,9 @@ impl Interpreter for Look<'_> {
         if processes.len() >= PROCESSES_MAX && !processes.contains_key(&pid) {
             processes.clear();
         }
+        if learned.len() >= PROCESSES_MAX && !learned.contains_key(&first.python.key) {
+            learned.clear();
+        }
         if read.len() >= READ_MAX && !read.contains(&pid) {
             read.clear();
             processes.values_mut().for_each(Reader::forget);
@@ -346,8 +349,8 @@ fn rest(chain: &[PyFrame], at: usize) -> &[PyFrame] {
 }
 
 /// One stack, and what it needs.
-struct StackOf<'a> {
-    reader: &'a mut Reader<memory::Process>,
+struct StackOf<'a, S> {
+    reader: &'a mut Reader<S>,
     learned: &'a mut Learned,
     moment: Moment,
     runtime: u64,
@@ -357,7 +360,7 @@ struct StackOf<'a> {
     is_innermost: bool,
 }
 
-impl StackOf<'_> {
+impl<S: memory::Source> StackOf<'_, S> {
     /// Until 3.10: each frame of the loop has the address of its frame object.
     fn objects(&mut self, frames: &[Words]) -> Vec<(Functions, bool)> {
         let mut found = Vec::with_capacity(frames.len());
@@ -419,7 +422,7 @@ impl StackOf<'_> {
             _ => self.reader.known_at(next, words),
         };
         let code = code.or_else(|| self.reader.discover(next))?;
-        let line = code.line_before(next);
+        let line = self.reader.line_before(&code, next);
         Some((code, line))
     }
 
@@ -431,7 +434,7 @@ impl StackOf<'_> {
             let group = |n: usize| chain.iter().filter(move |f| f.group == n).copied();
             let groups: Vec<Vec<PyFrame>> = (0..n_groups).map(|n| group(n).collect()).collect();
             self.learn(frames, &groups);
-            return groups.iter().map(|g| (self.functions(g), true)).collect();
+            return groups.iter().map(|g| self.functions(g)).collect();
         }
         let mut tops = self.tops(frames, &chain);
         // From the outermost on: where a frame ends, the next one may begin.
@@ -497,15 +500,17 @@ impl StackOf<'_> {
         }
     }
 
-    fn functions(&mut self, frames: &[PyFrame]) -> Functions {
+    /// The functions of these frames up to the first that is not known, and whether they are all.
+    fn functions(&mut self, frames: &[PyFrame]) -> (Functions, bool) {
         let mut functions = Vec::new();
         for frame in frames.iter().take(DEPTH_MAX) {
-            if let Some(code) = self.reader.code(frame.code) {
-                let line = code.line_at(frame.instruction);
-                functions.push((code, line));
-            }
+            let Some(code) = self.reader.code(frame.code) else {
+                return (functions, false);
+            };
+            let line = self.reader.line_at(&code, frame.instruction);
+            functions.push((code, line));
         }
-        functions
+        (functions, true)
     }
 
     /// Who called the function `code`, whose frame is at `address`, in the same frame of the loop. `None`: not known.
@@ -526,10 +531,12 @@ impl StackOf<'_> {
         }
         for _ in 0..DEPTH_MAX {
             let runs = |f: &PyFrame| f.address == address && f.code == code.address;
+            self.reader.look_through(chain.len())?;
             if let Some(at) = chain.iter().position(runs) {
                 // It runs yet: so do its callers.
-                callers.extend(self.functions(rest(chain, at)));
-                return Some(callers);
+                let (outer, is_whole) = self.functions(rest(chain, at));
+                callers.extend(outer);
+                return is_whole.then_some(callers);
             }
             let remains = self.reader.remains(address);
             let remains = remains.filter(|remains| remains.code == code.address);
@@ -549,9 +556,10 @@ impl StackOf<'_> {
             if !self.reader.calls(chain[at].code, code.address) {
                 return None;
             }
-            callers.extend(self.functions(&chain[at..=at]));
-            callers.extend(self.functions(rest(chain, at)));
-            return Some(callers);
+            let outer = &chain[at..=at + rest(chain, at).len()];
+            let (outer, is_whole) = self.functions(outer);
+            callers.extend(outer);
+            return is_whole.then_some(callers);
         }
         None
     }
@@ -565,6 +573,7 @@ impl StackOf<'_> {
         base: Option<u64>,
     ) -> Option<(Rc<Code>, u32)> {
         let (code, address) = (top.function.as_ref()?.0.address, top.frame?);
+        self.reader.look_through(chain.len())?;
         let now = chain.iter().position(|f| f.address == address)?;
         let parent = chain.iter().find(|f| self.ends_at(f, address));
         let may_be = base == Some(address) && self.reader.is_first(code)
@@ -573,7 +582,7 @@ impl StackOf<'_> {
             || parent.is_some_and(|p| self.reader.calls(p.code, code));
         match may_be {
             true => None,
-            false => self.functions(&chain[now..=now]).pop(),
+            false => self.functions(&chain[now..=now]).0.pop(),
         }
     }
 
@@ -595,7 +604,7 @@ impl StackOf<'_> {
             return None;
         }
         let caller = self.reader.code(remains.code)?;
-        let line = caller.line_at(remains.instruction);
+        let line = self.reader.line_at(&caller, remains.instruction);
         Some((caller, line))
     }
 
@@ -610,7 +619,7 @@ impl StackOf<'_> {
         let caller = self.reader.code(caller_remains.code)?;
         let is_it = remains.caller.wrapping_add(caller.frame_bytes) == address
             && self.reader.calls(caller.address, code.address);
-        let line = caller.line_at(caller_remains.instruction);
+        let line = self.reader.line_at(&caller, caller_remains.instruction);
         is_it.then_some((caller, line))
     }
 

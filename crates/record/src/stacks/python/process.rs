@@ -13,6 +13,8 @@ const SHARERS_MAX: usize = 64;
 /// Most frames of a thread, and most threads of a process, that are looked at.
 const FRAMES_MAX: usize = 4096;
 const THREADS_MAX: usize = 4096;
+/// Frames whose addresses are compared in one step.
+const FRAMES_IN_STEP: usize = 32;
 /// Most pairs of a caller and its callee that are remembered.
 const CALLS_MAX: usize = 1 << 16;
 /// Pages before an address in which the code object that holds it is looked for.
@@ -109,9 +111,27 @@ impl<S: Source> Reader<S> {
         self.codes_bytes = 0;
     }
 
+    /// Counts the look at so many frames of a chain; `None`: it was too much.
+    pub(super) fn look_through(&mut self, n_frames: usize) -> Option<()> {
+        self.memory.step(n_frames / FRAMES_IN_STEP)
+    }
+
+    /// The line of the instruction at an address; 0: not known.
+    pub(super) fn line_at(&mut self, code: &Code, address: u64) -> u32 {
+        let counted = self.memory.step(code.line_steps());
+        counted.map_or(0, |()| code.line_at(address))
+    }
+
+    /// The line of the instruction before an address; 0: not known.
+    pub(super) fn line_before(&mut self, code: &Code, next: u64) -> u32 {
+        let counted = self.memory.step(code.line_steps());
+        counted.map_or(0, |()| code.line_before(next))
+    }
+
     /// The code object at an address.
     pub(super) fn code(&mut self, address: u64) -> Option<Rc<Code>> {
         let layout = self.layout?;
+        self.memory.step(1)?;
         if let Some(code) = self.checked(address) {
             return Some(code);
         }
@@ -161,7 +181,7 @@ impl<S: Source> Reader<S> {
     /// object, or whose constants, `words` of the same frame have.
     pub(super) fn known_at(&mut self, next: u64, words: &[(i64, u64)]) -> Option<Rc<Code>> {
         let (_, addresses) = self.starts.range(..next).next_back()?;
-        let addresses = addresses.clone();
+        let addresses: Vec<u64> = addresses.iter().copied().take(SHARERS_MAX).collect();
         let holds = |code: &Rc<Code>| code.holds(next);
         if let [address] = addresses[..] {
             return self
@@ -171,7 +191,7 @@ impl<S: Source> Reader<S> {
                 .then(|| self.checked(address))?;
         }
         let mut found = None;
-        for address in addresses.into_iter().take(SHARERS_MAX) {
+        for address in addresses {
             let Some(code) = self.checked(address).filter(holds) else {
                 continue;
             };
@@ -230,6 +250,7 @@ impl<S: Source> Reader<S> {
     pub(super) fn at_frame_object(&mut self, frame: u64, code: Rc<Code>) -> (Rc<Code>, u32) {
         let layout = self.layout.filter(|l| l.frames == Frames::Objects);
         let at = layout.and_then(|l| Some((l, self.memory.u32(frame + l.frame_instruction)?)));
+        let at = at.filter(|_| self.memory.step(code.line_steps()).is_some());
         let line = match at {
             // Units of two bytes; before, bytes.
             Some((layout, at)) if layout.minor == 10 => code.line(u64::from(at) * 2),

@@ -2,6 +2,7 @@ use super::code::{Code, Types};
 use super::layout::{BYTES, Current, Frames, Layout, SHIM, SIZE, STRING_STATE, TYPE};
 use super::memory::{Memory, Page, Source};
 use super::process::Reader;
+use super::{Functions, Learned, Moment, StackOf, VOTES_MIN};
 use driver::{Found, RUNTIME, TID, TYPES, Words};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -72,23 +73,28 @@ fn string(words: &mut Words, layout: &Layout, at: u64, text: &str) {
 
 /// A code object of 3.11 or later with 8 instructions on its first line, 12.
 fn code(words: &mut Words, layout: &Layout, function: &str) {
-    words.set(CODE + TYPE, TYPES.code);
-    words.set(CODE + SIZE, 8);
-    words.set(CODE + layout.file, 0x50_0000);
-    words.set(CODE + layout.name, 0x51_0000);
-    words.set(CODE + layout.lines, 0x52_0000);
-    // Both are 32 bits, of one word.
-    let (fields, _) = layout.frame_words;
-    for offset in fields {
-        words.set_byte(CODE + offset, 3);
-    }
-    words.set_byte(CODE + layout.first_line, 12);
+    code_at(words, layout, CODE);
     string(words, layout, 0x50_0000, "/srv/work.py");
     string(words, layout, 0x51_0000, function);
     words.set(0x52_0000 + TYPE, TYPES.bytes);
     words.set(0x52_0000 + SIZE, 2);
     // No columns, 8 units, the same line.
     words.set(0x52_0000 + BYTES, 0x00ef);
+}
+
+/// One that has the texts and lines of the first.
+fn code_at(words: &mut Words, layout: &Layout, at: u64) {
+    words.set(at + TYPE, TYPES.code);
+    words.set(at + SIZE, 8);
+    words.set(at + layout.file, 0x50_0000);
+    words.set(at + layout.name, 0x51_0000);
+    words.set(at + layout.lines, 0x52_0000);
+    // Both are 32 bits, of one word.
+    let (fields, _) = layout.frame_words;
+    for offset in fields {
+        words.set_byte(at + offset, 3);
+    }
+    words.set_byte(at + layout.first_line, 12);
 }
 
 #[test]
@@ -173,6 +179,105 @@ fn a_chain_without_end_has_no_frames() {
         assert!(reader.chain(RUNTIME, TID).is_empty());
         assert!(reader.chain(RUNTIME, TID + 1).is_empty());
     }
+}
+
+fn stack_of<'a>(
+    reader: &'a mut Reader<Words>,
+    learned: &'a mut Learned,
+    moment: Moment,
+) -> StackOf<'a, Words> {
+    StackOf {
+        reader,
+        learned,
+        moment,
+        runtime: RUNTIME,
+        tid: TID,
+        is_complete: true,
+        is_innermost: false,
+    }
+}
+
+#[test]
+fn callers_beyond_one_that_cannot_be_read_are_not_its_callees() {
+    for (unreadable, expected) in [(None, 3), (Some(1), 1), (Some(0), 0)] {
+        let layout = layout(12);
+        let mut words = Words::default();
+        runtime(&mut words, layout, 0x30_0000);
+        code(&mut words, layout, "work");
+        for (n, caller) in [(0, 0x30_1000), (1, 0x30_2000), (2, 0)] {
+            let at = 0x30_0000 + n * 0x1000;
+            frame(&mut words, layout, at, caller, 0);
+            if unreadable == Some(n) {
+                words.set(at + layout.frame_code, 0x70_0000);
+            }
+        }
+        let mut reader = Reader::new(words);
+        reader.is(layout, TYPES);
+        let mut learned = Learned::default();
+        let mut stack_of = stack_of(&mut reader, &mut learned, Moment::Now);
+        let found = stack_of.chain(&[Vec::new()], std::slice::from_ref(&(0..0)));
+        let found: Vec<(usize, bool)> = found.iter().map(|f| (f.0.len(), f.1)).collect();
+        assert_eq!(found, [(expected, unreadable.is_none())]);
+    }
+}
+
+/// Few pages that say much: long tables of lines, and for each of many frames of the loop a caller that is the last of many.
+#[test]
+fn a_memory_that_leads_to_endless_work_is_given_up() {
+    const FRAMES: u64 = 0x60_0000;
+    const N_FRAMES: u64 = 4000;
+    const N_CODES: u64 = 64;
+    const N_LOOPS: usize = 512;
+    let layout = layout(12);
+    let mut words = Words::default();
+    runtime(&mut words, layout, FRAMES);
+    code(&mut words, layout, "work");
+    words.set(0x52_0000 + SIZE, 32 << 10);
+    for at in (BYTES..BYTES + (32 << 10)).step_by(8) {
+        words.set(0x52_0000 + at, 0xe8e8_e8e8_e8e8_e8e8);
+    }
+    let code_of = |n: u64| CODE + n % N_CODES * 0x200;
+    for n in 0..N_CODES {
+        code_at(&mut words, layout, code_of(n));
+    }
+    for n in 0..N_FRAMES {
+        let at = FRAMES + n * 0x60;
+        frame(&mut words, layout, at, at + 0x60, 0);
+        words.set(at + layout.frame_code, code_of(n));
+    }
+    let last = FRAMES + (N_FRAMES - 1) * 0x60;
+    words.set(last + layout.frame_caller, 0);
+    // It ends where a frame begins that is not of the chain, and was called by it.
+    let (fields, more) = layout.frame_words;
+    let callee = last + (3 * fields.len() as u64 + more) * 8;
+    let callee_code = code_of(N_FRAMES - 2);
+    words.set(callee + layout.frame_code, callee_code);
+    let mut reader = Reader::new(words);
+    reader.is(layout, TYPES);
+
+    let mut learned = Learned::default();
+    for _ in 0..VOTES_MIN {
+        learned.instruction.add(0);
+        learned.frame.add(1);
+    }
+    let mut stack_of = stack_of(&mut reader, &mut learned, Moment::Before);
+    let next = callee_code + layout.instructions + 2;
+    let one: Vec<(i64, u64)> = vec![(0, next), (1, callee)];
+    let mut stack = |n: usize| {
+        let found = stack_of.chain(&vec![one.clone(); n], &vec![0..0; n]);
+        stack_of.reader.forget();
+        found
+    };
+    let is_whole = |(functions, is_whole): &(Functions, bool)| *is_whole && functions.len() == 2;
+    assert!(is_whole(&stack(1)[0]), "one is no work");
+    let many = stack(N_LOOPS);
+    let n_whole = many.iter().filter(|found| is_whole(found)).count();
+    assert!(n_whole < N_LOOPS / 8, "{n_whole} were looked at");
+    assert!(!many[N_LOOPS - 1].1, "and says so");
+    assert!(
+        is_whole(&stack(1)[0]),
+        "in the next drain it is looked at again"
+    );
 }
 
 proptest! {
