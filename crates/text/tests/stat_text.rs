@@ -687,6 +687,25 @@ fn stat_follows_waits_line_below_line() {
     );
 }
 
+/// Where the path has a line of its own, the kind of file stands there too.
+#[test]
+fn stat_says_the_kind_of_file_on_a_line_of_its_own() {
+    let read = [
+        function("read", "", 0),
+        function("take_the_next_one_out_of_the_queue", "/src/p.c", 5),
+    ];
+    for (channel, at) in [("pipe", "a pipe"), ("file", "input")] {
+        let nodes = vec![ChainNode {
+            channel,
+            file: "/tmp/input".into(),
+            ..node(0, "waited", "main", 400_000_000, &read)
+        }];
+        let page = page(&with_chains("external_wait", 0, nodes), 80);
+        let path = format!("at {at}: read < take_the_next_one_out_of_the_queue (p.c:5)");
+        lines_with(&page, &["100.0 % main waits", &path]);
+    }
+}
+
 /// A report has the same lines, and no line that they refer to.
 #[test]
 fn the_waits_of_a_class_are_lines_of_their_own() {
@@ -778,7 +797,8 @@ fn hostile_names_of_files_and_regions_stay_in_their_place() {
         let [(_, lines)] = &waits[..] else {
             panic!("{waits:?}");
         };
-        assert!(lines[0].contains(": read < take (p.c:5)"), "{}", lines[0]);
+        let path = lines.iter().find(|l| l.contains(": read < take (p.c:5)"));
+        assert!(path.is_some(), "{}", lines[0]);
         assert!(
             lines.iter().all(|line| line.width() <= 80),
             "{}",

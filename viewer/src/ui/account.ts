@@ -162,7 +162,8 @@ export function accountAt(state: ViewState, account: Account, x: number, y: numb
   const waits = rows.flatMap(({ c }) => recording.index.account!.waits.filter(([of]) => of === c))[0];
   if (!waits) return lines;
   const [c, all] = waits;
-  const second = all.findIndex((line, i) => i > 0 && !/^\s*(<-|in )/.test(line));
+  // A wait begins with its share, the lines that belong to it with none.
+  const second = all.findIndex((line, i) => i > 0 && /^[<>]?\d/.test(line));
   const first = all.slice(0, second < 0 ? undefined : second).slice(0, LINES_AT);
   return [...lines, h("div", { class: "stack-title" }, `${classes[c]![1]}, most in the whole recording`), ...first.map((line) => h("div", { class: "stack-line chain" }, line))];
 }

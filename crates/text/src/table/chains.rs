@@ -52,9 +52,11 @@ pub(super) fn chain_lines(
         };
         let begin = format!("{} ", percent(node.ns as f64 / class.ns.max(1) as f64));
         let who = who_text(names, node);
-        let line = waited_text(&who, node, room.saturating_sub(begin.width()));
-        // Where the place in the source has no room, the path has a line of its own.
-        let is_cut = node.frames.iter().any(|f| !f.file.is_empty()) && !line.contains('(');
+        let room = room.saturating_sub(begin.width());
+        let line = waited_text(&who, node, room);
+        // Where the path has no room, or the place in the source has none, the path has a line of its own.
+        let has_no_place = node.frames.iter().any(|f| !f.file.is_empty()) && !line.contains('(');
+        let is_cut = !node.frames.is_empty() && (has_no_place || line.width() > room);
         let line = match is_cut {
             true => format!("{who} waits"),
             false => line,
@@ -64,10 +66,9 @@ pub(super) fn chain_lines(
             text: begin + &line,
         });
         if is_cut {
-            let text_at = format!("in {}", path_text(&node.frames, across.saturating_sub(3)));
             text.lines.push(PathLine {
                 ns: None,
-                text: text_at,
+                text: where_text(node, across),
             });
         }
         text.behind(head, 0);
@@ -175,16 +176,22 @@ fn waited_text(who: &str, node: &ChainNode, room: usize) -> String {
     if node.frames.is_empty() {
         return format!("{who} waits, without a sample");
     }
+    let begin = format!("{who} waits ");
+    let left = room.saturating_sub(begin.width());
+    begin + &where_text(node, left)
+}
+
+/// `in read < consume (p.c:30)`, `at a pipe: read < consume (p.c:30)`.
+fn where_text(node: &ChainNode, room: usize) -> String {
     let begin = match node.channel {
-        "pipe" => format!("{who} waits at a pipe: "),
-        "socket" => format!("{who} waits at a socket: "),
-        "eventfd" => format!("{who} waits at an eventfd: "),
-        "timer" => format!("{who} waits at a timer: "),
+        "pipe" => "at a pipe: ".into(),
+        "socket" => "at a socket: ".into(),
+        "eventfd" => "at an eventfd: ".into(),
+        "timer" => "at a timer: ".into(),
         "file" if !node.file.is_empty() => {
-            let file = cut(&printable(name_of(&node.file)), FILE_NAME);
-            format!("{who} waits at {file}: ")
+            format!("at {}: ", cut(&printable(name_of(&node.file)), FILE_NAME))
         }
-        _ => format!("{who} waits in "),
+        _ => String::from("in "),
     };
     let left = room.saturating_sub(begin.width());
     begin + &path_text(&node.frames, left)
