@@ -3,6 +3,10 @@
 //!
 //!     cargo run --release -p kasuri-unwind --example unwinding -- STACKS PROGRAM [ARGS]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[path = "../tests/plain/mod.rs"]
+mod plain;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn main() {
     x86_64::main();
 }
@@ -15,36 +19,14 @@ fn main() {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod x86_64 {
+    use super::plain::Plain;
     use kasuri_format::call_paths::PathEnd;
-    use kasuri_unwind::{
-        Backing, Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder, parse_maps,
-    };
-    use std::os::unix::fs::MetadataExt;
+    use kasuri_unwind::{Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
     const COPIED: usize = 32 << 10;
     const ROUNDS: usize = 20;
-
-    struct Plain;
-
-    impl Files for Plain {
-        fn open(&mut self, _: i32, mapping: &Mapping) -> Option<File> {
-            let Backing::File { path, .. } = &mapping.backing else {
-                return None;
-            };
-            let file = std::fs::File::open(path).ok()?;
-            let meta = file.metadata().ok()?;
-            Some(File {
-                key: [meta.dev(), meta.ino(), 0, 0, 0, 0],
-                bytes: Box::new(file),
-            })
-        }
-
-        fn vdso(&mut self) -> Option<Vec<u8>> {
-            None
-        }
-    }
 
     struct Sample {
         maps: String,

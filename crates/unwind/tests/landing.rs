@@ -1,30 +1,10 @@
 //! The end of the functions that throw exceptions: the C++ runtime's own, of this machine.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod plain;
+
 use kasuri_format::call_paths::{NONE, PathEnd, Tables};
-use kasuri_unwind::{
-    Backing, Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder, parse_maps,
-};
-use std::os::unix::fs::MetadataExt;
-
-struct Plain;
-
-impl Files for Plain {
-    fn open(&mut self, _: i32, mapping: &Mapping) -> Option<File> {
-        let Backing::File { path, .. } = &mapping.backing else {
-            return None;
-        };
-        let file = std::fs::File::open(path).ok()?;
-        let meta = file.metadata().ok()?;
-        Some(File {
-            key: [meta.dev(), meta.ino(), 0, 0, 0, 0],
-            bytes: Box::new(file),
-        })
-    }
-
-    fn vdso(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-}
+use kasuri_unwind::{Backing, Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
+use plain::Plain;
 
 /// Where the stack is.
 const BASE: u64 = 0x7000_0000;

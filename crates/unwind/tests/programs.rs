@@ -1,10 +1,10 @@
 //! Real programs, compiled here: every frame in its order.
+mod plain;
+
 use kasuri_format::call_paths::{ModuleKind, NONE, PathEnd, Tables};
-use kasuri_unwind::{
-    Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder, parse_maps,
-};
+use kasuri_unwind::{Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
+use plain::Plain;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -109,26 +109,6 @@ int main(int argc, char **argv, char **environment) {
     return argc == 99;
 }
 "#;
-
-struct Plain;
-
-impl Files for Plain {
-    fn open(&mut self, _: i32, mapping: &Mapping) -> Option<File> {
-        let kasuri_unwind::Backing::File { path, .. } = &mapping.backing else {
-            return None;
-        };
-        let file = std::fs::File::open(path).ok()?;
-        let meta = file.metadata().ok()?;
-        Some(File {
-            key: [meta.dev(), meta.ino(), 0, 0, 0, 0],
-            bytes: Box::new(file),
-        })
-    }
-
-    fn vdso(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-}
 
 /// Functions of a program by their addresses.
 fn functions(program: &Path) -> BTreeMap<u64, String> {
