@@ -29,6 +29,7 @@ pub fn name_code(code: &mut Code) {
         pids: Vec::new(),
         // Not known: a file without a build-id may have changed since, and names nothing.
         began_ns: 0,
+        ended_ns: None,
         is_this_boot: is_this_kernel,
         debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
         debug_bytes: u64::MAX,

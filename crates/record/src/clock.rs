@@ -12,6 +12,11 @@ pub fn monotonic_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
+/// CLOCK_BOOTTIME now, ns: it goes on while the machine sleeps.
+pub fn boottime_ns() -> u64 {
+    read(ClockId::Boottime)
+}
+
 /// CPU time of the calling thread, ns.
 pub fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)

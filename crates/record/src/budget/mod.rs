@@ -314,8 +314,7 @@ fn used_ns(roots: &[i32]) -> f64 {
 }
 
 fn tick_ns() -> f64 {
-    // SAFETY: asks for a number.
-    1e9 / unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64
+    1e9 / rustix::param::clock_ticks_per_second().max(1) as f64
 }
 
 /// CPU time that all CPUs together spent on anything but idling, since boot, ns.

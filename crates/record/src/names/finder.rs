@@ -6,6 +6,7 @@ use super::Request;
 use crate::guard::safefs::{self, Access, Held};
 use crate::guard::sigbus::Guarded;
 use crate::kernel::kallsyms;
+use crate::program::procs;
 use kasuri_symbols::{Bytes, Files, List, Opened, Why};
 use rustix::process::geteuid;
 use std::collections::HashMap;
@@ -82,7 +83,7 @@ impl Files for Finder<'_> {
             return Err(Why::OtherBoot);
         }
         let name = |inner_pid: i32| Some(format!("perf-{inner_pid}.map").into());
-        let file = own_file(pid, self.request.began_ns, Path::new("/tmp"), name);
+        let file = own_file(pid, self.request, Path::new("/tmp"), name);
         file.and_then(read).ok_or(Why::NoJitMap)
     }
 
@@ -91,7 +92,7 @@ impl Files for Finder<'_> {
             return None;
         }
         // Mapped, not read: most of it is code, which nobody looks at.
-        let file = own_file(pid, self.request.began_ns, path.parent()?, |_| {
+        let file = own_file(pid, self.request, path.parent()?, |_| {
             path.file_name().map(Into::into)
         })?;
         Some(opened(&file)?.bytes)
@@ -139,18 +140,18 @@ fn space_of(pid: &str) -> Option<(PathBuf, PathBuf)> {
 /// must be our user's, and younger than the recording, because the number may have been another's before.
 fn own_file(
     pid: i32,
-    began_ns: u64,
+    request: &Request,
     dir: &Path,
     name: impl Fn(i32) -> Option<OsString>,
 ) -> Option<File> {
-    if let Some(process) = Process::of(pid) {
+    if let Some(process) = Process::of(pid, request.ended_ns) {
         let dir = safefs::directory_in_root_of(pid, dir).ok()?;
         let file = dir.file(name(process.inner_pid)?, Access::Read).ok()?;
         return (file.metadata().ok()?.uid() == process.uid).then_some(file);
     }
     let file = Held::open(dir).ok()?.file(name(pid)?, Access::Read).ok()?;
     let is_ours = file.metadata().ok()?.uid() == geteuid().as_raw();
-    (is_ours && changed_ns(&file)? >= began_ns).then_some(file)
+    (is_ours && changed_ns(&file)? >= request.began_ns).then_some(file)
 }
 
 struct Process {
@@ -160,8 +161,11 @@ struct Process {
 }
 
 impl Process {
-    /// None: it has ended.
-    fn of(pid: i32) -> Option<Process> {
+    /// The process of this number in a recording that ended at this time. None: it has ended.
+    fn of(pid: i32, ended_ns: Option<u64>) -> Option<Process> {
+        if ended_ns.is_some_and(|end| procs::start_ns(pid).is_some_and(|start| start > end)) {
+            return None;
+        }
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let row = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
         if row("State:")?.trim_start().starts_with('Z') {

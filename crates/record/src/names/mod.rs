@@ -46,6 +46,8 @@ pub struct Request {
     pub pids: Vec<i32>,
     /// When the recording began: CLOCK_REALTIME, ns.
     pub began_ns: u64,
+    /// When it ended: CLOCK_MONOTONIC, ns; `None`: not known. A process that began later only has the number of a recorded one.
+    pub ended_ns: Option<u64>,
     /// Whether this machine has made it since it was started: then its kernel's symbols and processes are those recorded.
     pub is_this_boot: bool,
     /// Directories of separate debug files, the first first.
@@ -76,6 +78,7 @@ impl Request {
             tables,
             pids: pids.into_iter().collect(),
             began_ns: began.realtime_ns,
+            ended_ns: meta.end.as_ref().map(|end| end.monotonic_ns),
             is_this_boot: clock::same_boot(began, &clock::anchor()),
             debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
             debug_bytes: u64::MAX,

@@ -41,6 +41,7 @@ fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
         numbering: Numbering::Addresses,
         pids: Vec::new(),
         began_ns: now_ns(),
+        ended_ns: None,
         is_this_boot: true,
         debug_dirs: vec!["/usr/lib/debug".into()],
         debug_bytes: u64::MAX,
@@ -210,6 +211,23 @@ fn perf_maps_of_living_and_ended_processes_are_read() {
         let found = Naming::start(request.clone()).finish();
         assert_eq!(functions(&found), ["py::work"]);
         assert_eq!(found.unnamed, BTreeMap::from([(1, Why::NoSymbol)]));
+        // A process that lives, and began after the recording, is not believed more than one that has ended.
+        let before =
+            crate::program::procs::start_ns(std::process::id() as i32).unwrap() - 100_000_000;
+        let later = now_ns() + 1_000_000_000;
+        for (ended_ns, began_ns, is_named) in [
+            (Some(u64::MAX), later, pid == sleeper.id() as i32),
+            (Some(before), later, false),
+            (Some(before), request.began_ns, true),
+        ] {
+            let request = Request {
+                ended_ns,
+                began_ns,
+                ..request.clone()
+            };
+            let names = Naming::start(request).finish().names;
+            assert_eq!(names.len(), usize::from(is_named));
+        }
         request.is_this_boot = false;
         assert_eq!(
             Naming::start(request).finish().names,

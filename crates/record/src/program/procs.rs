@@ -2,6 +2,7 @@
 //!
 //! Scheduler events name a thread by its tid only. Its process is known from fork events, and from here if it was
 //! running before the recording. Formats: proc(5), /proc/PID/stat and /proc/PID/maps.
+use crate::clock;
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::fs::read_dir;
@@ -10,6 +11,16 @@ use std::fs::read_dir;
 pub fn start_time(pid: i32) -> Option<u64> {
     let (state, _, start) = stat(pid)?;
     (state != 'Z' && state != 'X').then_some(start)
+}
+
+/// The start of the process: CLOCK_MONOTONIC, ns, or up to one of the kernel's clock ticks earlier.
+pub fn start_ns(pid: i32) -> Option<u64> {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let since_boot_ns = start_time(pid)?.checked_mul(tick_ns)?;
+    // The kernel counts from the start of the machine, also while that sleeps.
+    let monotonic_ns = clock::monotonic_ns();
+    let slept_ns = clock::boottime_ns().saturating_sub(monotonic_ns);
+    Some(since_boot_ns.saturating_sub(slept_ns))
 }
 
 /// State, parent and start time.
