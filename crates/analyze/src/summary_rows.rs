@@ -265,7 +265,8 @@ pub struct TaskSummary {
 /// is ready needs on P CPUs at least `max(work_ns / P, span_ns)` and at most `work_ns / P + span_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskGraph {
-    /// Work (T1): time that tasks were on a CPU.
+    /// Work (T1): time that tasks were on a CPU, without annotated waits; with parallel regions of OpenMP also that of code outside of tasks,
+    /// from a master's first region to the end of its last.
     pub work_ns: i64,
     /// Span (Tinf): the same along the heaviest chain of tasks that had to follow one another.
     pub span_ns: i64,
@@ -273,7 +274,7 @@ pub struct TaskGraph {
     pub parallelism: f64,
     /// Of `work_ns`: a task ran, but whether its thread was on a CPU was not seen.
     pub unknown_ns: i64,
-    /// The heaviest chain by name of its tasks, most time first; sums to `span_ns`.
+    /// The heaviest chain by name of its tasks, or of the region that code outside of tasks is in, most time first; sums to `span_ns`.
     pub path: Vec<PathPart>,
     /// Parallelism over time: how many tasks run at once if each runs as soon as it can; mean in each twentieth of the span.
     pub profile: Vec<f64>,
@@ -289,7 +290,7 @@ pub struct TaskGraph {
     pub circular: u64,
     /// Joins and dependences that are left out because no task has the id that they name.
     pub unknown_edges: u64,
-    /// Waits of code outside of tasks, between creations of tasks on its thread. What it creates after them needs what it waited for, which the
+    /// Waits of code outside of tasks and of parallel regions, between creations of tasks on its thread. What it creates after them needs what it waited for, which the
     /// graph does not have: with such waits its span is too short.
     pub waits_outside: u64,
 }

@@ -1,7 +1,8 @@
 //! Work, span, slack and parallelism of the task graph.
 //!
 //! A task is a chain of strands: stretches between the points at which it creates or joins others. A strand weighs the
-//! time that the task was on a CPU in it, without the tasks that its thread ran inside. Work (T1) is the weight of all
+//! time that the task was on a CPU in it, without its annotated waits and the tasks that its thread ran inside. A thread's part
+//! of a parallel region of OpenMP is such a chain as well, and so is what the region's master does between regions. Work (T1) is the weight of all
 //! strands, span (Tinf) that of the heaviest chain: no number of CPUs makes the program faster than its span, and a
 //! greedy scheduler on P of them needs at most work / P + span (R. Brent 1974; R. Blumofe and C. Leiserson 1999).
 //!
@@ -12,6 +13,9 @@
 //! | module | does |
 //! |---|---|
 //! | `sweep` | one pass in time order over the events of tasks -> strands with their weights |
+//! | `making` | strands so far, and what each thread is in |
+//! | `teams` | parallel regions: which threads' parts belong together |
+//! | `implicit` | their beginnings, barriers and ends as edges |
 //! | `order` | an order in which each strand comes after what it needs; circles are cut, and counted |
 //! | `ready` | when each task could have started, and what it waited for |
 //!
@@ -22,19 +26,26 @@
 //! Memory: 24 bytes a strand, 4 an edge, 12 a point of the sweep. A fork-join program has about three strands and four
 //! points a task. Rejected: a sweep that keeps only the heaviest chain of each task (24 bytes a task): it cannot tell slack,
 //! and a dependence on a task that is not joined needs what the sweep has forgotten.
+mod implicit;
+mod making;
 mod order;
 mod ready;
 mod sweep;
+mod teams;
 
 use crate::cut::Cut;
 use crate::{PathPart, TaskGraph};
-use kasuri_model::{StrIx, TaskIx, Trace};
+use kasuri_model::{TaskIx, Trace};
 use std::collections::HashMap;
 
 pub(crate) use ready::queued;
-pub use ready::{Depends, Queued, depends, queued_by_task, waits_outside};
+pub use ready::{Depends, Queued, depends, queued_by_task};
+pub use teams::Implicit;
 
 const NONE: u32 = u32::MAX;
+
+/// The name of what a master does between its regions.
+const BETWEEN: &str = "between parallel regions";
 
 /// Parts of [`TaskGraph::profile`].
 const PROFILE_PARTS: usize = 20;
@@ -98,8 +109,10 @@ impl After {
 pub struct Strands {
     /// CPU time of each, ns.
     pub ns: Vec<i64>,
-    /// The task that each is a part of.
+    /// The task that each is a part of; from the number of the trace's tasks on: of `implicit`.
     pub task: Vec<TaskIx>,
+    /// Code outside of tasks in parallel regions of OpenMP, and between them.
+    pub implicit: Vec<Implicit>,
     /// What each needs. Without circles.
     pub after: After,
     /// An order in which each comes after what it needs; empty: that of their numbers.
@@ -165,6 +178,23 @@ impl Strands {
         ends.max().unwrap_or(0)
     }
 
+    /// What a task is called; code outside of tasks by its region.
+    pub fn name<'t>(&self, trace: &'t Trace, task: TaskIx) -> &'t str {
+        let n_tasks = trace.tasks.len();
+        match trace.tasks.get(task.ix()) {
+            Some(task) => trace.strings.get(task.name),
+            None => match self.implicit.get(task.ix() - n_tasks).map(|of| of.name) {
+                Some(name) if name.is_some() => trace.strings.get(name),
+                _ => BETWEEN,
+            },
+        }
+    }
+
+    /// Joins and barriers of code outside of tasks that are no edges.
+    pub fn waits_outside(&self, trace: &Trace) -> u64 {
+        ready::waits_outside(trace, &self.implicit)
+    }
+
     /// By task: how much longer its strands could have been, each for itself, without a longer span, ns; none: it did not run.
     pub fn slack_ns(&self, n_tasks: usize) -> Vec<Option<i64>> {
         let (tops, bottoms) = (self.tops(), self.bottoms());
@@ -172,8 +202,10 @@ impl Strands {
         let mut slack = vec![None; n_tasks];
         for (s, task) in self.task.iter().enumerate() {
             let own = span - tops[s] - bottoms[s];
-            let of = slack[task.ix()].get_or_insert(own);
-            *of = own.min(*of);
+            if let Some(slack) = slack.get_mut(task.ix()) {
+                let of = slack.get_or_insert(own);
+                *of = own.min(*of);
+            }
         }
         slack
     }
@@ -236,23 +268,23 @@ pub(crate) fn task_graph(cut: &Cut<'_>, queued: Queued) -> Option<TaskGraph> {
         depends: depends.count,
         early: depends.early,
         circular: strands.n_circular,
-        waits_outside: waits_outside(cut.trace),
+        waits_outside: strands.waits_outside(cut.trace),
     })
 }
 
 /// The heaviest chain by name of the tasks, most time first.
 fn path(trace: &Trace, strands: &Strands, tops: &[i64]) -> Vec<PathPart> {
-    let mut parts: HashMap<StrIx, (i64, u64)> = HashMap::new();
+    let mut parts: HashMap<&str, (i64, u64)> = HashMap::new();
     let mut seen = TaskIx::NONE;
     for s in strands.heaviest(tops) {
         let task = strands.task[s];
-        let part = parts.entry(trace.tasks[task.ix()].name).or_default();
+        let part = parts.entry(strands.name(trace, task)).or_default();
         part.0 += strands.ns[s];
         part.1 += u64::from(task != seen);
         seen = task;
     }
-    let part = |(name, (ns, tasks))| PathPart {
-        name: trace.strings.get(name).to_string(),
+    let part = |(name, (ns, tasks)): (&str, (i64, u64))| PathPart {
+        name: name.to_string(),
         tasks,
         ns,
     };

@@ -1,5 +1,6 @@
 //! When each task could have started: from its creation to its first run it waits for the tasks that it depends on, and
 //! then, ready, for a worker.
+use super::teams::Implicit;
 use kasuri_model::{SliceKind, Task, TaskEdgeKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
@@ -69,8 +70,9 @@ pub fn depends(trace: &Trace) -> Depends {
     out
 }
 
-/// Joins and barriers outside of tasks that end between the creations of tasks that have no parent, on the thread that creates them.
-pub fn waits_outside(trace: &Trace) -> u64 {
+/// Joins and barriers outside of tasks that end between the creations of tasks that have no parent, on the thread that creates
+/// them; without those in code that the graph has.
+pub(super) fn waits_outside(trace: &Trace, known: &[Implicit]) -> u64 {
     let mut creates: HashMap<ThreadIx, (Time, Time)> = HashMap::new();
     let of_nobody = |t: &&Task| !t.parent.is_some() && t.creator.is_some();
     for task in trace.tasks.iter().filter(of_nobody) {
@@ -78,17 +80,32 @@ pub fn waits_outside(trace: &Trace) -> u64 {
         let (first, last) = seen.or_insert((task.created, task.created));
         (*first, *last) = ((*first).min(task.created), (*last).max(task.created));
     }
+    // Of each thread in the order of their beginnings.
+    let mut known_of: HashMap<ThreadIx, Vec<(Time, Time)>> = HashMap::new();
+    for of in known {
+        known_of
+            .entry(of.thread)
+            .or_default()
+            .push((of.start, of.end));
+    }
     let s = &trace.slices;
     let mut waits = 0;
     for (thread, (first, last)) in creates {
         let mut run_ends = Time::MIN;
+        let known = known_of.get(&thread).map_or(&[][..], |known| known);
+        let (mut next, mut known_until) = (0, Time::MIN);
         let rows = trace.threads[thread.ix()].slices.clone();
         for row in rows.start as usize..rows.end as usize {
+            while let Some((_, end)) = known.get(next).filter(|of| of.0 <= s.start[row]) {
+                known_until = known_until.max(*end);
+                next += 1;
+            }
             match s.kind[row] {
                 SliceKind::TaskRun => run_ends = run_ends.max(s.end[row]),
                 SliceKind::Join | SliceKind::Barrier => {
                     let is_between = (first..=last).contains(&s.end[row]);
-                    waits += u64::from(is_between && s.start[row] >= run_ends);
+                    let is_outside = s.start[row] >= run_ends && s.start[row] >= known_until;
+                    waits += u64::from(is_between && is_outside);
                 }
                 _ => {}
             }

@@ -133,16 +133,19 @@ pub(super) fn add_rows(
     let by = by.planned();
     let machine = plan::Workers { n, transfer_ns: 0 };
     let schedule = plan::schedule(&input.graph, machine, by, 0);
-    let first = trace.tasks.iter().map(|t| t.started).min()?;
+    let first = first(trace, &strands);
     let at = |ns: u64| Time(first.0.saturating_add_unsigned(ns));
     let mut starts: Vec<Option<u64>> = vec![None; trace.tasks.len()];
     for (&task, &start) in input.task.iter().zip(&schedule.start) {
-        let of = starts[task as usize].get_or_insert(start);
-        *of = start.min(*of);
+        // Code outside of tasks has no row.
+        if let Some(of) = starts.get_mut(task as usize) {
+            let of = of.get_or_insert(start);
+            *of = start.min(*of);
+        }
     }
     let stretch = |strand: usize| {
         let task = input.task[strand];
-        let planned = at(starts[task as usize]?);
+        let planned = at((*starts.get(task as usize)?)?);
         // A point never starts.
         let started = trace.tasks[task as usize].started;
         let late = started.0.saturating_sub(planned.0);
@@ -164,6 +167,13 @@ pub(super) fn add_rows(
     Some(planned::add(trace, &title, n, stretches))
 }
 
+/// When the first of what is planned began.
+fn first(trace: &Trace, strands: &task_graph::Strands) -> Time {
+    let tasks = trace.tasks.iter().map(|t| t.started);
+    let implicit = strands.implicit.iter().map(|of| of.start);
+    tasks.chain(implicit).min().unwrap_or(Time::MAX)
+}
+
 /// The recording for the planner: strands in an order in which each comes after what it needs.
 fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
     let mut number = vec![0u32; strands.ns.len()];
@@ -179,8 +189,7 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
         out.task.push(strands.task[strand].0);
     }
     let slack = strands.slack_ns(trace.tasks.len());
-    let first = trace.tasks.iter().map(|t| t.started).min();
-    let first = first.unwrap_or(Time::MAX);
+    let first = first(trace, strands);
     let since = |time: Time| (first != Time::MAX).then(|| (time - first).ns());
     out.tasks = (trace.tasks.iter().zip(slack))
         .map(|(task, slack)| plan::Recorded {
@@ -192,6 +201,15 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
             is_point: task.is_point,
         })
         .collect();
+    let n_tasks = trace.tasks.len() as u32;
+    out.tasks.extend(
+        (strands.implicit.iter().zip(n_tasks..)).map(|(of, task)| plan::Recorded {
+            name: strands.name(trace, TaskIx(task)).into(),
+            end_ns: since(of.end),
+            is_point: true,
+            ..plan::Recorded::default()
+        }),
+    );
     let s = &trace.slices;
     let mut threads: Vec<_> = (0..s.start.len())
         .filter(|&row| s.kind[row] == SliceKind::TaskRun)
@@ -204,7 +222,7 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
         unknown: trace.task_edges.n_unknown,
         circular: strands.n_circular,
         early: task_graph::depends(trace).early,
-        waits_outside: task_graph::waits_outside(trace),
+        waits_outside: strands.waits_outside(trace),
     });
     out.notes.extend((!doubts.is_empty()).then_some(doubts));
     if strands.unknown_ns > 0 {

@@ -21,7 +21,7 @@ pub struct Recorded {
     pub end_ns: Option<i64>,
     /// How much longer it could have run without a longer span, ns.
     pub slack_ns: i64,
-    /// Nothing that runs: a point that tasks wait for.
+    /// No task of the program: a point that tasks wait for, or code outside of tasks.
     pub is_point: bool,
 }
 

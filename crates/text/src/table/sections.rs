@@ -604,7 +604,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     // Brent's bound on time, T <= work / P + span, as a bound on speed-up: a greedy scheduler is at least this fast.
     let least = |cpus: u32| {
         let (work, span) = (graph.work_ns as f64, graph.span_ns as f64);
-        work / (work / f64::from(cpus) + span)
+        (work / (work / f64::from(cpus) + span)).max(1.0)
     };
     // With a span that is too short it is no bound.
     if n_cpus > 1 && graph.waits_outside == 0 {
