@@ -12,7 +12,8 @@
  * Siblings alone depend on each other, and a task creates all of its own on one thread, but for an untied one. So the table
  * is the thread's own, without a lock; what an untied task created on another thread is not found. Addresses stay after a
  * barrier: what was created before it has ended, so those dependences are true. At ADDRESSES_MAX addresses the table
- * begins anew, and the tasks so far are forgotten.
+ * begins anew, and the tasks so far are forgotten; also at TASKS_MAX tasks in all sets, as of a program whose tasks all read
+ * one address that none writes.
  */
 #include "openmp.h"
 
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #define ADDRESSES_MAX (1u << 16)
+#define TASKS_MAX (1u << 18)
 #define TABLE_FIRST 64u
 
 struct set {
@@ -35,6 +37,7 @@ struct address {
 struct table {
     struct address *rows; /* [n_rows], a power of two; a row is at its hash or after */
     uint32_t n, n_rows;
+    uint32_t n_tasks; /* in the sets of all rows */
 };
 
 static __thread struct table *own OPENMP_TLS_HERE;
@@ -47,7 +50,7 @@ static void empty(struct table *t) {
         free(t->rows[i].before.tasks);
     }
     free(t->rows);
-    *t = (struct table){0, 0, 0};
+    *t = (struct table){0, 0, 0, 0};
 }
 static void forget(void *table) {
     own = 0;
@@ -66,7 +69,7 @@ static uint32_t place_of(const struct table *t, uint64_t creator, uint64_t addre
     return i;
 }
 static int grow(struct table *t) {
-    struct table larger = {0, t->n, t->n_rows ? 2 * t->n_rows : TABLE_FIRST};
+    struct table larger = {0, t->n, t->n_rows ? 2 * t->n_rows : TABLE_FIRST, t->n_tasks};
     larger.rows = calloc(larger.n_rows, sizeof *larger.rows);
     if (!larger.rows)
         return 0;
@@ -89,7 +92,7 @@ static struct address *find(uint64_t creator, uint64_t address) {
             return 0;
         }
     }
-    if (own->n >= ADDRESSES_MAX)
+    if (own->n >= ADDRESSES_MAX || own->n_tasks >= TASKS_MAX)
         empty(own);
     if (2 * (own->n + 1) > own->n_rows && !grow(own))
         return 0;
@@ -125,12 +128,14 @@ void openmp_depends(uint64_t task, const void *address, enum openmp_depend how) 
         struct set before = row->before;
         row->before = row->now;
         row->now = before;
+        own->n_tasks -= before.n;
         row->now.n = 0;
         row->how = how;
     }
     for (uint32_t i = 0; i < row->before.n; i++)
         openmp_emit2(0, KASURI_EV_TASK_DEPENDS, task, row->before.tasks[i], kasuri__stamp());
     add(&row->now, task);
+    own->n_tasks++;
 }
 
 /* How libgomp's compiler passes the clauses: a count that is not 0, the count of those that write, addresses, these

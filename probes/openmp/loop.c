@@ -338,10 +338,13 @@ bool GOMP_single_start(void) {
 }
 /* Null in the thread that runs the block; the others wait here for what it copies to them. */
 void *GOMP_single_copy_start(void) {
-    uint64_t before = kasuri__stamp(), object = openmp_barrier_of(openmp_self.team);
-    void *copied = REAL(GOMP_single_copy_start)();
+    uint64_t before, object;
+    void *copied;
     if (!openmp_gomp_on())
-        return copied;
+        return REAL(GOMP_single_copy_start)();
+    object = openmp_barrier_of(openmp_self.team);
+    before = kasuri__stamp();
+    copied = REAL(GOMP_single_copy_start)();
     if (!copied) {
         instant(OPENMP_SINGLE, OPENMP_CALLER());
         return copied;

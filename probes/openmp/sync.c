@@ -82,6 +82,9 @@ static void acquired(uint64_t lock, int has_waited) {
         const void *object = &(inner);                                                                                 \
         uint64_t stamp;                                                                                                \
         if (!openmp_gomp_on()) {                                                                                       \
+            /* It was taken while the recorder was there. */                                                           \
+            if (KASURI__UNLIKELY(__atomic_load_n(&(inner).held, __ATOMIC_RELAXED) != 0))                               \
+                __atomic_store_n(&(inner).held, 0, __ATOMIC_RELAXED);                                                  \
             REAL(GOMP_##what##_end)();                                                                                 \
             return;                                                                                                    \
         }                                                                                                              \
@@ -152,7 +155,7 @@ void GOMP_ordered_start(void) {
     ordered_at = object;
 }
 void GOMP_ordered_end(void) {
-    uint64_t stamp = kasuri__stamp();
+    uint64_t stamp = ordered_at ? kasuri__stamp() : 0;
     REAL(GOMP_ordered_end)();
     if (ordered_at && openmp_gomp_on())
         probe_emit_short(KASURI_EV_LOCK_LEFT, KASURI_EV_LOCK_RELEASED, (const void *)(uintptr_t)ordered_at, stamp);

@@ -22,7 +22,8 @@
 
 #define FLAG_DEPEND (1u << 3)  /* GOMP_TASK_FLAG_DEPEND */
 #define FLAG_DETACH (1u << 13) /* GOMP_TASK_FLAG_DETACH */
-/* Blocks up to this size are built on the stack; the compiler has built the original there, too. */
+/* Blocks up to this size are built on the stack; the compiler has built the original there, too. They take what they need and
+ * no more: tasks that run at once, each in the one that creates it, may be thousands deep. */
 #define ON_STACK 4096
 
 struct head {
@@ -88,25 +89,24 @@ static void copy_loop_task(void *to, void *from) {
     h->copy((char *)to + h->offset, h->data);
 }
 
-/* Room for a head and the program's data. `room` is [ON_STACK] and aligned to 64; the block may be larger, or aligned to
- * more: then it is allocated, as libgomp will do with its copy. Null: no memory. */
-static char *block_of(char *room, uint64_t bytes, uint64_t alignment, void **allocated) {
-    *allocated = 0;
-    if (bytes <= ON_STACK && alignment <= 64)
-        return room;
-    if (posix_memalign(allocated, alignment < 64 ? 64 : alignment, bytes))
-        *allocated = 0;
-    return *allocated;
+/* Room for a head and the program's data: on the stack of the function that asks; a block that is large, or aligned to much, is
+ * allocated, as libgomp will do with its copy. Null: no memory. */
+#define FITS_STACK(bytes, alignment) ((bytes) <= ON_STACK && (alignment) <= 64)
+#define BLOCK_OF(bytes, alignment, allocated)                                                                          \
+    (FITS_STACK(bytes, alignment) ? __builtin_alloca_with_align(bytes, 64 * 8)                                         \
+                                  : (*(allocated) = allocate(bytes, alignment)))
+static void *allocate(uint64_t bytes, uint64_t alignment) {
+    void *block = 0;
+    return posix_memalign(&block, alignment < 64 ? 64 : alignment, bytes) ? 0 : block;
 }
 
 void GOMP_task(gomp_fn *body, void *data, gomp_copy *copy, long size, long alignment, bool if_clause, unsigned flags,
                void **depend, int priority, void *detach) {
-    char room[ON_STACK] __attribute__((aligned(64)));
     struct openmp_thread *self = &openmp_self;
     uint64_t to = alignment < 16 ? 16 : (uint64_t)alignment, offset = round_up(sizeof(struct head), to);
     void *allocated = 0;
     struct head *h;
-    if (!openmp_gomp_on() || !(h = (struct head *)(void *)block_of(room, offset + (uint64_t)size, to, &allocated))) {
+    if (!openmp_gomp_on() || !(h = BLOCK_OF(offset + (uint64_t)size, to, &allocated))) {
         REAL(GOMP_task)(body, data, copy, size, alignment, if_clause, flags, depend, priority, detach);
         return;
     }
@@ -125,12 +125,10 @@ void GOMP_task(gomp_fn *body, void *data, gomp_copy *copy, long size, long align
 #define TASKLOOP(name, type)                                                                                           \
     void name(gomp_fn *body, void *data, gomp_copy *copy, long size, long alignment, unsigned flags, unsigned long n,  \
               int priority, type from, type to, type step) {                                                           \
-        char room[ON_STACK] __attribute__((aligned(64)));                                                              \
         uint64_t by = alignment < 16 ? 16 : (uint64_t)alignment, offset = round_up(sizeof(struct loop_head), by);      \
         void *allocated = 0;                                                                                           \
         struct loop_head *h;                                                                                           \
-        if (!openmp_gomp_on() ||                                                                                       \
-            !(h = (struct loop_head *)(void *)block_of(room, offset + (uint64_t)size, by, &allocated))) {              \
+        if (!openmp_gomp_on() || !(h = BLOCK_OF(offset + (uint64_t)size, by, &allocated))) {                           \
             REAL(name)(body, data, copy, size, alignment, flags, n, priority, from, to, step);                         \
             return;                                                                                                    \
         }                                                                                                              \

@@ -11,6 +11,7 @@
 #include "openmp.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -44,6 +45,16 @@ int openmp_wake(void) {
     for (int i = 0; i < 20000 && __atomic_load_n(&openmp_started, __ATOMIC_ACQUIRE) == 1; i++)
         sched_yield();
     return kasuri__gate_load() != 0;
+}
+
+/* A child has one thread: if another of its parent's was attaching, the child begins anew. */
+static void in_child(void) {
+    /* ORDER relaxed, both: as it is the only one. */
+    if (__atomic_load_n(&openmp_started, __ATOMIC_RELAXED) == 1)
+        __atomic_store_n(&openmp_started, 0, __ATOMIC_RELAXED);
+}
+__attribute__((constructor)) static void watch_forks(void) {
+    (void)pthread_atfork(0, 0, in_child);
 }
 
 uint64_t openmp_number_thread(struct openmp_thread *self) {

@@ -155,7 +155,7 @@ static int by_thread(const void *a, const void *b) {
 /* In each thread what begins ends, innermost first; what is open at the end is at most the wait for the end of its last
  * region (`exits`: and what the program left by exit). */
 static void check_nesting(int exits) {
-    struct event *open[256] = {0};
+    static struct event *open[1 << 14];
     size_t depth = 0;
     qsort(events, n_events, sizeof *events, by_thread);
     for (size_t i = 0; i <= n_events; i++) {
@@ -173,7 +173,7 @@ static void check_nesting(int exits) {
         case KASURI_EV_WAIT_BEGIN:
         case KASURI_EV_TASK_START:
         case KASURI_EV_TASK_RESUME:
-            EXPECT(depth < 255);
+            EXPECT(depth < sizeof open / sizeof *open);
             open[depth++] = &events[i];
             break;
         case KASURI_EV_END:

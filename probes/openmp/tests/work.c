@@ -419,7 +419,36 @@ static void tasks(void) {
     expect(n_threads, "begin parallel");
 }
 
+/* Tasks that run at once, each in the one that creates it: as deep as the program's own stack allows, or nearly. */
+static long down(int n) {
+    long below = 0;
+    add(&n_tasks, 1);
+#pragma omp task if (0) shared(below) firstprivate(n)
+    below = n > 1 ? down(n - 1) : 0;
+    return below + 1;
+}
+static void deep(void) {
+    printf("%ld\n", down(4000));
+    expect(n_tasks, "create task");
+    expect(n_tasks, "end");
+}
+
 #if IS_GOMP
+/* More tasks that read one address than the library keeps: it begins anew, and the last one depends on those since then. */
+static void readers(void) {
+    const long kept = 1 << 18, more = 1000;
+    long cell = 0, sum = 0;
+    for (long i = 0; i < kept + more; i++) {
+#pragma omp task depend(in : cell)
+        sum += cell;
+    }
+#pragma omp task depend(out : cell)
+    cell = 1;
+    printf("%ld %ld\n", cell, sum);
+    expect(kept + more + 1, "create task");
+    expect(more, "depends");
+}
+
 /* A task that another thread completes. */
 static void detached(void) {
     long ran = 0;
@@ -544,6 +573,12 @@ static void many(void) {
     expect(800, "end");
 }
 
+/* No team: libgomp has no threads that would lose their code when it is unloaded. */
+static void alone(void) {
+#pragma omp single nowait
+    printf("alone\n");
+}
+
 /* The child of a program that has had a team: libgomp's threads are not there any more, so it has teams of one. */
 static void forked(void) {
     long sum = 0;
@@ -600,9 +635,12 @@ int main(int argc, char **argv) {
         {"locks", locks},
         {"tasks", tasks},
         {"many", many},
+        {"alone", alone},
+        {"deep", deep},
 #if IS_GOMP
         {"detached", detached},
         {"scopes", scopes},
+        {"readers", readers},
 #endif
         {"cancelled", cancelled},
         {"forked", forked},
