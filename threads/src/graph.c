@@ -205,14 +205,17 @@ static uint32_t sort_tasks(ito_graph *g) {
 }
 
 static void fill_levels(ito_graph *g) {
-    uint64_t sum = 0, known = 0;
+    uint64_t sum = 0, known = 0,
+             most = UINT64_MAX / g->n_tasks; /* so that the sum of all is a number, and any chain's */
     for (uint32_t i = 0; i < g->n_tasks; i++) {
-        sum += g->about[i].cost_ns;
-        known += g->about[i].cost_ns != 0;
+        uint64_t cost = g->about[i].cost_ns;
+        g->cost[i] = cost < most ? cost : most;
+        sum += g->cost[i];
+        known += cost != 0;
     }
-    uint64_t mean = known && sum / known ? sum / known : 1;
+    uint64_t mean = known ? sum / known : 1;
     for (uint32_t i = 0; i < g->n_tasks; i++)
-        g->cost[i] = g->about[i].cost_ns ? g->about[i].cost_ns : mean;
+        g->cost[i] = g->cost[i] ? g->cost[i] : mean;
     for (uint32_t at = g->n_tasks; at-- > 0;) {
         uint32_t task = g->order[at];
         const struct ito__graph_task *t = &g->tasks[task];

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Costs of tasks out of what `kasuri plan --json` printed (docs/schema/plan-1.json): each object of the array "lateness"
- * is a task of the recording. Its id says which of a graph's it was, its planned start and end how long it ran.
- *
- * A reader of JSON that knows no more than this needs: strings are not decoded, numbers are whole, all else is passed
- * over. Memory is the file's size.
+ * Costs of tasks out of what `kasuri plan --costs` printed: a line that says so, a line "ID NS" for each task of the
+ * recording, and at the end how many these were, so that a file that was cut is known. Lines that begin with # are for
+ * people. An id says which of a graph's tasks it was.
  */
 #include "graph.h"
 
@@ -12,205 +10,75 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NESTED_MAX 64
-
-/* -- JSON ---------------------------------------------------------------------------------------------------------- */
-
-/* Text that ends with a zero byte; `at` stops there, and at the first thing that is no JSON. */
-struct text {
-    const char *at;
-    bool is_bad;
-};
-
-static char look(struct text *t) {
-    while (*t->at == ' ' || *t->at == '\n' || *t->at == '\t' || *t->at == '\r')
-        t->at++;
-    return *t->at;
-}
-static bool take(struct text *t, char c) {
-    if (look(t) != c)
-        return false;
-    t->at++;
-    return true;
-}
-static void need(struct text *t, char c) {
-    if (!take(t, c))
-        t->is_bad = true;
-}
-
-/* A string as it is written, without its quotes. */
-static size_t string(struct text *t, const char **begin) {
-    need(t, '"');
-    *begin = t->at;
-    while (!t->is_bad && *t->at != '"') {
-        if (*t->at == '\\' && t->at[1])
-            t->at++;
-        if (*t->at == 0)
-            t->is_bad = true;
-        else
-            t->at++;
-    }
-    size_t n = (size_t)(t->at - *begin);
-    need(t, '"');
-    return n;
-}
-
-static void pass(struct text *t, unsigned nested);
-
-/* The next member of an object or element of an array; false: there is none. `first`: none has been seen. */
-static bool more(struct text *t, char close, bool first) {
-    if (t->is_bad || take(t, close))
-        return false;
-    if (!first)
-        need(t, ',');
-    return !t->is_bad;
-}
-
-static void pass_nested(struct text *t, char close, unsigned nested) {
-    const char *key;
-    t->at++;
-    for (bool first = true; more(t, close, first); first = false) {
-        if (close == '}') {
-            string(t, &key);
-            need(t, ':');
-        }
-        pass(t, nested + 1);
-    }
-}
-
-static void pass(struct text *t, unsigned nested) {
-    const char *ignored;
-    char c = look(t);
-    if (nested > NESTED_MAX)
-        t->is_bad = true;
-    else if (c == '{' || c == '[')
-        pass_nested(t, c == '{' ? '}' : ']', nested);
-    else if (c == '"')
-        string(t, &ignored);
-    else if (strspn(t->at, "+-.0123456789Eaeflnrstu")) /* a number, true, false, null */
-        t->at += strspn(t->at, "+-.0123456789Eaeflnrstu");
-    else
-        t->is_bad = true;
-}
-
-static bool is(const char *begin, size_t n, const char *word) {
-    return n == strlen(word) && !memcmp(begin, word, n);
-}
-
-/* -- the plan ------------------------------------------------------------------------------------------------------ */
+#define FIRST_LINE "kasuri.costs/1\n"
 
 /* What was found so far, by task. */
 struct found {
-    ito_graph *g;
-    uint64_t *sum;
-    uint32_t *n;
-    bool is_plan;
+    const ito_graph *g;
+    uint64_t *sum, *n;
+    uint64_t n_lines;
+    bool is_whole; /* the last line was there */
 };
 
-static uint64_t number(struct text *t) {
-    char c = look(t);
-    if (c < '0' || c > '9') { /* nothing that we ask for is negative */
-        pass(t, 0);
-        return 0;
-    }
-    char *end;
-    uint64_t value = strtoull(t->at, &end, 10);
-    t->at = end + strspn(end, ".0123456789Ee+-"); /* a fraction */
-    return value;
+/* Digits up to `end`, which is passed; false: something else, or too large a number. */
+static bool number(const char **at, char end, uint64_t *out) {
+    uint64_t value = 0;
+    const char *digit = *at;
+    for (; *digit >= '0' && *digit <= '9'; digit++)
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*digit - '0'), &value))
+            return false;
+    if (digit == *at || *digit != end)
+        return false;
+    *at = digit + 1;
+    *out = value;
+    return true;
 }
 
-static void read_task(struct text *t, struct found *f) {
-    uint64_t id = 0, start = 0, end = 0;
-    const char *key;
-    need(t, '{');
-    for (bool first = true; more(t, '}', first); first = false) {
-        size_t n = string(t, &key);
-        need(t, ':');
-        if (is(key, n, "id"))
-            id = number(t);
-        else if (is(key, n, "planned_start_ns"))
-            start = number(t);
-        else if (is(key, n, "planned_end_ns"))
-            end = number(t);
-        else
-            pass(t, 2);
+/* A line behind the first; false: it is none of these, or stands behind the last one. */
+static bool read_line(struct found *f, const char *line) {
+    uint64_t id, ns;
+    if (f->is_whole)
+        return false;
+    if (!strncmp(line, "end ", 4)) {
+        line += 4;
+        f->is_whole = number(&line, '\n', &ns) && *line == 0 && ns == f->n_lines;
+        return f->is_whole;
     }
+    if (!number(&line, ' ', &id) || !number(&line, '\n', &ns) || *line)
+        return false;
+    f->n_lines++;
     uint32_t task = ITO__ID_GRAPH_TASK(id);
-    if ((id & ITO__ID_GRAPH) == ITO__ID_GRAPH && ITO__ID_GRAPH_NUMBER(id) == (f->g->number & 0x3fffu) &&
-        task < f->g->n_tasks && end > start) {
-        f->sum[task] += end - start;
-        f->n[task]++;
-    }
+    if ((id & ITO__ID_GRAPH) != ITO__ID_GRAPH || ITO__ID_GRAPH_NUMBER(id) != ITO__ID_GRAPH_NUMBER_OF(f->g->number) ||
+        task >= f->g->n_tasks || ns == 0)
+        return true;
+    f->n[task]++;
+    return !__builtin_add_overflow(f->sum[task], ns, &f->sum[task]);
 }
 
-static void read_plan(struct text *t, struct found *f) {
-    const char *key, *value;
-    need(t, '{');
-    for (bool first = true; more(t, '}', first); first = false) {
-        size_t n = string(t, &key);
-        need(t, ':');
-        if (is(key, n, "schema")) {
-            n = string(t, &value);
-            f->is_plan = is(value, n, "kasuri.plan/1");
-        } else if (is(key, n, "lateness")) {
-            need(t, '[');
-            for (bool none = true; more(t, ']', none); none = false)
-                read_task(t, f);
-        } else {
-            pass(t, 1);
-        }
+static int read_costs(struct found *f, FILE *file) {
+    char line[64]; /* two numbers; only lines for people are longer */
+    bool is_first = true, is_good = true, in_comment = false;
+    while (is_good && fgets(line, sizeof line, file)) {
+        if (is_first)
+            is_good = !strcmp(line, FIRST_LINE);
+        else if (in_comment || line[0] == '#')
+            in_comment = strchr(line, '\n') == NULL;
+        else
+            is_good = read_line(f, line);
+        is_first = false;
     }
-    if (look(t))
-        t->is_bad = true;
+    if (ferror(file))
+        return EIO;
+    return is_good && f->is_whole ? 0 : EILSEQ;
 }
 
-/* The whole file with a zero byte behind it. NULL: *error says why. */
-static char *read_all(const char *path, int *error) {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        *error = errno;
-        return NULL;
-    }
-    char *text = NULL;
-    size_t n = 0, room = 0;
-    *error = 0;
-    for (;;) {
-        if (n + 1 >= room) {
-            room = room ? 2 * room : 65536;
-            char *more = realloc(text, room);
-            if (more == NULL) {
-                *error = ENOMEM;
-                break;
-            }
-            text = more;
-        }
-        size_t got = fread(text + n, 1, room - n - 1, file);
-        n += got;
-        if (got == 0) {
-            *error = ferror(file) ? EIO : 0;
-            break;
-        }
-    }
-    fclose(file);
-    if (*error == 0) {
-        text[n] = 0;
-        return text;
-    }
-    free(text);
-    return NULL;
-}
-
-static int take_costs(ito_graph *g, char *text, size_t *n_found) {
+static int take_costs(ito_graph *g, FILE *file, size_t *n_found) {
     struct found f = {.g = g};
-    f.sum = calloc((size_t)g->n_tasks + 1, sizeof *f.sum);
-    f.n = calloc((size_t)g->n_tasks + 1, sizeof *f.n);
-    int r = f.sum && f.n ? 0 : ENOMEM;
-    size_t found = 0;
-    if (r == 0) {
-        struct text t = {text, false};
-        read_plan(&t, &f);
-        r = t.is_bad || !f.is_plan ? EILSEQ : 0;
-    }
+    size_t tasks = (size_t)g->n_tasks + 1, found = 0; /* never 0 bytes */
+    f.sum = calloc(tasks, sizeof *f.sum);
+    f.n = calloc(tasks, sizeof *f.n);
+    int r = f.sum && f.n ? read_costs(&f, file) : ENOMEM;
     for (uint32_t i = 0; r == 0 && i < g->n_tasks; i++)
         if (f.n[i]) {
             g->about[i].cost_ns = f.sum[i] / f.n[i];
@@ -218,6 +86,8 @@ static int take_costs(ito_graph *g, char *text, size_t *n_found) {
         }
     if (r == 0 && n_found)
         *n_found = found;
+    if (found)
+        ito__graph_forget(g);
     free(f.sum);
     free(f.n);
     return r;
@@ -226,12 +96,9 @@ static int take_costs(ito_graph *g, char *text, size_t *n_found) {
 int ito_graph_costs(ito_graph *g, const char *path, size_t *found) {
     if (!ito__graph_enter(g))
         return EBUSY;
-    int r;
-    char *text = read_all(path, &r);
-    if (text)
-        r = take_costs(g, text, found);
-    free(text);
-    if (r == 0)
-        ito__graph_forget(g);
+    FILE *file = fopen(path, "re");
+    int r = file ? take_costs(g, file, found) : errno;
+    if (file)
+        fclose(file);
     return ito__graph_leave(g, r);
 }

@@ -346,7 +346,7 @@ void ito__trace_ran(struct ito__fork *fork, uint64_t outer) {
 uint64_t ito__trace_graph_ids(uint32_t graph) {
     static uint32_t runs; /* relaxed: each gets a number of its own, and nothing comes with it */
     uint64_t run = __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED) & 0xffffffu;
-    return ITO__ID_GRAPH | (uint64_t)(graph & 0x3fffu) << 48 | run << 24;
+    return ITO__ID_GRAPH | (uint64_t)ITO__ID_GRAPH_NUMBER_OF(graph) << 48 | run << 24;
 }
 
 void ito__trace_new_task(uint64_t id, const char *name, const void *fn) {

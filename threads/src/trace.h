@@ -73,7 +73,8 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 /* ito/graph.h. A graph's tasks have ids of their own: these bits, 14 of the graph's number, 24 of the run's, 24 of the
  * task's. The caller has created the task; it waits for the end of another; it begins (1) or ends (0) here. */
 #define ITO__ID_GRAPH ((uint64_t)3 << 62)
-#define ITO__ID_GRAPH_NUMBER(id) ((uint32_t)((id) >> 48) & 0x3fffu)
+#define ITO__ID_GRAPH_NUMBER_OF(graph) ((graph)&0x3fffu)
+#define ITO__ID_GRAPH_NUMBER(id) ITO__ID_GRAPH_NUMBER_OF((uint32_t)((id) >> 48))
 #define ITO__ID_GRAPH_TASK(id) ((uint32_t)(id)&0xffffffu)
 #define ITO__TRACE_NEW_TASK(id, name, fn) ITO__TRACE_IF(ito__trace_new_task(id, name, fn))
 #define ITO__TRACE_DEPENDS(id, on) ITO__TRACE_IF(ito__trace_depends(id, on))

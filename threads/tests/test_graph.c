@@ -322,41 +322,51 @@ static void write_file(const char *text, size_t n) {
     FILE *file = fopen(path, "w");
     CHECK(file && fwrite(text, 1, n, file) == n && fclose(file) == 0);
 }
-static void costs_come_from_a_plan(void) {
-    snprintf(path, sizeof path, "test_graph.%d.json", (int)getpid());
+static void costs_come_from_a_recording(void) {
+    snprintf(path, sizeof path, "test_graph.%d.costs", (int)getpid());
     ito_graph *g;
     CHECK_EQ(ito_graph_create(&g), 0); /* the first of this program */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(ito_graph_task(g, NULL, nothing, NULL, NULL), 0);
-    char text[2048], row[512] = "";
+    char text[1024];
     uint64_t ids = 3ull << 62 | 1ull << 48 | 5ull << 24, other = 3ull << 62 | 2ull << 48;
-    snprintf(row, sizeof row,
-             "{\"name\": \"a \\\"b\\\" \\\\\", \"id\": %llu, \"planned_start_ns\": 100, \"planned_end_ns\": 1100, "
-             "\"late_ns\": -5},{\"id\": %llu, \"planned_start_ns\":0,\"planned_end_ns\":3000},\n"
-             "{\"id\": %llu, \"planned_start_ns\":0,\"planned_end_ns\":500}, {\"id\": %llu, \"planned_start_ns\":0,"
-             "\"planned_end_ns\":9}, {\"id\": 7, \"planned_end_ns\":9}",
-             (unsigned long long)ids, (unsigned long long)(ids + (1 << 24)), (unsigned long long)(ids + 2),
-             (unsigned long long)(other + 1));
-    int length = snprintf(text, sizeof text,
-                          "{\"schema\": \"kasuri.plan/1\", \"command\": [\"x\", \"]\"], \"points\": "
-                          "[{\"efficiency\": 1.5e-3, \"a\": [true, null]}],\n \"lateness\": [%s], \"notes\": []}\n",
-                          row);
+    int length =
+        snprintf(text, sizeof text,
+                 "kasuri.costs/1\n# for people, as long as it likes to be: %064d\n%llu 1000\n%llu 3000\n%llu 500\n"
+                 "%llu 9\n7 9\n%llu 0\nend 6\n",
+                 0, (unsigned long long)ids, (unsigned long long)(ids + (1 << 24)), (unsigned long long)(ids + 2),
+                 (unsigned long long)(other + 1), (unsigned long long)(ids + 1));
     write_file(text, (size_t)length);
     size_t found = 0;
     struct ito_graph_planned plan[3];
     CHECK_EQ(ito_graph_costs(g, path, &found), 0);
     CHECK_EQ(found, 2);
-    CHECK_EQ(ito_graph_plan(g, 1, plan, NULL), 0);
-    CHECK_EQ(plan[0].end_ns - plan[0].start_ns, 2000); /* the mean of its two runs */
-    CHECK_EQ(plan[1].end_ns - plan[1].start_ns, 1250); /* the mean of those known */
-    CHECK_EQ(plan[2].end_ns - plan[2].start_ns, 500);
-    /* Cut anywhere it is no plan, but for the line's end. */
-    for (int n = 0; n < length - 1; n++) {
-        write_file(text, (size_t)n);
-        CHECK_EQ(ito_graph_costs(g, path, NULL), EILSEQ);
+    for (int i = 0; i < 2; i++) { /* what is refused, and what says nothing of this graph, changes nothing */
+        CHECK_EQ(ito_graph_plan(g, 1, plan, NULL), 0);
+        CHECK_EQ(plan[0].end_ns - plan[0].start_ns, 2000); /* the mean of its two runs */
+        CHECK_EQ(plan[1].end_ns - plan[1].start_ns, 1250); /* the mean of those known */
+        CHECK_EQ(plan[2].end_ns - plan[2].start_ns, 500);
+        for (int n = 0; n < length; n++) { /* cut anywhere */
+            write_file(text, (size_t)n);
+            CHECK_EQ(ito_graph_costs(g, path, NULL), EILSEQ);
+        }
+        static const char *const wrong[] = {
+            "", "kasuri.costs/2\nend 0\n", "kasuri.costs/1\n1 2\nend 2\n", "kasuri.costs/1\nend 0\n1 2\n",
+            "kasuri.costs/1\n1 -2\nend 1\n", "kasuri.costs/1\n1 2 3\nend 1\n", "kasuri.costs/1\n 1 2\nend 1\n",
+            "kasuri.costs/1\n18446744073709551616 2\nend 1\n", "kasuri.costs/1\nend 18446744073709551616\n",
+            /* together more than 64 bits */
+            "kasuri.costs/1\n13835339530258874368 18446744073709551615\n13835339530258874368 1\nend 2\n"};
+        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            write_file(wrong[k], strlen(wrong[k]));
+            CHECK_EQ(ito_graph_costs(g, path, NULL), EILSEQ);
+        }
+        static const char nothing_of_it[] = "kasuri.costs/1\n7 100\nend 1\n";
+        write_file(nothing_of_it, sizeof nothing_of_it - 1);
+        CHECK_EQ(ito_graph_costs(g, path, &found), 0);
+        CHECK_EQ(found, 0);
     }
     uint64_t random = check_seed;
-    for (int i = 0; i < check_scale(3000); i++) { /* any bytes: no crash, no costs taken halfway */
+    for (int i = 0; i < check_scale(3000); i++) { /* any bytes: no crash */
         char bad[sizeof text];
         memcpy(bad, text, (size_t)length);
         bad[check_random(&random) % (uint64_t)length] = (char)check_random(&random);
@@ -364,11 +374,29 @@ static void costs_come_from_a_plan(void) {
         int r = ito_graph_costs(g, path, NULL);
         CHECK(r == 0 || r == EILSEQ);
     }
-    memset(text, '[', sizeof text);
-    write_file(text, sizeof text);
-    CHECK_EQ(ito_graph_costs(g, path, NULL), EILSEQ);
-    CHECK_EQ(ito_graph_costs(g, "/nonexistent/plan", NULL), ENOENT);
+    CHECK_EQ(ito_graph_costs(g, "/nonexistent/costs", NULL), ENOENT);
+    CHECK_EQ(ito_graph_costs(g, "/", NULL), EIO);
     unlink(path);
+    CHECK_EQ(ito_graph_destroy(g), 0);
+}
+
+/* Costs that together are no 64-bit number: no time of the plan is before another that it comes after. */
+static void the_largest_costs_do_not_wrap(void) {
+    ito_graph *g;
+    CHECK_EQ(ito_graph_create(&g), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        ito_graph_attr attr = ITO_GRAPH_ATTR_INIT;
+        attr.cost_ns = i == 1 ? 0 : UINT64_MAX - i;
+        CHECK_EQ(ito_graph_task(g, &attr, nothing, NULL, NULL), 0);
+        if (i)
+            CHECK_EQ(ito_graph_edge(g, i - 1, i), 0);
+    }
+    struct ito_graph_planned plan[3];
+    uint64_t makespan;
+    CHECK_EQ(ito_graph_plan(g, 2, plan, &makespan), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(plan[i].start_ns == (i ? plan[i - 1].end_ns : 0) && plan[i].end_ns > plan[i].start_ns);
+    CHECK_EQ(makespan, plan[2].end_ns);
     CHECK_EQ(ito_graph_destroy(g), 0);
 }
 
@@ -473,7 +501,8 @@ static const struct check_test tests[] = {
     {"a_graph_may_be_destroyed_after_its_run", a_graph_may_be_destroyed_after_its_run},
     {"tasks_stay_in_their_groups", tasks_stay_in_their_groups},
     {"plans_are_schedules", plans_are_schedules},
-    {"costs_come_from_a_plan", costs_come_from_a_plan},
+    {"costs_come_from_a_recording", costs_come_from_a_recording},
+    {"the_largest_costs_do_not_wrap", the_largest_costs_do_not_wrap},
     {"mistakes_are_told", mistakes_are_told},
     {"circles_are_told", circles_are_told},
     {"a_foreign_thread_runs_graphs", a_foreign_thread_runs_graphs},

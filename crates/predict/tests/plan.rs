@@ -1,6 +1,6 @@
 //! Schedulers on random graphs: valid, never below the bounds, and near the best schedule that there is.
 use kasuri_base::random::Rng;
-use kasuri_predict::plan::{Graph, Schedule, Scheduler, Workers, schedule};
+use kasuri_predict::plan::{Graph, Input, Recorded, Schedule, Scheduler, Workers, schedule};
 
 fn random(rng: &mut Rng, n: usize, most: usize) -> Graph {
     let mut graph = Graph::default();
@@ -202,4 +202,29 @@ fn a_transfer_keeps_chains_together() {
         assert_eq!(s.makespan, 20, "{by:?}");
         assert_eq!((worker(a), worker(b)), (worker(d), worker(c)), "{by:?}");
     }
+}
+
+/// A task that made another and joined it costs its own two strands, not what the other took between them; one that never ended has
+/// no cost.
+#[test]
+fn costs_are_those_of_the_task_alone() {
+    let mut input = Input::default();
+    for (task, ns, after) in [
+        (0, 10, vec![]),
+        (1, 500, vec![0]),
+        (0, 30, vec![1]),
+        (2, 7, vec![]),
+    ] {
+        input.graph.push(ns, after);
+        input.task.push(task);
+    }
+    for id in [40, 41, 42] {
+        input.tasks.push(Recorded {
+            id,
+            start_ns: Some(0),
+            end_ns: (id != 42).then_some(900),
+            ..Recorded::default()
+        });
+    }
+    assert_eq!(input.costs(), [(40, 40), (41, 500)]);
 }

@@ -110,12 +110,13 @@ struct ito_graph_planned {
 ITO_API int ito_graph_plan(ito_graph *g, uint32_t n_workers, struct ito_graph_planned *tasks, uint64_t *makespan_ns);
 
 /**
- * ito_graph_costs - take costs from a recording of this program: the file @path is what `kasuri plan --json` printed.
- * A task that ran several times gets the mean. Tasks are told by their number and their graph's (in the order of
- * ito_graph_create), so the program has to build the same graphs.
+ * ito_graph_costs - take costs from a recording of this program: the file @path is what `kasuri plan --costs` printed.
+ * A task that ran several times gets the mean; a cost is CPU time of the task itself, without threads that it made.
+ * Tasks are told by their number and their graph's (in the order of ito_graph_create, modulo 16,384), so the program has
+ * to build the same graphs.
  * @found:  how many tasks have a cost from the file; may be NULL.
- * Return:  0, also if @found is 0; an errno value of fopen or read; EILSEQ the file is no such plan; EBUSY it runs;
- *          ENOMEM.
+ * Return:  0, also if @found is 0; an errno value of fopen or read; EILSEQ the file is none of these, or cut; EBUSY it
+ *          runs; ENOMEM. But for 0, costs are what they were.
  */
 ITO_API int ito_graph_costs(ito_graph *g, const char *path, size_t *found);
 

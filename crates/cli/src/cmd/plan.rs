@@ -20,6 +20,7 @@ Examples:
   kasuri plan -P 8 run.kasuri
   kasuri plan -P 2,4,8 --scheduler cp,steal run.kasuri
   kasuri plan -P 8 --transfer 2000 run.kasuri     data of another worker come 2 us later
+  kasuri plan --costs run.kasuri > run.costs      for ito_graph_costs (ito/graph.h)
   kasuri plan --json run.kasuri | jq '.points[].schedules[] | [.scheduler, .makespan_ns]'")]
 pub struct Args {
     #[command(flatten)]
@@ -41,6 +42,9 @@ pub struct Args {
     /// Print JSON (schema kasuri.plan/1)
     #[arg(long)]
     json: bool,
+    /// Print the CPU time of each task, for ito_graph_costs, instead of a plan
+    #[arg(long, conflicts_with_all = ["json", "workers", "scheduler", "transfer", "top"])]
+    costs: bool,
     /// Print at most N of the latest tasks; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -89,6 +93,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let nothing = || anyhow::anyhow!(nothing(&args.input.name()));
     let strands = task_graph::strands(&trace).ok_or_else(nothing)?;
     let input = input(&trace, &strands);
+    let mut out = std::io::stdout().lock();
+    if args.costs {
+        write_costs(&input, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut workers: Vec<usize> = args.workers.iter().map(|&n| n.into()).collect();
     if workers.is_empty() {
         workers.push(input.workers.clamp(1, 1024));
@@ -105,7 +114,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         transfer_ns: args.transfer,
     };
     let answer = plan::plan(&input, &options).ok_or_else(nothing)?;
-    let mut out = std::io::stdout().lock();
     if args.json {
         kasuri_text::json::write(&answer, &mut out)?;
         return Ok(ExitCode::SUCCESS);
@@ -119,6 +127,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     out.write_all(table::plan(&answer, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What threads/src/graph_costs.c reads: a first line, `ID NS` of each task that ran and ended, and their number, so that a file
+/// that was cut is known. Lines with `#` are for people.
+fn write_costs(input: &plan::Input, out: &mut impl Write) -> std::io::Result<()> {
+    let mut text = String::from("kasuri.costs/1\n");
+    for note in &input.notes {
+        text += &format!("# {}\n", table::units::printable(note));
+    }
+    let costs = input.costs();
+    for (id, ns) in &costs {
+        text += &format!("{id} {ns}\n");
+    }
+    text += &format!("end {}\n", costs.len());
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Rows of a report with the plan of the recorded tasks. Returns what [`kasuri_report::Options::lateness`] wants; none: no task ran.

@@ -148,7 +148,7 @@ int main(int argc, char **argv) {
 "#;
 
 /// Every task and dependence of both ways to run, and nothing else; the span is that of the graph: heads of 2 ms after each
-/// other, then a member of 1 ms, of 18 ms of work a run. What `kasuri plan` says of it are costs for the next run.
+/// other, then a member of 1 ms, of 18 ms of work a run. What `kasuri plan --costs` says of it are costs for the next run.
 #[test]
 fn graphs_are_seen_and_give_their_costs_back() {
     if cfg!(not(target_arch = "x86_64")) {
@@ -190,10 +190,10 @@ fn graphs_are_seen_and_give_their_costs_back() {
             .args(["report", "--plan", "cp", "-P", "2", "-o", "run.html"])
             .arg("run.kasuri"));
         assert!(output.status.success(), "{}", said(&output));
-        let output = run(kasuri(dir.path()).args(["plan", "--json", "run.kasuri"]));
-        std::fs::write(dir.path().join("plan.json"), &output.stdout).unwrap();
+        let output = run(kasuri(dir.path()).args(["plan", "--costs", "run.kasuri"]));
+        std::fs::write(dir.path().join("run.costs"), &output.stdout).unwrap();
         let output = run(Command::new(&program)
-            .args(["1", "1", "plan.json"])
+            .args(["1", "1", "run.costs"])
             .current_dir(dir.path()));
         let printed = String::from_utf8(output.stdout).unwrap();
         let numbers: Vec<f64> = printed

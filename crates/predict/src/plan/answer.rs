@@ -42,6 +42,20 @@ pub struct Input {
     pub notes: Vec<String>,
 }
 
+impl Input {
+    /// CPU time of each task that ran, ns, by the program's id: what `ito_graph_costs` takes.
+    pub fn costs(&self) -> Vec<(u64, u64)> {
+        let mut ns = vec![0; self.tasks.len()];
+        for (&task, strand) in self.task.iter().zip(&self.graph.ns) {
+            ns[task as usize] += strand;
+        }
+        let both = self.tasks.iter().zip(ns);
+        both.filter(|(task, _)| task.start_ns.is_some() && task.end_ns.is_some())
+            .map(|(task, ns)| (task.id, ns))
+            .collect()
+    }
+}
+
 /// What to plan.
 #[derive(Clone, Debug)]
 pub struct Options {
