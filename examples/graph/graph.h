@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A graph of tasks for any runtime. A kernel (cholesky.c, lu.c, triangular.c) says its tasks, in an order in which each
+ * A graph of tasks for any runtime. A kernel (cholesky.c, lu.c, triangular.c, quake.c) says its tasks, in an order in which each
  * comes after those that it needs; a runtime (on_*.c) runs them. A program is main.c, the kernels and one runtime.
  */
 #ifndef EXAMPLE_GRAPH_H
@@ -40,7 +40,7 @@ struct kernel {
     uint64_t (*digest)(const void *data);
     void (*free)(void *data);
 };
-extern const struct kernel cholesky_kernel, lu_kernel, triangular_kernel;
+extern const struct kernel cholesky_kernel, lu_kernel, triangular_kernel, quake_kernel;
 
 /* A runtime. */
 struct on;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct kernel *const kernels[] = {&cholesky_kernel, &lu_kernel, &triangular_kernel};
+static const struct kernel *const kernels[] = {&cholesky_kernel, &lu_kernel, &triangular_kernel, &quake_kernel};
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -38,13 +38,13 @@ int main(int argc, char **argv) {
     snprintf(tile_text, sizeof tile_text, "%d", kernel->tile);
     const char *tile = tile_text, *repeat = "1", *costs = NULL;
     const struct example_flag flags[] = {
-        {"--tile", "N", "numbers a side of a tile, rows of a block", NULL, &tile},
+        {"--tile", "N", "numbers a side of a tile, rows of a block; quake: 64 nodes each", NULL, &tile},
         {"--repeat", "N", "runs after the first (1)", NULL, &repeat},
         {"--static", NULL, "a list for each worker, planned by costs (ito)", &is_static, NULL},
-        {"--costs", "FILE", "from kasuri plan --json (ito)", NULL, &costs},
+        {"--costs", "FILE", "from kasuri plan --costs (ito)", NULL, &costs},
         {NULL, NULL, NULL, NULL, NULL}};
     struct example ex = {.name = "graph",
-                         .about = "a task graph on a runtime; first argument: cholesky, lu, triangular",
+                         .about = "a task graph on a runtime; first argument: cholesky, lu, triangular, quake",
                          .size_help = kernel->size_help,
                          .size = kernel->size,
                          .size_max = 100000,

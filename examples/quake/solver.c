@@ -9,6 +9,7 @@
 #include "../common/example.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The loop that takes the time. How often the while turns is data: 6 times for a node in the middle of a face
  * of the surface, 27 times for a corner between cells of two sizes. */
@@ -92,43 +93,61 @@ static void track_peak(struct solver *s, int step, struct range nodes) {
     }
 }
 
-static void watch(struct solver *s, int step) {
+/* In millimetres for a curve with readable numbers. */
+static void watch(struct solver *s, int step, int w) {
     const vector3 *next = s->u[(step + 2) % 3];
+    for (int k = 0; k < 3; k++)
+        s->history[step][w][k] = next[s->watched[w]][k];
+    if (w == 0)
+        KASURI_COUNTER("hypocentre mm", 1e6 * next[s->watched[w]][1]);
+    else
+        KASURI_COUNTER("epicentre mm", 1e6 * next[s->watched[w]][1]);
+}
+
+static struct range nodes_of(const struct solver *s, struct range blocks) {
+    size_t n = s->e->k.n_rows, end = blocks.end * BLOCK_NODES;
+    return (struct range){blocks.begin * BLOCK_NODES, end < n ? end : n};
+}
+
+void solver_multiply(struct solver *s, int step, struct range blocks) {
+    smvp(&s->e->k, (const vector3 *)s->u[(step + 1) % 3], s->ku, nodes_of(s, blocks));
+}
+void solver_excite(struct solver *s, int step, struct range blocks) {
+    excite(&s->e->rupture, step * s->e->step_s, s->force, nodes_of(s, blocks));
+}
+void solver_integrate(struct solver *s, int step, struct range blocks) {
+    for (size_t block = blocks.begin; block < blocks.end; block++)
+        integrate_block(s, step, block);
+}
+void solver_track(struct solver *s, int step, struct range blocks) {
+    struct range nodes = nodes_of(s, blocks);
+    track_peak(s, step, nodes);
     for (int w = 0; w < 2; w++)
-        for (int k = 0; k < 3; k++)
-            s->history[step][w][k] = next[s->watched[w]][k];
-    /* In millimetres for a curve with readable numbers. */
-    KASURI_COUNTER("hypocentre mm", 1e6 * next[s->watched[0]][1]);
-    KASURI_COUNTER("epicentre mm", 1e6 * next[s->watched[1]][1]);
+        if (s->watched[w] >= nodes.begin && s->watched[w] < nodes.end)
+            watch(s, step, w);
 }
 
 void solver_run(struct team *team, int member, void *arg) {
     struct solver *s = arg;
-    size_t first = s->share[member], last = s->share[member + 1];
-    struct range nodes = {first * BLOCK_NODES, last * BLOCK_NODES};
-    if (nodes.end > s->e->k.n_rows)
-        nodes.end = s->e->k.n_rows;
+    struct range blocks = {s->share[member], s->share[member + 1]};
     for (int step = 0; step < s->steps; step++) {
         KASURI_BEGIN("smvp");
-        smvp(&s->e->k, (const vector3 *)s->u[(step + 1) % 3], s->ku, nodes);
+        solver_multiply(s, step, blocks);
         KASURI_END();
         TEAM_BARRIER(team);
 
         KASURI_BEGIN("excite");
-        excite(&s->e->rupture, step * s->e->step_s, s->force, nodes);
+        solver_excite(s, step, blocks);
         KASURI_END();
         TEAM_BARRIER(team);
 
         KASURI_BEGIN("integrate");
-        for (size_t block = first; block < last; block++)
-            integrate_block(s, step, block);
+        solver_integrate(s, step, blocks);
         KASURI_END();
         TEAM_BARRIER(team);
 
         KASURI_BEGIN("track_peak");
-        track_peak(s, step, nodes);
-        if (member == 0)
-            watch(s, step);
+        solver_track(s, step, blocks);
         KASURI_END();
         TEAM_BARRIER(team);
     }
@@ -163,6 +182,15 @@ struct solver solver_make(const struct elastic *e, int steps, int threads, bool 
     s.history = example_alloc((size_t)steps, sizeof *s.history);
     s.share = share_blocks(&e->k, s.n_blocks, threads, by_entries);
     return s;
+}
+
+void solver_rest(struct solver *s) {
+    size_t n = s->e->k.n_rows;
+    for (int i = 0; i < 3; i++)
+        memset(s->u[i], 0, n * sizeof *s->u[i]);
+    memset(s->peak_velocity, 0, n * sizeof *s->peak_velocity);
+    memset(s->energy, 0, s->n_blocks * sizeof *s->energy);
+    memset(s->work, 0, s->n_blocks * sizeof *s->work);
 }
 
 struct energy solver_energy(const struct solver *s) {

@@ -43,8 +43,21 @@ struct solver {
  */
 struct solver solver_make(const struct elastic *e, int steps, int threads, bool by_entries);
 
+/** solver_rest - back to time 0. */
+void solver_rest(struct solver *s);
+
 /** solver_run - a team_function: all steps. @arg is a struct solver made for the team's size. */
 void solver_run(struct team *team, int member, void *arg);
+
+/*
+ * What a step does with the nodes of @blocks, for those who order it otherwise (examples/graph/quake.c). In a step:
+ * multiply and excite, then integrate, then track. multiply needs the step before integrated on its own nodes and their
+ * neighbours, integrate also that one tracked.
+ */
+void solver_multiply(struct solver *s, int step, struct range blocks);
+void solver_excite(struct solver *s, int step, struct range blocks);
+void solver_integrate(struct solver *s, int step, struct range blocks);
+void solver_track(struct solver *s, int step, struct range blocks);
 
 /** solver_energy - the sums over all blocks. */
 struct energy solver_energy(const struct solver *s);
