@@ -15,11 +15,21 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <time.h>
 
 __thread struct openmp_thread openmp_self;
 uint32_t openmp_started = 0;
 
 static __thread int is_waking OPENMP_TLS_HERE;
+
+/* How long a thread waits for the one that attaches: that may have lost its CPU to other programs. Some 2 s at most. */
+#define ATTACH_YIELDS 1000
+#define ATTACH_SLEEPS 10000
+static void sleep_a_little(void) {
+    int saved = errno;
+    nanosleep(&(struct timespec){0, 200000}, 0);
+    errno = saved;
+}
 
 /* Attach to the recorder at the first call that comes from the program. Threads that come meanwhile wait for it, so that
  * no region, chunk or task of theirs is missing: attaching takes no lock of the program, and a signal handler of the
@@ -42,8 +52,11 @@ int openmp_wake(void) {
         __atomic_store_n(&openmp_started, 2, __ATOMIC_RELEASE);
     }
     /* ORDER acquire; as above. */
-    for (int i = 0; i < 20000 && __atomic_load_n(&openmp_started, __ATOMIC_ACQUIRE) == 1; i++)
-        sched_yield();
+    for (int i = 0; __atomic_load_n(&openmp_started, __ATOMIC_ACQUIRE) == 1 && i < ATTACH_YIELDS + ATTACH_SLEEPS; i++)
+        if (i < ATTACH_YIELDS)
+            sched_yield();
+        else
+            sleep_a_little();
     return kasuri__gate_load() != 0;
 }
 
