@@ -818,6 +818,25 @@ export const scenarios = [
     },
   },
   {
+    name: "the summary has a table of OpenMP's regions and loops, with what would save time",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const table = page.locator("table", { has: page.locator("caption", { hasText: "OpenMP" }) });
+      await table.scrollIntoViewIfNeeded();
+      await shot("openmp");
+      const rows = await table.locator("tbody tr").allInnerTexts();
+      const cells = rows.map((row) => row.split("\t").map((cell) => cell.trim()));
+      assert.deepEqual(cells.map((row) => row[0]), ["parallel main:8 (solver.c)", "parallel spmv:21 (solver.c)", "for dynamic spmv:22 (solver.c)"]);
+      // A region whose loops are known leaves it to them.
+      assert.deepEqual(cells.map((row) => row[7]), ["an even split would save at most 433 ms of 1.3 s", "", "guided would save 240 ms of 880 ms"]);
+      assert.deepEqual(cells[2].slice(1, 7), ["120", "4", "880 ms", "3 s", "400 ms", "31.0 %"]);
+      await table.getByRole("button", { name: "at barriers" }).click();
+      assert.match(await table.locator("tbody tr").first().innerText(), /main:8/);
+    },
+  },
+  {
     name: "many threads show at once: compact by itself, full by choice, one in full when pinned",
     file: "flat",
     size: { width: 1400, height: 900 },

@@ -504,6 +504,23 @@ fn options() -> Options<'static> {
         "known": {"switches": true, "wakeups": true, "other_processes": true},
         "switches": 1200, "preemptions": 30, "migrations": 12,
         "hints": [{"kind": "imbalance", "cost_ns": 9_000_000, "text": "imbalance in spmv: thread 3 has the most work", "command": "kasuri stat --section imbalance quake.kasuri"}],
+        "openmp": {
+            "regions": [{
+                "name": "parallel main:8", "place": "solver.c:8", "pid": 5000, "count": 3, "threads": 4,
+                "wall_ns": 1_300_000_000, "work_ns": 3_480_000_000_i64, "barrier_ns": 1_712_000_000, "imbalance": 0.332,
+                "busiest_ns": 1_300_000_000, "even_saves_ns": 433_000_000
+            }, {
+                "name": "parallel spmv:21", "place": "solver.c:21", "pid": 5000, "count": 120, "threads": 4,
+                "wall_ns": 882_000_000, "work_ns": 3_000_000_000_i64, "barrier_ns": 400_000_000, "imbalance": 0.31,
+                "busiest_ns": 880_000_000, "even_saves_ns": 270_000_000
+            }],
+            "loops": [{
+                "name": "for dynamic spmv:22", "place": "solver.c:22", "region": "parallel spmv:21", "pid": 5000, "count": 120,
+                "threads": 4, "wall_ns": 880_000_000, "work_ns": 3_000_000_000_i64, "barrier_ns": 400_000_000, "imbalance": 0.31,
+                "busiest_ns": 880_000_000, "even_saves_ns": 270_000_000, "chunks": 4800, "iterations": 480_000,
+                "schedules": [{"schedule": "guided", "wall_ns": 640_000_000, "saves_ns": 240_000_000}], "refused": null
+            }]
+        },
         "imbalance": [{
             "name": "spmv", "threads": 4, "instances": 120, "imbalance": 0.31, "cost_ns": 9_000_000.0,
             "worst_tid": 5003, "worst_thread": "quake/3",
