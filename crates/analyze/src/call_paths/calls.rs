@@ -222,6 +222,11 @@ pub fn call(name: &str) -> Option<Call> {
     row.map(|&(call, _)| call)
 }
 
+/// Of functions that wait for Python's GIL the first stands for it.
+pub fn gil_order(name: &str) -> (bool, &str) {
+    (!name.starts_with(GIL[0]), name)
+}
+
 /// Whether threads wait for Python's GIL in a function of this name. Compilers add to names: `take_gil.lto_priv.0`.
 pub fn is_gil(name: &str) -> bool {
     let name = name.split('.').next().unwrap_or(name);

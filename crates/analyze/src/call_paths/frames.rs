@@ -94,6 +94,8 @@ pub struct Frames<'t> {
     is_inside_a_lock: Vec<bool>,
     /// Waits for CPython's global interpreter lock.
     is_gil: Vec<bool>,
+    /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
+    gil: Option<FrameIx>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: QuickMap<PathIx, Vec<FrameIx>>,
@@ -114,6 +116,7 @@ impl<'t> Frames<'t> {
             call: Vec::with_capacity(f.function.len()),
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
+            gil: None,
             function: Vec::with_capacity(f.function.len()),
             shown: QuickMap::default(),
         };
@@ -132,6 +135,11 @@ impl<'t> Frames<'t> {
             let key = (f.function[row], f.module[row]);
             out.function.push(*numbers.entry(key).or_insert(next));
         }
+        let by_name = |frame: &FrameIx| calls::gil_order(trace.strings.get(f.function[frame.ix()]));
+        let gils = (0..).map(FrameIx).zip(&out.is_gil);
+        out.gil = gils
+            .filter_map(|(frame, is_it)| is_it.then_some(frame))
+            .min_by_key(by_name);
         out
     }
 
@@ -245,11 +253,11 @@ impl<'t> Frames<'t> {
         }
     }
 
-    /// The function that waits for CPython's global interpreter lock at this path, if it does.
+    /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
     pub fn gil(&self, path: PathIx) -> Option<FrameIx> {
         let mut inner = (self.trace.frames_of(path))
             .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
-        inner.find(|frame| self.is_gil[frame.ix()])
+        inner.find(|frame| self.is_gil[frame.ix()]).and(self.gil)
     }
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.

@@ -736,6 +736,29 @@ fn a_lock_that_only_call_paths_tell_is_held_by_who_gives_it_on() {
     );
 }
 
+/// CPython waits for its lock in two functions, and compilers add to their names.
+#[test]
+fn pythons_lock_is_one_lock() {
+    const TAKE: [&str; 4] = [
+        "loop@python3",
+        "take_gil.lto_priv.0@python3",
+        "pthread_cond_timedwait@libc.so.6",
+        "futex_wait@[kernel]",
+    ];
+    const DROP: [&str; 4] = [TAKE[0], "drop_gil@python3", TAKE[2], TAKE[3]];
+    for (one, other) in [(&TAKE, &DROP), (&DROP, &TAKE)] {
+        let mut samples = lock_samples();
+        (samples[0].3, samples[3].3) = (one, other);
+        let trace = sampled(lock_without_annotations(), &samples);
+        let s = summary(&trace, &Options::default());
+        let locks: Vec<_> = (s.account.causes.iter())
+            .filter(|c| c.class == "lock_wait")
+            .map(|c| (c.note, c.name.as_str(), c.ns))
+            .collect();
+        assert_eq!(locks, [("by_samples", "take_gil.lto_priv.0", 410 + 200)]);
+    }
+}
+
 /// What annotations say of a wait comes first: the lock probe's lock is not one told by samples.
 #[test]
 fn an_annotated_lock_is_not_told_by_samples() {
