@@ -33,6 +33,7 @@ pub fn name_code(code: &mut Code) {
         is_this_boot: is_this_kernel,
         debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
         debug_bytes: u64::MAX,
+        unpacked_bytes: u64::MAX,
         fetched: HashMap::new(),
         limit: LIMIT,
         patience: LIMIT / 2,

@@ -111,6 +111,22 @@ fn sections<'d>(file: &object::File<'d>) -> Sections<'d> {
     }
 }
 
+/// Bytes to which the compressed sections say that they unpack; no more are ever unpacked.
+pub(crate) fn unpacked_bytes(bytes: &[u8]) -> u64 {
+    let Ok(file) = object::File::parse(bytes) else {
+        return 0;
+    };
+    let size = |id: &gimli::SectionId| {
+        let Some(section) = file.section_by_name(id.name()) else {
+            return Some(old_header(&file, id.name())?.0);
+        };
+        let data = section.compressed_data().ok()?;
+        let is_packed = data.format != CompressionFormat::None;
+        is_packed.then_some(data.uncompressed_size.min(SECTION_BYTES_MAX))
+    };
+    SECTIONS.iter().filter_map(size).sum()
+}
+
 fn section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
     use std::io::Read;
     let Some(section) = file.section_by_name(name) else {
@@ -139,12 +155,17 @@ fn section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
 /// A section as GNU tools compressed it before ELF had a way: `.zdebug_*`, with "ZLIB" and the size before the data.
 fn old_section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
     use std::io::Read;
-    let name = format!(".z{}", name.strip_prefix('.')?);
-    let data = file.section_by_name(&name)?.data().ok()?;
-    let (size, data) = data.strip_prefix(b"ZLIB")?.split_first_chunk()?;
-    let bytes = u64::from_be_bytes(*size).min(SECTION_BYTES_MAX);
+    let (bytes, data) = old_header(file, name)?;
     let mut unpacked = Vec::new();
     let mut reader = flate2::read::ZlibDecoder::new(data).take(bytes);
     reader.read_to_end(&mut unpacked).ok()?;
     Some(Cow::Owned(unpacked))
+}
+
+/// The bytes to which such a section unpacks, and its data.
+fn old_header<'d>(file: &object::File<'d>, name: &str) -> Option<(u64, &'d [u8])> {
+    let name = format!(".z{}", name.strip_prefix('.')?);
+    let data = file.section_by_name(&name)?.data().ok()?;
+    let (size, data) = data.strip_prefix(b"ZLIB")?.split_first_chunk()?;
+    Some((u64::from_be_bytes(*size).min(SECTION_BYTES_MAX), data))
 }

@@ -36,7 +36,7 @@ mod work;
 
 pub use elf::build_id;
 pub use source::{Files, Numbering, Opened, Task, tasks};
-pub use work::{Event, Phase, costly, run};
+pub use work::{Event, Phase, costly, costly_to_unpack, run};
 
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, NONE, Names, Tables};

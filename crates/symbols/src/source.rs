@@ -70,6 +70,22 @@ impl Task {
             _ => None,
         }
     }
+
+    /// Whether its lines and inlined calls come from the file itself.
+    pub fn has_own_lines(&self) -> bool {
+        let facts = self.own_debug().and_then(|own| Facts::of((**own).as_ref()));
+        facts.is_some_and(|f| f.has_lines)
+    }
+
+    /// The file itself, if nothing else can have its debug information.
+    pub(crate) fn own_debug(&self) -> Option<&Bytes> {
+        match &self.source {
+            Source::Elf {
+                code, debug: None, ..
+            } => code.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) enum Source {

@@ -3,7 +3,7 @@
 //! Symbol tables come first, for all files: they are cheap, so that each frame has at least its function when the time is over.
 //! Then debug information, files with little of it first. A large file is divided: its addresses are sorted, so that each
 //! thread reads other units of it.
-use crate::dwarf::Debug;
+use crate::dwarf::{self, Debug};
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
 use crate::{Bytes, Timed, Why, jitdump, minidebug, spin, text};
@@ -51,6 +51,22 @@ pub fn costly(tasks: &[Task], bytes: u64) -> Vec<(usize, Phase)> {
         } => Some((**debug).as_ref().len() as u64),
         _ => None,
     };
+    beyond(tasks, size, bytes)
+}
+
+/// The same of files with compressed debug information of their own, by the bytes to which they say that it unpacks. What is not compressed is
+/// read where it lies, as far as the addresses asked for need it.
+pub fn costly_to_unpack(tasks: &[Task], bytes: u64) -> Vec<(usize, Phase)> {
+    let size = |task: &Task| {
+        let own = task.own_debug()?;
+        let look = || dwarf::unpacked_bytes((**own).as_ref());
+        Some(catch_unwind(AssertUnwindSafe(look)).unwrap_or(0))
+    };
+    beyond(tasks, size, bytes)
+}
+
+/// What to leave out, so that the sizes of the others, smallest first, are together no more than `bytes`.
+fn beyond(tasks: &[Task], size: impl Fn(&Task) -> Option<u64>, bytes: u64) -> Vec<(usize, Phase)> {
     let sizes = tasks
         .iter()
         .zip(0..)

@@ -1,7 +1,8 @@
 //! Names of addresses in real ELF files, which the C compiler of the machine makes; and damaged copies of them.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Names, Tables};
 use kasuri_symbols::{
-    Bytes, Event, Files, List, Numbering, Opened, Phase, Why, build_id, costly, run, tasks,
+    Bytes, Event, Files, List, Numbering, Opened, Phase, Why, build_id, costly, costly_to_unpack,
+    run, tasks,
 };
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -354,6 +355,27 @@ fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
         (&*names.calls[0].function, names.calls[0].line),
         ("main", 0)
     );
+}
+
+#[test]
+fn own_debug_information_is_unpacked_up_to_a_limit() {
+    let Some(built) = built() else { return };
+    let tables = tables(
+        ModuleKind::Elf,
+        build_id(&built.file("p")),
+        &[built.inside("main")],
+    );
+    for (how, is_packed) in [("none", false), ("zlib", true), ("zlib-gnu", true)] {
+        let how = format!("--compress-debug-sections={how}");
+        assert!(built.tool("objcopy", &[&how, "p", "packed"]));
+        let files = Fake::default().with("/bin/p", built.file("packed"));
+        let tasks = tasks(&tables, &[0], Numbering::Addresses, &files);
+        assert!(tasks[0].has_own_lines());
+        assert_eq!(costly_to_unpack(&tasks, 64 << 20), [], "{how}");
+        let skip = costly_to_unpack(&tasks, 0);
+        let left_out: &[_] = if is_packed { &[(0, Phase::Lines)] } else { &[] };
+        assert_eq!(skip, left_out, "{how}");
+    }
 }
 
 #[test]

@@ -385,6 +385,17 @@ fn write_names(
             found.n_asked,
             shell_word(outside.output)
         )));
+    } else if let [first, others @ ..] = &found.without_lines[..] {
+        let more = match others.len() {
+            0 => String::new(),
+            1 => " and one other file".to_owned(),
+            n => format!(" and {n} other files"),
+        };
+        (outside.notify)(Notice::Note(format!(
+            "lines and inlined calls of {first}{more} are not all known yet, because it would have taken too long; \
+             `kasuri symbolize {}` adds them",
+            shell_word(outside.output)
+        )));
     }
     Ok(())
 }

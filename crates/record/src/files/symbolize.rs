@@ -148,6 +148,7 @@ fn find(
         .debug_dirs
         .splice(0..0, options.debug_dirs.iter().cloned());
     (request.limit, request.patience) = (options.limit, options.limit / 4);
+    request.unpacked_bytes = u64::MAX;
     request.wanted = wanted(tables, known);
     if let Some(program) = &options.debuginfod {
         request.fetched = fetch_all(program, tables, &request.wanted, notify)?;

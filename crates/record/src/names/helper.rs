@@ -35,6 +35,7 @@ const ENDED: u8 = 3;
 const NAMELESS: u8 = 4;
 const NAMES: u8 = 5;
 const TIMED: u8 = 6;
+const OWN_LINES: u8 = 7;
 
 /// What the helper tells. Tasks are numbers.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(super) enum Message {
     Began(u32, Phase),
     Ended(u32, Phase),
     Nameless(u32, Why),
+    /// The task's file has debug information of its own.
+    OwnLines(u32),
     /// Records of [`LogWriter::names`].
     Names(Vec<u8>),
     /// A record of [`LogWriter::names`] that holds from this time on.
@@ -95,6 +98,7 @@ impl Helper {
                 BEGAN => Message::Began(task, phase(more)?),
                 ENDED => Message::Ended(task, phase(more)?),
                 NAMELESS => Message::Nameless(task, why(more)?),
+                OWN_LINES => Message::OwnLines(task),
                 NAMES if more as usize <= MESSAGE_BYTES_MAX => {
                     let mut bytes = vec![0; more as usize];
                     self.read(&mut bytes, until)?;
@@ -205,10 +209,14 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     };
     for (ix, task) in tasks.iter().enumerate() {
         teller.tell(TASK, ix, task.module, &[]);
+        if task.has_own_lines() {
+            teller.tell(OWN_LINES, ix, 0, &[]);
+        }
     }
     let stop = || Instant::now() >= deadline;
     let costly = kasuri_symbols::costly(&tasks, request.debug_bytes);
-    let skip = [skip, &costly].concat();
+    let costly_to_unpack = kasuri_symbols::costly_to_unpack(&tasks, request.unpacked_bytes);
+    let skip = [skip, &costly, &costly_to_unpack].concat();
     kasuri_symbols::run(
         &tasks,
         request.n_threads,

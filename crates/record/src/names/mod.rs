@@ -17,10 +17,10 @@ pub(crate) use kernel::build_id;
 pub use kernel::{kernel_build_id, kernel_start};
 
 use crate::clock;
-use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
+use kasuri_format::call_paths::{Log, Names, Tables, continue_log};
 use kasuri_format::meta::Meta;
 use kasuri_symbols::{Phase, Timed, Why};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,8 @@ pub struct Request {
     pub debug_dirs: Vec<PathBuf>,
     /// Most bytes of separate debug files that are read for lines and inlined calls, all together.
     pub debug_bytes: u64,
+    /// Most bytes that compressed debug information in the programs themselves may unpack to, all together.
+    pub unpacked_bytes: u64,
     /// Debug files by build-id.
     pub fetched: HashMap<Vec<u8>, PathBuf>,
     /// Time for all of it.
@@ -82,6 +84,7 @@ impl Request {
             is_this_boot: clock::same_boot(began, &clock::anchor()),
             debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
             debug_bytes: u64::MAX,
+            unpacked_bytes: UNPACKED_BYTES,
             fetched: HashMap::new(),
             limit: PACKING_LIMIT,
             patience: PACKING_LIMIT / 2,
@@ -93,6 +96,9 @@ impl Request {
 /// Bytes of separate debug files that packing reads for each sample of a running thread. A byte took 10 ns, so this is 0.25 %
 /// of the 4 ms between two samples (1 % where the kernel's tick comes each ms). Such files are of libraries, and large; `kasuri symbolize` reads all.
 pub const DEBUG_BYTES_PER_SAMPLE: u64 = 1 << 10;
+
+/// Bytes that programs' own compressed debug information unpacks to at packing. A byte takes 1 to 2 ns and a byte of memory.
+const UNPACKED_BYTES: u64 = 256 << 20;
 
 /// Time for names at packing; `kasuri symbolize` takes more.
 const PACKING_LIMIT: Duration = Duration::from_secs(2);
@@ -108,8 +114,9 @@ pub struct Found {
     pub n_asked: u64,
     /// Frames for which there are no names, and the reasons.
     pub unnamed: BTreeMap<u32, Why>,
-    /// Files that have function names but no lines, because the time was over or their debug information cannot be read.
-    pub without_lines: Vec<u32>,
+    /// Files with debug information of their own that was not read to its end: the time was over, it is too much, or
+    /// cannot be read. Lines and inlined calls may be missing.
+    pub without_lines: Vec<String>,
 }
 
 impl Found {
@@ -164,6 +171,8 @@ struct Progress {
     in_flight: Vec<(u32, Phase)>,
     ended: Vec<(u32, Phase)>,
     nameless: HashMap<u32, Why>,
+    /// Tasks whose files have debug information of their own.
+    own_lines: HashSet<u32>,
 }
 
 #[derive(Debug)]
@@ -235,6 +244,9 @@ impl State {
                 helper::Message::Nameless(task, why) => {
                     self.progress.nameless.insert(task, why);
                 }
+                helper::Message::OwnLines(task) => {
+                    self.progress.own_lines.insert(task);
+                }
                 helper::Message::Names(bytes) => self.take_in(&bytes, None),
                 helper::Message::Timed(from_ns, bytes) => self.take_in(&bytes, Some(from_ns)),
             }
@@ -299,15 +311,11 @@ impl State {
             found.unnamed.insert(*frame, why);
         }
         let lines_ended = |task: &u32| self.progress.ended.contains(&(*task, Phase::Lines));
+        let late = (task_of.iter())
+            .filter(|(_, task)| self.progress.own_lines.contains(task) && !lines_ended(task));
         let modules = &self.request.tables.modules;
-        let is_file = |module: &u32| {
-            let kind = modules.get(*module as usize).map(|m| m.kind);
-            *module != NONE && kind == Some(kasuri_format::call_paths::ModuleKind::Elf)
-        };
-        let late = task_of.iter().filter(|(module, task)| {
-            is_file(module) && !lines_ended(task) && !self.progress.nameless.contains_key(task)
-        });
-        found.without_lines = late.map(|(module, _)| *module).collect();
+        let path = |(module, _): (&u32, _)| Some(modules.get(*module as usize)?.path.clone());
+        found.without_lines = late.filter_map(path).collect();
         found.without_lines.sort_unstable();
         let timed = self.timed.into_iter();
         found.timed = timed

@@ -45,6 +45,7 @@ fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
         is_this_boot: true,
         debug_dirs: vec!["/usr/lib/debug".into()],
         debug_bytes: u64::MAX,
+        unpacked_bytes: u64::MAX,
         fetched: HashMap::new(),
         limit: Duration::from_secs(60),
         patience: Duration::from_secs(30),
@@ -105,6 +106,40 @@ fn a_function_of_this_program_is_named_with_its_line() {
         "{call:?}"
     );
     assert_eq!((found.n_asked, found.n_unnamed()), (1, 0));
+}
+
+#[test]
+fn debug_information_that_is_too_much_is_left_out_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("p.c"), dir.path().join("p"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-g", "-gz=zlib", "-Wl,--build-id", "-o"]);
+    if !cc
+        .args([&program, &source])
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        return println!("skipped: needs cc");
+    }
+    let bytes = std::fs::read(&program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    use object::{Object, ObjectSymbol};
+    let main = file.symbols().find(|s| s.name() == Ok("main")).unwrap();
+    let module = elf(&program, kasuri_symbols::build_id(&bytes));
+    for (unpacked_bytes, line, without_lines) in [
+        (64 << 20, 1, vec![]),
+        (0, 0, vec![program.display().to_string()]),
+    ] {
+        let request = Request {
+            unpacked_bytes,
+            ..request(vec![module.clone()], &[(0, main.address() + 1)])
+        };
+        let found = Naming::start(request).finish();
+        let call = &found.names[0].calls[0];
+        assert_eq!((&*call.function, call.line), ("main", line));
+        assert_eq!(found.without_lines, without_lines);
+    }
 }
 
 #[test]
