@@ -218,6 +218,17 @@ static int is_off(const struct kasuri_auto_site *site) {
     return __atomic_load_n(&site->off, __ATOMIC_RELAXED) != 0;
 }
 
+/* For people, and for what reads recordings (crates/model/src/switched_off.rs). */
+static __attribute__((cold, noinline)) void say_off(const struct kasuri_auto_site *site, int is_before) {
+    if (is_before)
+        KASURI_MESSAGE("%s: off since before this recording (mean %u ns)", site->site.name, site->mean_ns);
+    else
+        KASURI_MESSAGE("%s: %u seen, then off (mean %u ns)", site->site.name, WINDOW, site->mean_ns);
+    KASURI_ARG_STR("kasuri.switched_off", site->site.name);
+    KASURI_ARG_U64("kasuri.mean_ns", site->mean_ns);
+    KASURI_ARG_U64("kasuri.is_before", is_before);
+}
+
 /* A recording that began after sites were switched off is told which, once. */
 static __attribute__((cold, noinline)) void tell(uint32_t session) {
     struct kasuri_auto_site *s;
@@ -225,7 +236,7 @@ static __attribute__((cold, noinline)) void tell(uint32_t session) {
         return;
     for (s = __start_kasuri_auto_sites; s < __stop_kasuri_auto_sites; s++)
         if (is_off(s))
-            KASURI_MESSAGE("%s: off since before this recording (too short to be annotated)", s->site.name);
+            say_off(s, 1);
 }
 
 /* The window is full: is the site too short? */
@@ -236,8 +247,10 @@ static __attribute__((cold, noinline)) void judge(struct kasuri_auto_site *site,
         return;
     *seen = (struct seen){0, 0};
     uint64_t mean_ns = (uint64_t)((double)window.ticks / window.n * ((double)ns / (double)ticks));
-    if (mean_ns < min_ns && !__atomic_exchange_n(&site->off, 1, __ATOMIC_RELAXED))
-        KASURI_MESSAGE("%s: %u seen, then off (mean %llu ns)", site->site.name, window.n, (unsigned long long)mean_ns);
+    if (mean_ns >= min_ns || __atomic_exchange_n(&site->off, 1, __ATOMIC_RELAXED))
+        return;
+    site->mean_ns = mean_ns < UINT32_MAX ? (uint32_t)mean_ns : UINT32_MAX;
+    say_off(site, 0);
 }
 
 /* Whether the site is of this module: others' names are not this one's to write. */

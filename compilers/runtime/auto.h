@@ -22,8 +22,8 @@
 /* A function or loop, in section kasuri_auto_sites of its module; the plugins make it, field by field. */
 struct kasuri_auto_site {
     struct kasuri_site site;
-    uint32_t off;      /* not 0: too short to be annotated; stays so until the program ends */
-    uint32_t reserved; /* 0 */
+    uint32_t off;     /* not 0: too short to be annotated; stays so until the program ends */
+    uint32_t mean_ns; /* then: the mean that was too short */
 };
 
 /** kasuri_auto_begin - the function or loop begins. Return: its token, or 0: it is not recorded. */

@@ -5,8 +5,8 @@
 //! from the thread's states (`on_cpu`) and are absent where the scheduler's events were not recorded.
 use crate::cut::{Cut, percentile};
 use crate::on_cpu::OnCpu;
-use crate::{AnnotationSummary, TaskSummary, WaitSummary, task_graph};
-use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, open};
+use crate::{AnnotationSummary, SwitchedOffSummary, TaskSummary, WaitSummary, task_graph};
+use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, Time, open};
 use std::collections::HashMap;
 
 /// The word for a kind of slice in tables and JSON.
@@ -81,6 +81,41 @@ pub(crate) fn annotations(cut: &Cut<'_>, knows_switches: bool) -> Vec<Annotation
             .cmp(&a.total_ns)
             .then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind)))
     });
+    out
+}
+
+/// Rows of what was switched off until the range's end, most slices first.
+pub(crate) fn switched_off(cut: &Cut<'_>) -> Vec<SwitchedOffSummary> {
+    let trace = cut.trace;
+    let off = kasuri_model::switched_off::switched_off(trace);
+    let mut counts: HashMap<(ProcessIx, StrIx), u64> =
+        off.iter().map(|o| ((o.process, o.name), 0)).collect();
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let s = &trace.slices;
+    for row in 0..s.start.len() {
+        let process = trace.threads[s.thread[row].ix()].process;
+        if s.kind[row] == SliceKind::Work
+            && cut.touches(s.start[row], s.end[row])
+            && let Some(n) = counts.get_mut(&(process, s.name[row]))
+        {
+            *n += 1;
+        }
+    }
+    let mut out: Vec<SwitchedOffSummary> = off
+        .iter()
+        .filter(|o| o.at.is_none_or(|at| at < cut.to))
+        .map(|o| SwitchedOffSummary {
+            name: trace.strings.get(o.name).into(),
+            place: trace.places.get(&o.name).cloned(),
+            pid: trace.processes[o.process.ix()].pid,
+            count: counts[&(o.process, o.name)],
+            mean_ns: o.mean_ns,
+            off_ns: o.at.map(Time::ns),
+        })
+        .collect();
+    out.sort_by(|a, b| (b.count, &a.name, a.pid).cmp(&(a.count, &b.name, b.pid)));
     out
 }
 

@@ -143,7 +143,7 @@ pub fn contents(trace: &Trace) -> Contents {
         events,
         rows: rows(trace),
         losses: crate::losses(&cut),
-        missing: info.missing.clone(),
+        missing: trace.missing(),
         answers: answers(trace),
     }
 }

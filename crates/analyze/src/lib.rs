@@ -115,6 +115,7 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
         n_kernel_events: trace.n_kernel_events,
         n_annotation_events: trace.n_annotation_events,
         annotations: annotations::annotations(&cut, known.switches),
+        switched_off: annotations::switched_off(&cut),
         imbalance: imbalance::imbalance(&cut),
         waits: annotations::waits(&cut),
         tasks: annotations::tasks(&cut),
@@ -122,7 +123,7 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
         migration_groups: migrations::groups(&moves),
         migration_list: moves,
         losses: losses(&cut),
-        missing: trace.info.missing.clone(),
+        missing: trace.missing(),
         cpus,
         ..Summary::default()
     };

@@ -78,6 +78,8 @@ pub struct Summary {
     pub cpus: Vec<CpuSummary>,
     /// Annotated slices by name and kind, most total time first.
     pub annotations: Vec<AnnotationSummary>,
+    /// Functions and loops that `kasuri-annotate` annotated until they were seen to be too short, most slices first.
+    pub switched_off: Vec<crate::SwitchedOffSummary>,
     /// Load imbalance of annotations that several threads execute, most CPU time lost first.
     pub imbalance: Vec<Imbalance>,
     /// Regions and loops of OpenMP; absent where none is recorded.

@@ -140,6 +140,23 @@ pub struct AnnotationSummary {
     pub open: u64,
 }
 
+/// A function or loop of a process that switched its annotation off; since then its time is in what called it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SwitchedOffSummary {
+    /// Its name.
+    pub name: String,
+    /// `file:line`, when known.
+    pub place: Option<String>,
+    /// Process id.
+    pub pid: i32,
+    /// Number of its slices in the range, before it was switched off. How often it ran since then is not known.
+    pub count: u64,
+    /// The mean that was too short.
+    pub mean_ns: u64,
+    /// When it was switched off; none: before the recording.
+    pub off_ns: Option<i64>,
+}
+
 /// Load imbalance of one repeated annotation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Imbalance {

@@ -31,6 +31,7 @@ mod sched;
 mod sched_log;
 mod spans;
 mod state_log;
+pub mod switched_off;
 mod table;
 mod time;
 pub mod types;

@@ -678,6 +678,61 @@ fn arguments_belong_to_the_innermost_slice_or_a_newer_instant() {
     assert_eq!(args.instant[3].0, 0);
 }
 
+/// The message of kasuri-annotate's runtime, with its arguments; `site`: the interned name.
+fn says_off(p: &mut Program, ns: i64, site: &str, mean_ns: u64, is_before: bool) {
+    let name = u64::from(p.strings.intern(site).0);
+    p.put(ns, Kind::Message, "a text", 0, 0, 0)
+        .put(ns + 1, Kind::Arg, "kasuri.switched_off", 4, name, 0)
+        .put(ns + 2, Kind::Arg, "kasuri.mean_ns", 2, mean_ns, 0)
+        .put(
+            ns + 3,
+            Kind::Arg,
+            "kasuri.is_before",
+            2,
+            u64::from(is_before),
+            0,
+        );
+}
+
+#[test]
+fn what_switched_itself_off_is_known_once() {
+    let mut p = Program::default();
+    p.stream(7).begin(10, "f").end(12, "f");
+    says_off(&mut p, 20, "f", 212, false);
+    p.stream(8);
+    says_off(&mut p, 30, "g.loop3", 90, true);
+    // Another thread says it again; and an argument of this name that is a number, or of a slice, says nothing.
+    says_off(&mut p, 40, "f", 300, false);
+    p.put(50, Kind::Instant, "tick", 0, 0, 0)
+        .put(51, Kind::Arg, "kasuri.switched_off", 2, 3, 0)
+        .begin(60, "h")
+        .put(61, Kind::Arg, "kasuri.switched_off", 4, 0, 0)
+        .end(62, "h");
+    let trace = p.load();
+    let off: Vec<_> = kasuri_model::switched_off::switched_off(&trace)
+        .iter()
+        .map(|o| {
+            (
+                trace.strings.get(o.name).to_string(),
+                o.mean_ns,
+                o.at.map(Time::ns),
+            )
+        })
+        .collect();
+    assert_eq!(
+        off,
+        [("f".into(), 212, Some(20)), ("g.loop3".into(), 90, None)]
+    );
+    let missing = trace.missing();
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].contains(": f, g.loop3;"), "{missing:?}");
+    assert_eq!(
+        Program::default().load().missing(),
+        Vec::<String>::new(),
+        "nothing is off"
+    );
+}
+
 #[test]
 fn counters_of_two_threads_are_one_in_order_of_time() {
     let mut p = Program::default();

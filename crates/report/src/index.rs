@@ -94,7 +94,7 @@ struct Info<'a> {
     cpu_model: &'a str,
     kernel_source: &'a str,
     kernel_clock: &'a str,
-    missing: &'a [String],
+    missing: Vec<String>,
     recorder: &'a str,
     /// ns since 1970 at the axis's 0 as text; "" unknown.
     realtime_ns: String,
@@ -328,7 +328,7 @@ fn info<'a>(trace: &'a Trace, plan: &Plan) -> Info<'a> {
         cpu_model: &i.cpu_model,
         kernel_source: &i.kernel_source,
         kernel_clock: &i.kernel_clock,
-        missing: &i.missing,
+        missing: trace.missing(),
         recorder: &i.recorder,
         realtime_ns: if trace.origin_realtime_ns == 0 {
             String::new()

@@ -123,6 +123,7 @@ fn schema_objects_to_what_it_should() {
         ("/threads/0/name", json!(null)),
         ("/threads/0/switches", json!(-1)),
         ("/annotations/0/kind", json!("play")),
+        ("/switched_off/0/count", json!(null)),
         ("/call_paths/classes/0/class", json!("play")),
         ("/call_paths/classes/0/meanwhile", json!({"paths": []})),
         ("/wake_latency_ns", json!({"p50": 1})),

@@ -342,6 +342,7 @@ fn stat_names_cannot_steer_the_terminal() {
     summary.command = vec![evil.into()];
     summary.threads[0].name = evil.into();
     summary.annotations[0].name = evil.into();
+    summary.switched_off[0].name = evil.into();
     summary.imbalance[0].name = evil.into();
     summary.imbalance[0].worst_thread = evil.into();
     summary.waits[0].name = evil.into();
@@ -358,6 +359,22 @@ fn stat_names_cannot_steer_the_terminal() {
         page(&summary, 100)
             .chars()
             .all(|c| c == '\n' || !c.is_control())
+    );
+}
+
+#[test]
+fn stat_says_what_switched_its_annotations_off() {
+    let page = page(&summary(), 80);
+    let at = page.find("annotations switched off").expect("a heading");
+    let said: Vec<&str> = page[at..].lines().take(4).collect();
+    assert_eq!(
+        said,
+        [
+            "annotations switched off  (since then their time is in what called them)",
+            "  NAME              COUNT    MEAN   OFF AT   PID  WHERE",
+            "  is_short          1,000  212 ns  1.50 ms  4711  solver.c:14",
+            "  mesh::sort.loop3      0   90 ns   before  4711  -",
+        ]
     );
 }
 

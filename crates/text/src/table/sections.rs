@@ -209,11 +209,17 @@ impl Page<'_> {
         }
     }
 
-    /// A row for each annotated slice.
+    /// A row for each annotated slice, and for what switched its annotations off.
     pub(super) fn annotations(&mut self, s: &Summary) {
-        if s.annotations.is_empty() {
-            return;
+        if !s.annotations.is_empty() {
+            self.slices(s);
         }
+        if !s.switched_off.is_empty() {
+            self.switched_off(s);
+        }
+    }
+
+    fn slices(&mut self, s: &Summary) {
         // Slices of one name and kind are a row, of whatever threads.
         self.heading("annotations", "most total time first");
         // SELF is TOTAL without the slices directly inside; ON CPU is less than TOTAL by what the thread waited in it. A slice
@@ -248,6 +254,34 @@ impl Page<'_> {
             ]);
         }
         self.grid(grid, shown, s.annotations.len());
+    }
+
+    fn switched_off(&mut self, s: &Summary) {
+        self.heading(
+            "annotations switched off",
+            "since then their time is in what called them",
+        );
+        // COUNT: slices until then. OFF AT: from the recording's begin.
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            number("COUNT", 0),
+            number("MEAN", 0),
+            number("OFF AT", 0),
+            number("PID", 2),
+            word("WHERE", 1),
+        ]);
+        let shown = self.shown(s.switched_off.len());
+        for o in &s.switched_off[..shown] {
+            grid.row([
+                o.name.clone(),
+                count(o.count),
+                duration(o.mean_ns as f64),
+                o.off_ns.map_or("before".into(), ns),
+                o.pid.to_string(),
+                o.place.as_deref().map_or("-", file_name).into(),
+            ]);
+        }
+        self.grid(grid, shown, s.switched_off.len());
     }
 
     /// A paragraph for each region or loop whose threads had unequal work.

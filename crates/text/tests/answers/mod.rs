@@ -109,6 +109,22 @@ pub fn summary() -> Summary {
             annotation("smvp", "work", 3_100_000_000),
             annotation("step", "barrier", 400_000_000),
         ],
+        switched_off: vec![
+            SwitchedOffSummary {
+                name: "is_short".into(),
+                place: Some("/home/me/quake/src/solver.c:14".into()),
+                pid: 4711,
+                count: 1_000,
+                mean_ns: 212,
+                off_ns: Some(1_500_000),
+            },
+            SwitchedOffSummary {
+                name: "mesh::sort.loop3".into(),
+                pid: 4711,
+                mean_ns: 90,
+                ..SwitchedOffSummary::default()
+            },
+        ],
         openmp: Some(openmp()),
         imbalance: vec![Imbalance {
             name: "smvp".into(),
