@@ -148,6 +148,9 @@ typedef uintptr_t gomp_red; /* what reductions of a construct need; passed on */
     X(void, omp_unset_nest_lock_, (void *))                                                                            \
     X(int, omp_test_nest_lock_, (void *))
 
+/* What this library asks, and does not stand in front of. */
+#define OMP_ASK_NAMES(X) X(void, omp_get_schedule, (int *, int *))
+
 #define GOMP_NAMES(X)                                                                                                  \
     GOMP_PARALLEL_NAMES(X)                                                                                             \
     GOMP_LOOP_NAMES(X)                                                                                                 \

@@ -18,6 +18,17 @@ void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum o
     self->share = (struct openmp_share){openmp_place(caller, chunk), 1, 0, (uint8_t)what, 0};
     openmp_begin(openmp_place(caller, what));
 }
+/* What schedule(runtime) is now: of OMP_SCHEDULE, or what the program has set. */
+enum openmp_what openmp_at_run_time(void) {
+    static const uint8_t of[] = {OPENMP_FOR_RUNTIME, OPENMP_FOR_RUNTIME_STATIC, OPENMP_FOR_RUNTIME_DYNAMIC,
+                                 OPENMP_FOR_RUNTIME_GUIDED, OPENMP_FOR_RUNTIME_AUTO};
+    int schedule = 0, chunk = 0;
+    if (openmp_real.omp_get_schedule)
+        openmp_real.omp_get_schedule(&schedule, &chunk);
+    /* The highest bit says monotonic. */
+    schedule &= 0x7fffffff;
+    return schedule < (int)sizeof of ? of[schedule] : OPENMP_FOR_RUNTIME;
+}
 /* Its next chunk, of `n` iterations; `first`: the loop's variable in the first of them. Chunks are not handed out in the
  * order of their iterations by every runtime, so what another schedule would do (crates/analyze/src/openmp) needs it. */
 void openmp_begin_chunk(struct openmp_thread *self, uint64_t n, uint64_t first) {
@@ -129,9 +140,9 @@ LOOP(nonmonotonic_guided, OPENMP_FOR_GUIDED)
 LOOP(ordered_static, OPENMP_FOR_ORDERED_STATIC)
 LOOP(ordered_dynamic, OPENMP_FOR_ORDERED_DYNAMIC)
 LOOP(ordered_guided, OPENMP_FOR_ORDERED_GUIDED)
-LOOP_AT_RUN_TIME(runtime, OPENMP_FOR_RUNTIME)
-LOOP_AT_RUN_TIME(nonmonotonic_runtime, OPENMP_FOR_RUNTIME)
-LOOP_AT_RUN_TIME(maybe_nonmonotonic_runtime, OPENMP_FOR_RUNTIME)
+LOOP_AT_RUN_TIME(runtime, openmp_at_run_time())
+LOOP_AT_RUN_TIME(nonmonotonic_runtime, openmp_at_run_time())
+LOOP_AT_RUN_TIME(maybe_nonmonotonic_runtime, openmp_at_run_time())
 LOOP_AT_RUN_TIME(ordered_runtime, OPENMP_FOR_ORDERED_RUNTIME)
 
 /* -- OpenMP 5.0: the schedule is a number, and there may be reductions -- */
@@ -143,6 +154,8 @@ static enum openmp_what scheduled(long schedule, int is_ordered) {
                          ordered[] = {OPENMP_FOR_ORDERED_RUNTIME, OPENMP_FOR_ORDERED_STATIC, OPENMP_FOR_ORDERED_DYNAMIC,
                                       OPENMP_FOR_ORDERED_GUIDED, OPENMP_FOR_ORDERED_AUTO};
     uint32_t number = (uint32_t)schedule & 0x7fffffff;
+    if (!number && !is_ordered)
+        return openmp_at_run_time();
     return number < sizeof plain ? (is_ordered ? ordered : plain)[number] : OPENMP_FOR;
 }
 /* Without `from` the compiler divides the iterations: the loop has no chunks, and its first call is its only one but for

@@ -214,7 +214,7 @@ static uint8_t scheduled(int32_t schedule) {
     case KMP_GUIDED:
         return OPENMP_FOR_GUIDED;
     case KMP_RUNTIME:
-        return OPENMP_FOR_RUNTIME;
+        return openmp_at_run_time();
     case KMP_AUTO:
         return OPENMP_FOR_AUTO;
     case KMP_ORDERED_STATIC:

@@ -33,6 +33,7 @@ struct openmp_real {
 #define OPENMP_FIELD(result, name, parameters) result(*name) parameters;
     GOMP_NAMES(OPENMP_FIELD)
     OMP_LOCK_NAMES(OPENMP_FIELD)
+    OMP_ASK_NAMES(OPENMP_FIELD)
     KMP_NAMES(OPENMP_FIELD)
 #undef OPENMP_FIELD
 };
@@ -50,6 +51,10 @@ enum openmp_what {
     OPENMP_FOR_DYNAMIC,
     OPENMP_FOR_GUIDED,
     OPENMP_FOR_RUNTIME,
+    OPENMP_FOR_RUNTIME_STATIC,
+    OPENMP_FOR_RUNTIME_DYNAMIC,
+    OPENMP_FOR_RUNTIME_GUIDED,
+    OPENMP_FOR_RUNTIME_AUTO,
     OPENMP_FOR_AUTO,
     OPENMP_FOR_ORDERED_STATIC,
     OPENMP_FOR_ORDERED_DYNAMIC,
@@ -126,6 +131,7 @@ OPENMP_HIDDEN void openmp_leave_dock(struct openmp_thread *self, uint64_t now);
 /* loop.c */
 OPENMP_HIDDEN void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk,
                                      uintptr_t caller);
+OPENMP_HIDDEN enum openmp_what openmp_at_run_time(void);
 OPENMP_HIDDEN void openmp_close_share(struct openmp_thread *self);
 OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, uint64_t n, uint64_t first);
 OPENMP_HIDDEN void openmp_end_chunk(struct openmp_thread *self);

@@ -96,6 +96,7 @@ void openmp_resolve(void) {
         __atomic_store_n((void **)&openmp_real.name, find(#name, handles), __ATOMIC_RELAXED);
     GOMP_NAMES(OPENMP_STORE)
     OMP_LOCK_NAMES(OPENMP_STORE)
+    OMP_ASK_NAMES(OPENMP_STORE)
     KMP_NAMES(OPENMP_STORE)
     keep((void *)(uintptr_t)openmp_real.GOMP_parallel);
     keep((void *)(uintptr_t)openmp_real.omp_set_lock);

@@ -282,6 +282,25 @@ fn every_other_iteration_is_heavy() {
     assert_eq!(l.refused, None);
 }
 
+/// The same chunks of a loop that was dynamic: that each thread had every other one is chance. Whoever is free takes the next.
+#[test]
+fn a_dynamic_loop_whose_chunks_went_round_is_replayed_as_dynamic() {
+    let costs: Vec<i64> = (0..64).map(|i| if i % 2 == 0 { 100 } else { 10 }).collect();
+    let of = |thread: usize| (0..32).map(|i| (2 * i + thread, 1)).collect();
+    for (name, is_dynamic) in [
+        ("for dynamic f:2", true),
+        ("for runtime dynamic f:2", true),
+        ("for runtime guided f:2", true),
+        ("for runtime static f:2", false),
+        ("for static f:2", false),
+    ] {
+        let l = only_loop(a_loop(name, &costs, &[of(0), of(1)]));
+        let recorded = l.schedules[0].wall_ns + l.schedules[0].saves_ns;
+        let expected = if is_dynamic { 1810 } else { 3200 };
+        assert!((recorded - expected).abs() < 60, "{name}: {recorded}");
+    }
+}
+
 /// The hint on it: where the schedule is the environment's, with the command; not where each has as much, or it is nothing beside the
 /// rest of the run.
 #[test]

@@ -152,6 +152,7 @@ static void loops(void) {
     printf("%ld %g\n", ordered, a[77]);
     expect(n_chunks, "begin chunk");
     expect(6 * 4 + 3, "begin for dynamic"); /* by 7, 8, 9, 11, 50, 4, and the region's own */
+    expect(2 * 4 + 3, "begin for runtime dynamic");
     expect(n_iterations, "iterations");
     expect(200, "holds");
     expect(n_threads + 6, "begin parallel");

@@ -272,9 +272,9 @@ impl LoopSum {
         let executions: Vec<Execution> = (teams.iter())
             .filter_map(|shares| Execution::new(shares, event_ns))
             .collect();
-        let is_dynamic = ["for dynamic ", "for guided "]
-            .iter()
-            .any(|w| name.starts_with(w));
+        let schedule = name.strip_prefix("for ").unwrap_or(name);
+        let schedule = schedule.strip_prefix("runtime ").unwrap_or(schedule);
+        let is_dynamic = schedule.starts_with("dynamic ") || schedule.starts_with("guided ");
         let in_turn = !is_dynamic && executions.iter().all(Execution::is_in_turn);
         let recorded = executions.iter().map(|e| e.recorded(in_turn));
         let recorded_ns: i64 = recorded.sum();

@@ -116,7 +116,7 @@ impl Execution {
         (end > 0).then_some(out)
     }
 
-    /// Whether the chunks went round the threads in turn, as `static` has it.
+    /// Whether the chunks went round the threads in turn, as `static` has it, and a dynamic schedule now and then.
     pub fn is_in_turn(&self) -> bool {
         let n = self.came_ns.len();
         let ahead = self.threads.iter().skip(n);
