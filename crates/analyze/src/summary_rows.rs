@@ -1,6 +1,7 @@
 //! The parts of the answer of `kasuri stat`: the rows of its tables, and groups of numbers.
 //!
 //! They know nothing of how they come about, so that each analysis can use them. [`crate::SCHEMA`] covers them too.
+use kasuri_base::usdt::COUNTED;
 use serde::Serialize;
 
 /// The program's CPU time as the events show it and as the kernel counted it. The two differ where a kernel hides switches, where
@@ -438,6 +439,13 @@ pub struct EventKind {
     pub guessed: bool,
     /// `program * each_ns`.
     pub cost_ns: i64,
+}
+
+impl EventKind {
+    /// The USDT probe whose hits these are, `PROVIDER:PROBE`.
+    pub fn probe(&self) -> Option<&str> {
+        self.name.strip_prefix(COUNTED)
+    }
 }
 
 /// Lost events of one cause.

@@ -9,6 +9,7 @@
 //! only where no CPU is free.
 use crate::summary_rows::{EventKind, TracingCost};
 use kasuri_base::cost::cost_at;
+use kasuri_base::usdt::COUNTED;
 use kasuri_model::{EventCost, Trace};
 
 /// Steps towards a distance and a cost that belong together; each leaves a fraction of the error before.
@@ -98,11 +99,11 @@ fn at_their_distance(kinds: &[EventCost], traced_ns: f64) -> Vec<EventCost> {
     kinds
 }
 
-/// For kinds that could not be measured.
+/// For kinds that could not be measured. Probes, whose price is another, tell nothing of them.
 fn guess(kinds: &[EventCost]) -> Option<[f64; 3]> {
     let known: Vec<[f64; 3]> = kinds
         .iter()
-        .filter(|kind| kind.name.contains('/'))
+        .filter(|kind| kind.name.contains('/') && !kind.name.starts_with(COUNTED))
         .filter_map(|kind| kind.ns)
         .collect();
     let mut middles: Vec<f64> = known.iter().map(|ns| ns[0]).collect();

@@ -7,6 +7,7 @@
 //! | [`call_path`] | names of frames that are no functions |
 //! | [`cost`] | what an event costs at a distance from the one before |
 //! | [`random`] | random numbers that repeat |
+//! | [`usdt`] | which probes are the two ends of one thing |
 //! | `numbered` | the macro for enums that are numbers elsewhere |
 #![forbid(unsafe_code)]
 
@@ -15,3 +16,4 @@ pub mod call_path;
 pub mod cost;
 mod numbered;
 pub mod random;
+pub mod usdt;

@@ -49,6 +49,9 @@ pub struct Meta {
     /// Lock functions seen by uprobes: their names, by the number that ends the names of their events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lock_functions: Vec<String>,
+    /// Probes of USDT that were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usdt: Vec<UsdtProbe>,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
     /// CPU time of the program and its descendants as the kernel accounts it (getrusage), ns; when it was started by the
@@ -64,6 +67,20 @@ pub struct Meta {
     /// With a budget: each change of what was on, in time order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetChange>,
+}
+
+/// One place of a USDT probe.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsdtProbe {
+    /// Its kernel event: `kasuri_PID_X/usdt_N_X`.
+    pub event: String,
+    /// `PROVIDER:PROBE`.
+    pub name: String,
+    /// The file that has it.
+    pub file: String,
+    /// Its arguments: `signed`, `unsigned` or `text` in field `aN` of the event, N from 1; `=NUMBER`: that number; `none: WHY`.
+    pub args: Vec<String>,
 }
 
 /// Events were switched to keep a budget.

@@ -45,6 +45,8 @@ pub(crate) enum Role {
     LockEnd,
     /// A uprobe on a lock function, with the function's number in the recording's list.
     LockCall(LockStep, u16),
+    /// A USDT probe. What it means is in the recording's list; `recording::kernel` makes its events.
+    Probe,
     /// None.
     Other,
 }
@@ -185,7 +187,7 @@ impl Role {
             Role::LockEnd => (&["common_flags"], &[]),
             Role::LockCall(..) => (&["lock"], &[]),
             Role::IrqExit | Role::SoftirqExit | Role::SyscallExit => (&[], &[]),
-            Role::VectorEntry | Role::VectorExit | Role::Other => (&[], &[]),
+            Role::VectorEntry | Role::VectorExit | Role::Probe | Role::Other => (&[], &[]),
         }
     }
 

@@ -46,6 +46,7 @@ mod text_events;
 mod trace_dat;
 mod tracks;
 mod unpack;
+mod usdt;
 
 pub use error::Error;
 pub use opened::{Clock, Opened};

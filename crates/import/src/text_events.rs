@@ -80,7 +80,11 @@ impl TextEvents {
             names: [StrIx::NONE; 2],
         };
         match role {
-            Role::VectorEntry | Role::VectorExit | Role::LockCall(..) | Role::Other => return None,
+            Role::VectorEntry
+            | Role::VectorExit
+            | Role::LockCall(..)
+            | Role::Probe
+            | Role::Other => return None,
             _ if is_of_cpu(role) => self.fill_span(&mut found, role, event, strings)?,
             _ => {
                 fill_thread(&mut found, role, event, strings)?;

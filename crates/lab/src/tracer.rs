@@ -37,7 +37,7 @@ impl Kernel {
             buffer_kb: BUFFER_KB,
             tsc: StampClock::choose() == StampClock::Native,
             events: Vec::new(),
-            functions: Vec::new(),
+            uprobes: Vec::new(),
         };
         let refused = |what: &str| {
             let what = what.to_owned();

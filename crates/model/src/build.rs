@@ -65,17 +65,22 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     let (owners, inner) = stream_owners(&mut sched, &mut streams, &setup, &mut strings);
     sched.table.add_sleepers(&setup.root_pids);
     let calls = std::mem::take(&mut sched.lock_calls);
+    let probed = std::mem::take(&mut sched.probe_calls);
     let mut trace = publish(sched, &setup, strings)?;
     let of_clients = owners
         .into_iter()
         .map(|old| ThreadIx(trace.order.new_thread[old as usize]))
         .zip(streams.into_iter().map(Either::Client));
-    let of_probes = lock_calls::streams(calls, &trace.trace.threads, |old| {
-        ThreadIx(trace.order.new_thread[old as usize])
-    });
+    let row = |old: u32| ThreadIx(trace.order.new_thread[old as usize]);
+    let mut of_probes = lock_calls::streams(calls, &trace.trace.threads, row);
+    of_probes.extend(probed.streams(row));
+    // Kernel events already, and counted as such: the program made no annotation.
+    let n_made: usize = of_probes.iter().map(|(_, s)| s.events.len()).sum();
     let of_probes = of_probes.into_iter().map(|(t, s)| (t, Either::Probes(s)));
     let streams = of_clients.chain(of_probes).collect();
     annotate::annotate(&mut trace.trace, streams)?;
+    let made = &mut trace.trace.n_annotation_events;
+    *made = made.saturating_sub(n_made as u64);
     annotate::slice_ranges(&mut trace.trace);
     trace.trace.name_inner(inner, &trace.order);
     trace.trace.name_processes();

@@ -2,6 +2,8 @@
 //! thread and client. The readers of `kasuri_import` fill them from recordings and other tools' traces, tests from vectors
 //! ([`crate::Input`]).
 use crate::{Error, StrIx, Strings, ThreadState, Time};
+use kasuri_base::annotation::ArgType;
+use kasuri_base::usdt::Side;
 
 /// One kernel event on one CPU.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +145,26 @@ pub enum What {
         object: u64,
         /// The function's name.
         name: StrIx,
+    },
+    /// The context passed a probe that the program's author put there (USDT).
+    Probe {
+        /// Which end of a slice it is.
+        side: Side,
+        /// The same for both ends.
+        pair: u16,
+        /// The slice's name.
+        name: StrIx,
+        /// The probe's own name.
+        probe: StrIx,
+    },
+    /// An argument of the probe that the context passed just before; with the same time.
+    ProbeArg {
+        /// How `value` is to be understood.
+        kind: ArgType,
+        /// The argument's name.
+        name: StrIx,
+        /// As [`Annotation::a`].
+        value: u64,
     },
 }
 

@@ -26,6 +26,7 @@ pub mod input;
 pub mod label;
 mod lock_calls;
 mod merge;
+mod probe_calls;
 mod query;
 mod sched;
 mod sched_log;

@@ -11,6 +11,7 @@ mod run_time;
 
 use crate::hidden_run::{HiddenRun, RunTimes};
 use crate::input::{Event, LockCall, Setup, What};
+use crate::probe_calls::ProbeCalls;
 use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
 use crate::state_log::LoggedState;
@@ -82,6 +83,7 @@ pub(crate) struct Sched {
     pub migrations: MigrationLog,
     pub spans: Spans,
     pub lock_calls: Vec<LockCall>,
+    pub probe_calls: ProbeCalls,
     /// The events themselves, when they are to be kept.
     pub keeper: Option<Keeper>,
     pub n_events: u64,
@@ -114,6 +116,7 @@ impl Sched {
             migrations: MigrationLog::default(),
             spans: Spans::new(setup.n_cpus),
             lock_calls: Vec::new(),
+            probe_calls: ProbeCalls::default(),
             keeper: (setup.keeps_events).then(|| Keeper::new(setup.n_cpus, setup.has_migrations)),
             n_events: 0,
             run_times: RunTimes::default(),
@@ -137,7 +140,7 @@ impl Sched {
             return;
         };
         cpu_log.seen = true;
-        self.n_events += !matches!(event.what, What::Lost) as u64;
+        self.n_events += !matches!(event.what, What::Lost | What::ProbeArg { .. }) as u64;
         // The merge goes forward; a stamp that goes back within its CPU is taken as the one before.
         let time = event.time.min(self.end).max(self.now);
         self.now = time;
@@ -258,6 +261,22 @@ impl Sched {
                 self.spans.lock_end(&mut self.table, row, time);
             }
             What::LockBegin { .. } | What::LockEnd => {}
+            What::Probe {
+                side,
+                pair,
+                name,
+                probe,
+            } => {
+                let thread = self.table.get(event.context, time);
+                if thread != NONE {
+                    let names = [name, probe];
+                    self.probe_calls.push((thread, time), side, pair, names);
+                }
+            }
+            What::ProbeArg { kind, name, value } => {
+                let thread = self.table.get(event.context, time);
+                self.probe_calls.push_arg(thread, (kind, name, value));
+            }
             What::LockCall {
                 step,
                 function,

@@ -451,9 +451,11 @@ pub(crate) fn kept(
         What::RunTime { tid, ns } => row(tid).map(|thread| SchedWhat::RunTime { thread, ns }),
         What::Lost => Some(SchedWhat::Lost),
         // These tell of a thread that no event told of before: as a rename to the name it has does.
-        What::SyscallEntry { .. } | What::SyscallExit | What::LockCall { .. } => {
-            row(event.context).map(|thread| SchedWhat::Rename { thread })
-        }
+        What::SyscallEntry { .. }
+        | What::SyscallExit
+        | What::LockCall { .. }
+        | What::Probe { .. }
+        | What::ProbeArg { .. } => row(event.context).map(|thread| SchedWhat::Rename { thread }),
         What::LockBegin { .. } | What::LockEnd if !event.in_interrupt => {
             row(event.context).map(|thread| SchedWhat::Rename { thread })
         }

@@ -1017,3 +1017,123 @@ fn a_barrier_lets_go_a_thread_that_does_not_say_so() {
         ]
     );
 }
+
+/// Probes on one CPU, of threads 7 and 8.
+fn probed() -> Trace {
+    use kasuri_base::annotation::ArgType;
+    use kasuri_base::usdt::Side::{self, Begin, End, Point};
+    use kasuri_model::input::{Event, What};
+    let mut strings = Strings::default();
+    let mut intern = |text: &str| strings.intern(text);
+    // Of each pair: the slice's name, its beginning's and its end's own.
+    let names: Vec<[kasuri_model::StrIx; 3]> = ["gc", "call", "job", "late"]
+        .iter()
+        .map(|n| {
+            [
+                intern(n),
+                intern(&format!("{n}_start")),
+                intern(&format!("{n}_done")),
+            ]
+        })
+        .collect();
+    let arg = intern("arg1");
+    let event = |ns, context, what| Event {
+        time: Time(ns),
+        context,
+        in_interrupt: false,
+        what,
+    };
+    let probe = |ns, tid, side: Side, pair: u16| {
+        let [name, begin, end] = names[usize::from(pair)];
+        let probe = if side == End { end } else { begin };
+        let what = What::Probe {
+            side,
+            pair,
+            name,
+            probe,
+        };
+        event(ns, tid, what)
+    };
+    let value = |ns, tid, value| {
+        let what = What::ProbeArg {
+            kind: ArgType::U64,
+            name: arg,
+            value,
+        };
+        event(ns, tid, what)
+    };
+    let cpu = vec![
+        probe(100, 7, Begin, 0),
+        value(100, 7, 1),
+        probe(110, 7, Begin, 1), // left by an exception
+        probe(120, 7, Point, 3),
+        value(120, 7, 2),
+        probe(130, 7, End, 0),
+        value(130, 7, 3),
+        probe(140, 7, Begin, 2), // ends on the other thread
+        probe(150, 8, End, 2),
+        value(150, 8, 4),
+        probe(160, 8, Begin, 3), // still open at the end
+    ];
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        n_cpus: 1,
+        recorded: vec![0],
+        ..Setup::default()
+    };
+    let input = Input {
+        setup,
+        strings,
+        cpus: vec![cpu],
+        streams: Vec::new(),
+    };
+    input.build().unwrap()
+}
+
+/// (thread, slice, start, end), and the instants.
+#[test]
+fn pairs_of_probes_are_slices_and_what_moves_between_threads_is_not() {
+    let trace = probed();
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    // Arguments are no events of their own, and the program made no annotation.
+    assert_eq!((trace.n_kernel_events, trace.n_annotation_events), (7, 0));
+    let name = |ix| trace.strings.get(ix);
+    let s = &trace.slices;
+    let slices: Vec<_> = (0..s.start.len())
+        .map(|ix| {
+            let tid = trace.threads[s.thread[ix].ix()].tid;
+            (tid, name(s.name[ix]), s.start[ix].ns(), s.end[ix].ns())
+        })
+        .collect();
+    let expected = [
+        (7, "gc", 100, 130),
+        (7, "call", 110, 130),
+        (8, "late", 160, 1000),
+    ];
+    assert_eq!(slices, expected);
+    let i = &trace.instants;
+    let instants: Vec<_> = (0..i.time.len())
+        .map(|ix| (i.time[ix].ns(), name(i.name[ix])))
+        .collect();
+    let expected = [(120, "late_start"), (140, "job_start"), (150, "job_done")];
+    assert_eq!(instants, expected);
+}
+
+#[test]
+fn arguments_of_probes_are_those_of_their_slices_and_marks() {
+    let trace = probed();
+    let a = &trace.args;
+    let args: Vec<_> = (0..a.name.len())
+        .map(|ix| (a.slice[ix].is_some(), a.value[ix]))
+        .collect();
+    let expected = [(false, 2), (false, 4), (true, 1), (true, 3)];
+    let mut found: Vec<(bool, u64)> = args
+        .into_iter()
+        .map(|(of_slice, value)| match value {
+            kasuri_model::ArgValue::Uint(n) => (of_slice, n),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}

@@ -113,6 +113,16 @@ fn examine_kernel(report: &mut Report) {
     };
     report.ok("tracefs", tracefs.place());
     examine_stale(report, &tracefs);
+    match tracefs.has_uprobes() {
+        true => report.ok("uprobes", "record --usdt and --lock-function can be used"),
+        false => report.add(
+            "uprobes",
+            State::Info,
+            "this kernel has none (CONFIG_UPROBE_EVENTS)",
+            "USDT probes (--usdt), locks of named functions (--lock-function)",
+            "",
+        ),
+    }
     let groups = [DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS];
     let events = groups
         .iter()
@@ -126,7 +136,7 @@ fn examine_kernel(report: &mut Report) {
             buffer_kb: 512,
             tsc,
             events,
-            functions: Vec::new(),
+            uprobes: Vec::new(),
         },
     ) {
         Ok(instance) => instance,

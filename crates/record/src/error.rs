@@ -108,6 +108,14 @@ pub enum Error {
         /// The reason, and a remedy.
         why: String,
     },
+    /// Probes cannot be recorded.
+    #[error("--usdt {wanted}: {why}")]
+    Usdt {
+        /// As it was typed.
+        wanted: String,
+        /// The reason, and a remedy.
+        why: String,
+    },
     /// A directory is no recording, or its metadata cannot be read.
     #[error("{path} is not a recording directory: {why}")]
     NotARecording {

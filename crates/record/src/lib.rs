@@ -49,10 +49,12 @@ pub use files::{
     symbolize,
 };
 pub use guard::safefs;
-pub use kernel::{perf, selection, tracefs, uprobes};
+pub use kernel::{perf, selection, tracefs, uprobes, usdt};
 pub use losses::Losses;
 pub use notice::{LeftInRings, Notice, Notify, Summary};
-pub use options::{Annotated, Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, UnitCosts};
+pub use options::{
+    Annotated, Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, USDT_LIMIT, UnitCosts,
+};
 pub use program::{locks, procs};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, record};

@@ -68,6 +68,9 @@ pub struct UnitCosts {
 /// Bytes that a recording leaves free on its disk by default, once it takes as many itself.
 pub const KEEP_FREE: u64 = 256 << 20;
 
+/// Hits of USDT probes per second that are allowed by default: about a tenth of a CPU's time.
+pub const USDT_LIMIT: u64 = 100_000;
+
 /// All options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,6 +111,10 @@ pub struct Options {
     /// Functions that acquire and release a lock, recorded by uprobes:
     /// `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
     pub lock_functions: Vec<String>,
+    /// Probes that authors put into programs and libraries (USDT): `[FILE:]PROVIDER[:PROBE][@ARGUMENT,...]`.
+    pub usdt: Vec<String>,
+    /// Hits of all of them per second above which the most frequent are switched off; 0: no limit.
+    pub usdt_limit: u64,
     /// Call paths.
     pub stacks: Stacks,
     /// Pack into one file afterwards; else leave the directory.
@@ -140,6 +147,8 @@ impl Options {
             openmp: false,
             annotated: Vec::new(),
             lock_functions: Vec::new(),
+            usdt: Vec::new(),
+            usdt_limit: USDT_LIMIT,
             stacks: Stacks::default(),
             pack: true,
             cpus: Vec::new(),

@@ -10,6 +10,7 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | `parts` | segments, sections and libraries of ELF files, read piece by piece |
 //! | `source` | finds the files that can name a module's code, and makes sure that they are the ones that ran |
 //! | `jitdump` | code made at run time, by address and time |
 //! | `elf` | build-ids, links to debug files, symbol tables |
@@ -17,6 +18,7 @@
 //! | [`kallsyms`] | the kernel's symbols as a table that can be kept |
 //! | `spin` | loops that wait for another thread, by their instructions |
 //! | `text` | the kernel's symbols, perf maps |
+//! | [`usdt`] | probes that a program's author put into it |
 //! | `work` | divides the work among threads, keeps to the time, survives what panics |
 //!
 //! It opens nothing itself: [`Files`] does, which the recorder implements with the care that strangers' files need. Any bytes
@@ -29,12 +31,15 @@ mod elf;
 mod jitdump;
 pub mod kallsyms;
 mod minidebug;
+mod parts;
 mod source;
 mod spin;
 mod text;
+pub mod usdt;
 mod work;
 
 pub use elf::build_id;
+pub use parts::{Links, ReadAt, links};
 pub use source::{Files, Numbering, Opened, Task, tasks};
 pub use work::{Event, Phase, costly, costly_to_unpack, run};
 

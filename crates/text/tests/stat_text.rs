@@ -535,6 +535,37 @@ fn stat_without_scheduler_events_shows_annotations_in_the_overview() {
 }
 
 #[test]
+fn hits_of_probes_come_with_their_cost() {
+    let told = "USDT: 41,200 hits, about 1.90 us each: 78.3 ms, 2.1 % of the program's CPU time";
+    let words = |page: String| page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(overview(&summary(), 80)).contains(told));
+    let layout = Layout {
+        sections: Sections::Only(vec![Section::Usdt]),
+        width: 80,
+        ..Layout::default()
+    };
+    let page = render(&summary(), &layout);
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+    let page = words(page);
+    assert!(page.contains(told), "{page}");
+    assert!(
+        page.contains("python:function__entry 41,000 4,100 1.90 us 77.9 ms"),
+        "{page}"
+    );
+    // What tracing cost is not known: neither is its share.
+    let mut summary = summary();
+    summary.tracing.share = None;
+    let page = words(overview(&summary, 80));
+    assert!(
+        page.contains("78.3 ms") && !page.contains("2.1 % of the program"),
+        "{page}"
+    );
+}
+
+#[test]
 fn stat_prints_the_sections_asked_for_in_the_order_of_the_page() {
     let only = |sections| {
         let layout = Layout {

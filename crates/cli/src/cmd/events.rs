@@ -22,6 +22,7 @@ Examples:
   sudo kasuri events --all --json             every event of the kernel (takes a minute or two)
   sudo kasuri events --look 5s                rates of five seconds of this system
   sudo kasuri events -- ./program             rates of the program's first second
+  kasuri events --usdt python3                probes of a program and its libraries
 
 ON, PAUSED, FILTERED: nanoseconds per hit while the event is recorded, while tracing is paused, and
 while a filter rejects it, more than while the event is disabled.
@@ -40,6 +41,10 @@ pub struct Args {
     /// List every event of the kernel
     #[arg(long, conflicts_with = "event")]
     all: bool,
+
+    /// List the USDT probes of a program with its libraries, of a library, or of the running process PID
+    #[arg(long, value_name = "PROGRAM|PID", conflicts_with_all = ["event", "all", "program"])]
+    usdt: Option<OsString>,
 
     /// How long to count the events of the running system
     #[arg(long, value_name = "TIME", value_parser = crate::cmd::record::duration, default_value = "1s")]
@@ -67,6 +72,9 @@ pub struct Args {
 /// # Errors
 /// When there is no tracefs for us, or an event has no such name.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(of) = &args.usdt {
+        return super::usdt::run(of, args.json);
+    }
     let place = Place::new(args.cpu)?;
     let stop = Stop::new()?;
     let selections = Selections::load()?;

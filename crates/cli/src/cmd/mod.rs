@@ -21,6 +21,7 @@ mod report;
 mod sql;
 mod stat;
 mod symbolize;
+mod usdt;
 mod volume;
 
 use clap::{CommandFactory, Parser, Subcommand};

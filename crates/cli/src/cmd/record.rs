@@ -5,7 +5,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
 use kasuri_record::selection::Selections;
 use kasuri_record::{
-    Annotated, Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, UnitCosts,
+    Annotated, Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, USDT_LIMIT,
+    UnitCosts,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ Examples:
   kasuri record --openmp -- ./program       also regions, loops, barriers and tasks of OpenMP
   kasuri record --itt -- ./program          also what oneTBB and others tell VTune
   kasuri record --lock-function spin_lock,spin_unlock -- ./program    also its own spinlocks
+  kasuri record --usdt python:gc__* -- ./program.py   also its probes: here, collections of garbage
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
   kasuri record --flight --keep 5s -- ./server
@@ -115,6 +117,16 @@ pub struct Args {
     /// that the functions share a single lock
     #[arg(long, value_name = "FUNCTIONS")]
     lock_function: Vec<String>,
+
+    /// Also record probes that the authors of the program and its libraries put there (USDT): PROVIDER, PROVIDER:PROBE (* and ?
+    /// match any letters) or FILE:PROVIDER:PROBE; @1,2 after it: arguments 1 and 2 are text. `kasuri events --usdt PROGRAM`
+    /// lists them. A hit costs about 1 us, in every program that runs this code
+    #[arg(long, value_name = "PROBE", conflicts_with = "no_kernel")]
+    usdt: Vec<String>,
+
+    /// Switch off the most frequent of these probes when all are hit more than N times a second; 0: never
+    #[arg(long, value_name = "N", default_value_t = USDT_LIMIT, requires = "usdt")]
+    usdt_limit: u64,
 
     /// Record which code runs, as samples of call paths: `deep` copies more of each stack
     #[arg(long, value_name = "HOW", value_enum, default_value = "on")]
@@ -255,6 +267,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         .annotated
         .extend(args.nvtx.then_some(Annotated::Nvtx));
     options.lock_functions = args.lock_function.clone();
+    options.usdt = args.usdt.clone();
+    options.usdt_limit = args.usdt_limit;
     options.budget = args.budget;
     options.stacks = match args.stacks {
         HowStacks::Off => Stacks::Off,

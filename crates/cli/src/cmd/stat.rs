@@ -24,6 +24,7 @@ Sections:
   annotations   annotated slices by total time
   imbalance     load imbalance of parallel regions
   openmp        regions and loops of OpenMP, and what other schedules would do
+  usdt          hits of USDT probes and what they cost
   waits         annotated waits and critical sections
   threads       running, ready and blocked time of each thread
   cpus          use of each CPU

@@ -254,7 +254,7 @@ fn what_is_read_before_its_page_is_full_is_read_once() {
         buffer_kb: 4096,
         tsc: false,
         events: Vec::new(),
-        functions: Vec::new(),
+        uprobes: Vec::new(),
     };
     let instance = Instance::create(&Tracefs::open().unwrap(), &options).unwrap();
     let (files, page_bytes) = (scratch(), instance.page_bytes);

@@ -214,7 +214,7 @@ fn a_panic_leaves_no_instance() {
         buffer_kb: 64,
         tsc: false,
         events: vec![("sched/sched_switch".into(), String::new())],
-        functions: Vec::new(),
+        uprobes: Vec::new(),
     };
     let name = std::sync::Mutex::new(String::new());
     let panicked = std::panic::catch_unwind(|| {

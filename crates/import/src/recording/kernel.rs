@@ -10,8 +10,11 @@ use super::payers::{Apart, Payers};
 use crate::error::source;
 use crate::kernel_events::{Role, Values};
 use crate::prev_state::PrevState;
+use crate::usdt::{self, Meaning};
+use kasuri_base::annotation::ArgType;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{Column, Group, Recording};
+use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{ErrorKind, Result as FormatResult};
 use kasuri_model::input::{BATCH, CpuEvents, Event, What};
 use kasuri_model::{Error, StrIx, Strings, Time};
@@ -29,6 +32,8 @@ pub(super) struct Kernel {
     pauses: Vec<Range<Time>>,
     /// Names of the probed lock functions, by the number in [`Role::LockCall`].
     lock_functions: Vec<String>,
+    /// What events of USDT probes mean, by type.
+    probes: Vec<Option<Meaning>>,
     /// Events read so far, by type.
     payers: std::cell::RefCell<Vec<Payers>>,
     /// Distances between the events read so far.
@@ -40,11 +45,19 @@ impl Kernel {
         let types = recording.event_types();
         let has_waking = types.iter().any(|t| t.name == "sched/sched_waking");
         let switch = recording.meta().kernel.formats.get("sched/sched_switch");
+        let mut meanings = usdt::meanings(&recording.meta().usdt);
+        let probes: Vec<_> = types.iter().map(|t| meanings.remove(&t.name)).collect();
+        let role = |(t, probe): (&EventFormat, &Option<Meaning>)| match probe {
+            None => Role::of(&t.name, has_waking),
+            Some(Meaning {
+                lock: Some((step, n)),
+                ..
+            }) => Role::LockCall(*step, *n),
+            Some(_) => Role::Probe,
+        };
         Kernel {
-            roles: types
-                .iter()
-                .map(|t| Role::of(&t.name, has_waking))
-                .collect(),
+            roles: types.iter().zip(&probes).map(role).collect(),
+            probes,
             states: switch.map_or_else(PrevState::newest, |text| PrevState::from_format(text)),
             clock,
             origin_ns,
@@ -96,6 +109,19 @@ struct Columns {
     context: Vec<i64>,
     ints: [Vec<i64>; 3],
     names: [Vec<StrIx>; 2],
+    /// Of a USDT probe.
+    probe: Option<Box<ProbeColumns>>,
+}
+
+/// The columns of a USDT probe.
+#[derive(Debug, Default)]
+struct ProbeColumns {
+    /// Its own name.
+    probe: StrIx,
+    /// Its slice's, where no text names it.
+    name: StrIx,
+    /// Its arguments, in order: name, and values as annotations have them.
+    args: Vec<(ArgType, StrIx, Vec<u64>)>,
 }
 
 impl Values for Columns {
@@ -165,6 +191,8 @@ pub(super) struct KernelCpu<'r> {
     next: usize,
     /// The highest time so far, at which a gap begins.
     last: Time,
+    /// Whether there are USDT probes among the types.
+    has_probes: bool,
     /// Names by event type and number: system calls, softirqs, kinds of locks.
     numbered: std::collections::HashMap<(u16, i64), StrIx>,
 }
@@ -182,6 +210,7 @@ impl<'r> KernelCpu<'r> {
         KernelCpu {
             recording,
             columns: kernel.roles.iter().map(|_| Columns::default()).collect(),
+            has_probes: kernel.roles.contains(&Role::Probe),
             kernel,
             gaps,
             cpu,
@@ -291,16 +320,32 @@ impl<'r> KernelCpu<'r> {
         let mut out = Columns::default();
         let (ints, names) = role.fields();
         if let Role::LockCall(_, function) = role {
-            let name = self.kernel.lock_functions.get(usize::from(function));
-            let name = name.map_or(StrIx::NONE, |name| strings.intern(name));
+            let kernel = &self.kernel;
+            let probe = kernel.probes[usize::from(group.event_type)].is_some();
+            let name = match kernel.lock_functions.get(usize::from(function)) {
+                _ if probe => strings.intern("mutex"),
+                Some(name) => strings.intern(name),
+                None => StrIx::NONE,
+            };
             out.names[0] = vec![name; group.len];
+        }
+        if role == Role::Probe {
+            let kernel = self.kernel.clone();
+            let meaning = kernel.probes[usize::from(group.event_type)].as_ref();
+            out.probe = meaning
+                .map(|meaning| read_probe(group, meaning, strings).map(Box::new))
+                .transpose()?;
         }
         // The context of a switch is the thread that leaves, which is a field already.
         if role != Role::Switch && role != Role::Other {
             out.context = read_ints(group, "common_pid")?;
         }
         for (column, field) in out.ints.iter_mut().zip(ints) {
-            *column = read_ints(group, field)?;
+            *column = match role {
+                // The first argument is the mutex.
+                Role::LockCall(_, n) if n >= usdt::FIRST_LOCK => read_ints(group, "a1")?,
+                _ => read_ints(group, field)?,
+            };
         }
         for (column, field) in out.names.iter_mut().zip(names) {
             *column = read_names(group, field, strings)?;
@@ -355,6 +400,41 @@ impl<'r> KernelCpu<'r> {
         c.at += 1;
         event
     }
+
+    /// The probe whose event was just taken, and its arguments.
+    #[cold]
+    fn probe(&self, out: &mut Vec<Event>) {
+        let ix = self.next - 1;
+        let kind = usize::from(self.types[ix]);
+        let columns = &self.columns[kind];
+        let (Some(meaning), Some(probe)) = (&self.kernel.probes[kind], &columns.probe) else {
+            return;
+        };
+        let at = columns.at - 1;
+        let value = |values: &[u64]| values.get(at).copied();
+        let name = meaning
+            .named_by
+            .and_then(|n| value(&probe.args.get(n)?.2))
+            .map(|text| StrIx(text as u32))
+            .filter(|name| name.is_some());
+        let event = |what| Event {
+            time: Time(self.times[ix]),
+            context: columns.context.get(at).map_or(-1, |&tid| tid as i32),
+            in_interrupt: false,
+            what,
+        };
+        out.push(event(What::Probe {
+            side: meaning.side,
+            pair: meaning.pair,
+            name: name.unwrap_or(probe.name),
+            probe: probe.probe,
+        }));
+        for (kind, name, values) in &probe.args {
+            let (kind, name) = (*kind, *name);
+            let arg = value(values).map(|value| What::ProbeArg { kind, name, value });
+            out.extend(arg.map(event));
+        }
+    }
 }
 
 impl CpuEvents for KernelCpu<'_> {
@@ -379,13 +459,43 @@ impl CpuEvents for KernelCpu<'_> {
             // Up to the next gap no event needs a look at the gaps.
             let stop = gap.map_or(self.types.len(), |gap| gap.before.min(self.types.len()));
             while self.next < stop && out.len() < BATCH {
-                if let Some(event) = self.event() {
-                    out.push(event);
+                match self.event() {
+                    Some(event) => out.push(event),
+                    None if self.has_probes => self.probe(out),
+                    None => {}
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Decodes the arguments of a probe. Those whose field the event lacks are left out.
+fn read_probe(
+    group: &Group<'_>,
+    meaning: &Meaning,
+    strings: &mut Strings,
+) -> Result<ProbeColumns, Error> {
+    let mut args = Vec::with_capacity(meaning.args.len());
+    for arg in &meaning.args {
+        let values: Vec<u64> = match (&arg.from, arg.kind) {
+            (usdt::From::Constant(n), _) => vec![*n as u64; group.len],
+            (usdt::From::Field(field), ArgType::Str) => read_names(group, field, strings)?
+                .into_iter()
+                .map(|text| u64::from(text.0))
+                .collect(),
+            (usdt::From::Field(field), _) => read_ints(group, field)?
+                .into_iter()
+                .map(|n| n as u64)
+                .collect(),
+        };
+        args.push((arg.kind, strings.intern(&arg.name), values));
+    }
+    Ok(ProbeColumns {
+        probe: strings.intern(&meaning.probe),
+        name: strings.intern(&meaning.name),
+        args,
+    })
 }
 
 /// A column; none: the kernel's format lacks the field.

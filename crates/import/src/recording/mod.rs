@@ -26,8 +26,10 @@ mod payers;
 mod perf;
 
 use crate::error::source;
+use crate::usdt;
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use annotation::{Clients, SiteNames, Stream};
+use kasuri_base::usdt::COUNTED;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
 use kasuri_format::meta::{Anchor, Meta};
@@ -410,17 +412,31 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
         (name, payers.n, n_program.unwrap_or(payers.n))
     });
     let annotations = trace.n_annotation_events;
-    kernel
-        .chain([("annotation", annotations, annotations)])
-        .filter(|(_, n, _)| *n > 0)
-        .map(|(name, n, n_program)| EventCost {
-            name: name.to_owned(),
-            n,
-            n_program,
-            ns: costs.get(name).copied(),
-            apart: apart.get(name).cloned().unwrap_or_default(),
-        })
-        .collect()
+    let probes = recording.meta().usdt.iter();
+    let probes: HashMap<&str, &str> = probes.map(|p| (&*p.event, &*p.name)).collect();
+    let mut out: Vec<EventCost> = Vec::new();
+    for (name, n, n_program) in kernel.chain([("annotation", annotations, annotations)]) {
+        let shown = probes
+            .get(name)
+            .map_or(name.to_owned(), |p| usdt::counted_as(p));
+        // A probe may have several places.
+        let known = out.iter_mut().find(|cost| cost.name == shown);
+        match known {
+            Some(cost) => {
+                cost.n += n;
+                cost.n_program += n_program;
+            }
+            None => out.push(EventCost {
+                name: shown,
+                n,
+                n_program,
+                ns: costs.get(name).copied(),
+                apart: apart.get(name).cloned().unwrap_or_default(),
+            }),
+        }
+    }
+    out.retain(|cost| cost.n > 0 || cost.name.starts_with(COUNTED));
+    out
 }
 
 /// Sentences about the events that were not recorded in order to keep the budget (`record --budget`), by event kind.

@@ -17,7 +17,7 @@ use crate::kernel::source::Source;
 use crate::kernel::tracefs::{DEFAULT_EVENTS, RUN_TIME_EVENTS};
 use crate::options::{Options, Target};
 use kasuri_base::cost::cost_at;
-use kasuri_format::meta::{BudgetChange, KernelMeta};
+use kasuri_format::meta::{BudgetChange, Meta};
 use kasuri_format::tracefs::{EventFormat, Field, Page, PageLayout};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ const SAMPLE_BYTES: u64 = 128 * 1024;
 #[derive(Debug)]
 pub struct Budget {
     governor: Governor,
+    /// Cost of one event in a loop of nothing else.
+    warm: BTreeMap<String, f64>,
     /// Cost of one event by its distance from the event before.
     apart: BTreeMap<String, Vec<[f64; 4]>>,
     /// Mean cost of all events of the last step, ns.
@@ -56,8 +58,9 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For the events that the source has switched on; `None` when it has none that can be switched.
-    pub fn new(budget: f64, options: &Options, meta: &KernelMeta, roots: &[i32]) -> Option<Budget> {
+    /// For the events that the source has switched on, which `meta` names with their costs; `None` when it has none that can be switched.
+    pub fn new(budget: f64, options: &Options, recording: &Meta) -> Option<Budget> {
+        let (meta, roots) = (&recording.kernel, &recording.root_pids[..]);
         if meta.source != "tracefs" {
             return None;
         }
@@ -73,13 +76,14 @@ impl Budget {
             Target::System(_) => Vec::new(),
             _ => roots.to_vec(),
         };
-        let warm = options.costs.warm.iter();
-        let costs = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
+        let warm = recording.event_costs.iter();
+        let costs: BTreeMap<_, _> = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
         // Run times with gaps are useless, so their events count as part of the timeline.
         let timeline = DEFAULT_EVENTS.iter().chain(RUN_TIME_EVENTS);
         let timeline: Vec<&str> = timeline.map(|(name, _)| *name).collect();
         Some(Budget {
             governor: Governor::new(budget, &events, &costs, UNKNOWN_NS, &timeline),
+            warm: costs,
             apart: options.costs.apart.clone(),
             each_ns: 0.0,
             budget,
@@ -137,7 +141,11 @@ impl Budget {
         // makes this a feedback.
         let apart_ns = (busy_ns / n - self.each_ns).max(1.0);
         let apart = &self.apart;
-        let cost = |name: &str| Some(cost_at(apart.get(name)?, apart_ns)?[0]);
+        let warm = &self.warm;
+        let cost = |name: &str| match apart.get(name) {
+            Some(apart) => Some(cost_at(apart, apart_ns)?[0]),
+            None => warm.get(name).copied(),
+        };
         let sum = counts
             .iter()
             .map(|(name, n)| n * cost(name).unwrap_or(UNKNOWN_NS));

@@ -22,6 +22,10 @@ pub const MAX_STREAMS: usize = 1 << 19;
 pub const MAX_OPEN_FILES: usize = 256;
 /// Cgroups whose CPU limits are watched: the files of each are read up to 250 times a second.
 pub const MAX_CGROUPS: usize = 64;
+/// Files of a program's or process's code that are looked into.
+pub const MAX_CODE_FILES: usize = 4096;
+/// Places of USDT probes that are probed at once: each is a uprobe, an event and a format in `meta.json`.
+pub const MAX_USDT_SITES: usize = 256;
 /// Gates of a process that are asked to open: each is an object file that annotates.
 pub const MAX_GATES: usize = 1 << 16;
 /// Bytes of a process's memory in which gates of replaced files are looked for.

@@ -6,6 +6,7 @@
 //! | [`tracefs`] | private instances, raw pages |
 //! | [`perf`] | context switches without privileges |
 //! | [`uprobes`] | the functions that `--lock-function` names |
+//! | [`usdt`] | the probes that `--usdt` names |
 //! | `kallsyms` | the kernel's symbols, of which a table is kept |
 //! | [`selection`] | named selections of events |
 pub(crate) mod kallsyms;
@@ -16,3 +17,4 @@ pub(crate) mod source;
 mod tests;
 pub mod tracefs;
 pub mod uprobes;
+pub mod usdt;

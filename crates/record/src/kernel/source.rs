@@ -10,8 +10,10 @@ use crate::kernel::perf::{self, Perf, Reach};
 use crate::kernel::tracefs::{
     self, CpuStats, Drain, Hides, Instance, InstanceOptions, StatsFiles, Tracefs,
 };
+use crate::kernel::uprobes;
+use crate::kernel::usdt::{self, Price, Watch};
 use crate::options::{Options, Target};
-use kasuri_format::meta::{KernelLoss, KernelMeta};
+use kasuri_format::meta::{KernelLoss, KernelMeta, UsdtProbe};
 use kasuri_format::tracefs::{Page, PageLayout};
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,6 +52,7 @@ pub struct TracefsSource {
     unwritten: HashMap<u32, u64>,
     /// The instance.
     pub instance: Instance,
+    tracefs: Tracefs,
 }
 
 impl TracefsSource {
@@ -82,6 +85,21 @@ impl TracefsSource {
             .map_err(|e| crate::error::Error::file("write", Path::new("events/*/enable"), e))
     }
 
+    /// Looks at the hits of USDT probes. Switches off those that are hit too often, and returns what is to be said of it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn watch(&mut self, watch: &mut Watch) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        for (events, why) in watch.look(|| self.tracefs.hits()) {
+            let off = |event: &String| self.instance.drop_event(event);
+            let all: std::io::Result<()> = events.iter().try_for_each(off);
+            all.map_err(|e| crate::error::Error::file("write", Path::new("events/*/enable"), e))?;
+            said.push(why);
+        }
+        Ok(said)
+    }
+
     /// Bytes in each CPU's file.
     pub fn sizes(&self) -> Vec<u64> {
         self.drain.sizes()
@@ -107,6 +125,10 @@ pub struct Opened {
     pub removed: Vec<String>,
     /// Names of the probed lock functions.
     pub lock_functions: Vec<String>,
+    /// The probes of USDT.
+    pub usdt: Vec<UsdtProbe>,
+    /// What their hits cost.
+    pub usdt_price: Option<Price>,
 }
 
 /// The result of one round of draining.
@@ -126,9 +148,11 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
         missing: Vec::new(),
         removed: Vec::new(),
         lock_functions: Vec::new(),
+        usdt: Vec::new(),
+        usdt_price: None,
     };
     if !options.kernel {
-        no_lock_functions(options, || {
+        refuse_uprobes(options, || {
             "uprobes are kernel events; leave out --no-kernel".into()
         })?;
         opened
@@ -141,7 +165,7 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
         false => {
             let why =
                 "kasuri runs in its own PID namespace, and tracefs has the host's process ids";
-            no_lock_functions(options, || format!("{why}; run kasuri on the host"))?;
+            refuse_uprobes(options, || format!("{why}; run kasuri on the host"))?;
             let lost = "no wakers, run-queue waits, other programs or interrupts";
             let remedy = "`kasuri record` on the host, or the container with `--pid=host`";
             opened.missing.push(format!("{why}: {lost}; {remedy}"));
@@ -168,7 +192,7 @@ fn open_tracefs(
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(unavailable) => {
-            no_lock_functions(options, || {
+            refuse_uprobes(options, || {
                 format!("{}; {}", unavailable.why, unavailable.remedy)
             })?;
             let lost = "no wakers, run-queue waits, other programs or interrupts";
@@ -182,20 +206,29 @@ fn open_tracefs(
     opened.removed = tracefs::reap_dead(&tracefs);
     let tsc = crate::clock::StampClock::choose() == crate::clock::StampClock::Native;
     let n_cpus = crate::host::cpu_list("possible").len();
+    let functions = uprobes::find(&options.lock_functions, options.command())?;
+    opened.lock_functions = functions.iter().map(|f| f.name.clone()).collect();
+    let probes = usdt::find(options)?;
+    let of_probes = usdt::definitions(&probes);
+    let mut all = uprobes::definitions(&functions);
+    all.extend_from_slice(&of_probes);
     let wanted = InstanceOptions {
         buffer_kb: options.buffer_kb(n_cpus),
         tsc,
         events: options.kernel_events(),
-        functions: crate::kernel::uprobes::find(&options.lock_functions, options.command())?,
+        uprobes: all,
     };
-    opened.lock_functions = wanted.functions.iter().map(|f| f.name.clone()).collect();
     let instance = match Instance::create(&tracefs, &wanted) {
         Ok(mut instance) => {
+            opened.usdt = usdt::meanings(&probes, &of_probes, &instance.group());
+            if !opened.usdt.is_empty() {
+                opened.usdt_price = usdt::Price::measured(&tracefs, &instance).ok();
+            }
             add_run_times(&mut instance);
             instance
         }
         Err(e) => {
-            no_lock_functions(options, || crate::kernel::uprobes::unavailable(&e))?;
+            refuse_uprobes(options, || uprobes::unavailable(&e))?;
             opened.missing.push(format!(
                 "cannot create a tracing instance ({e}): no kernel events; see `kasuri doctor`"
             ));
@@ -213,6 +246,7 @@ fn open_tracefs(
         sizes_before: Vec::new(),
         unwritten: HashMap::new(),
         instance,
+        tracefs,
     }))
 }
 
@@ -240,14 +274,19 @@ fn add_run_times(instance: &mut Instance) {
     }
 }
 
-/// The user named the lock functions, so a recording without them is refused.
-fn no_lock_functions(options: &Options, why: impl FnOnce() -> String) -> Result<()> {
-    match options.lock_functions.first() {
-        None => Ok(()),
-        Some(wanted) => Err(crate::error::Error::LockFunction {
+/// The user named what uprobes are to see, so a recording without them is refused.
+fn refuse_uprobes(options: &Options, why: impl FnOnce() -> String) -> Result<()> {
+    use crate::error::Error;
+    match (options.lock_functions.first(), options.usdt.first()) {
+        (Some(wanted), _) => Err(Error::LockFunction {
             wanted: wanted.clone(),
             why: why(),
         }),
+        (None, Some(wanted)) => Err(Error::Usdt {
+            wanted: wanted.clone(),
+            why: why(),
+        }),
+        (None, None) => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! tracing instance, however the recorder ends: see [`crate::kernel::tracefs::Instance`].
 //! crates/model/src/lock_calls.rs turns them into locks.
 use crate::error::{Error, Result};
+use crate::kernel::tracefs::Uprobe;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -203,16 +204,30 @@ fn ends_with(name: &str, parts: &str) -> bool {
     rest.starts_with('E') || rest.starts_with("17h") && rest.len() == 20
 }
 
+/// The registers of the first arguments of a function.
+const fn argument_registers() -> &'static [&'static str] {
+    if cfg!(target_arch = "x86_64") {
+        &["di", "si", "dx", "cx", "r8", "r9"]
+    } else if cfg!(target_arch = "aarch64") {
+        &["x0", "x1", "x2", "x3", "x4", "x5"]
+    } else if cfg!(target_arch = "riscv64") {
+        &["a0", "a1", "a2", "a3", "a4", "a5"]
+    } else if cfg!(target_arch = "arm") {
+        &["r0", "r1", "r2", "r3"]
+    } else {
+        &[]
+    }
+}
+
+/// The register of the first argument of a function; none: not known of this machine.
+pub(crate) fn first_argument() -> Option<&'static str> {
+    argument_registers().first().copied()
+}
+
 /// The fetch argument that reads the lock's address at the function's entry.
 fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
     let bits = usize::BITS;
-    let registers: &[&str] = match std::env::consts::ARCH {
-        "x86_64" => &["di", "si", "dx", "cx", "r8", "r9"],
-        "aarch64" => &["x0", "x1", "x2", "x3", "x4", "x5"],
-        "riscv64" => &["a0", "a1", "a2", "a3", "a4", "a5"],
-        "arm" => &["r0", "r1", "r2", "r3"],
-        _ => &[],
-    };
+    let registers = argument_registers();
     let is_name = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let register = match argument.parse::<usize>() {
         Ok(0) => return Ok(None),
@@ -229,17 +244,21 @@ fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
     Ok(Some(format!("%{register}:x{bits}")))
 }
 
-/// Name and definition of each event for uprobe_events, in this group.
-pub(crate) fn definitions(functions: &[LockFunction], group: &str) -> Vec<(String, String)> {
+/// The uprobes of each function.
+pub(crate) fn definitions(functions: &[LockFunction]) -> Vec<Uprobe> {
     let mut out = Vec::new();
     for (n, f) in functions.iter().enumerate() {
         let mut add = |kind: char, event: &str, place: &Place, fetched: bool| {
-            let name = format!("{group}/{event}{n}");
-            let mut text = format!("{kind}:{name} {}:{:#x}", f.binary.display(), place.offset);
+            let mut text = format!("{}:{:#x}", f.binary.display(), place.offset);
             if let Some(lock) = place.lock.as_ref().filter(|_| fetched) {
                 let _ = write!(text, " lock={lock}");
             }
-            out.push((name, text));
+            out.push(Uprobe {
+                kind,
+                event: format!("{event}{n}"),
+                text,
+                use_of_it: "locks seen by uprobes",
+            });
         };
         add('p', REQUEST, &f.lock, true);
         add('r', ACQUIRED, &f.lock, false);
@@ -253,8 +272,8 @@ pub(crate) fn definitions(functions: &[LockFunction], group: &str) -> Vec<(Strin
 /// The reason why the kernel refused the probes, with a remedy.
 pub(crate) fn unavailable(cause: &std::io::Error) -> String {
     match cause.raw_os_error() {
-        Some(libc::ENOENT) => "this kernel has no uprobes (CONFIG_UPROBE_EVENTS): annotate the lock with KASURI_LOCK_* instead".into(),
-        Some(libc::EACCES | libc::EPERM) => "uprobes need root; `sudo kasuri record --lock-function ...`".into(),
+        Some(libc::ENOENT) => "this kernel has no uprobes (CONFIG_UPROBE_EVENTS): annotate the program with kasuri.h instead".into(),
+        Some(libc::EACCES | libc::EPERM) => "uprobes need root; `sudo kasuri record ...`".into(),
         _ => format!("the kernel rejects the probe: {cause}"),
     }
 }
@@ -267,7 +286,7 @@ mod tests {
     fn a_refusal_comes_with_its_remedy() {
         let said = |code| unavailable(&std::io::Error::from_raw_os_error(code));
         assert!(said(libc::ENOENT).contains("CONFIG_UPROBE_EVENTS"));
-        assert!(said(libc::EPERM).contains("sudo kasuri record --lock-function"));
+        assert!(said(libc::EPERM).contains("sudo kasuri record"));
         assert_eq!(said(libc::EACCES), said(libc::EPERM));
         assert!(said(libc::EINVAL).contains("Invalid argument"));
     }
@@ -305,12 +324,12 @@ mod tests {
         assert!(found.unlock.is_none() && found.lock.lock.is_some());
         let part = one("uprobes::split_binary,uprobes::find_one@0").unwrap();
         assert_ne!(part.lock.offset, part.unlock.as_ref().unwrap().offset);
-        let text = definitions(&[part], "kasuri_1_00000000");
+        let text = definitions(&[part]);
         assert_eq!(text.len(), 3);
         assert!(
-            text[0].1.contains(" lock=%")
-                && !text[1].1.contains("lock=%")
-                && !text[2].1.contains("lock=%")
+            text[0].text.contains(" lock=%")
+                && !text[1].text.contains("lock=%")
+                && !text[2].text.contains("lock=%")
         );
         let error = one("no_such_function_at_all").unwrap_err().to_string();
         assert!(

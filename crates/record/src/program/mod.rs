@@ -3,6 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | `child` | starts a program, held until recording has begun |
+//! | `code_files` | the files whose code a program runs |
 //! | `signals` | the signals that end a recording, or are passed on |
 //! | [`procs`] | processes and threads, out of /proc |
 //! | `namespaces` | programs in pid name spaces of their own |
@@ -12,6 +13,7 @@
 //! | `collector` | of programs annotated with ITT or NVTX |
 //! | `preload` | where such libraries are, and how the loader comes to know them |
 pub(crate) mod child;
+pub(crate) mod code_files;
 pub(crate) mod collector;
 pub(crate) mod limits;
 pub mod locks;

@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::files::directory::Directory;
 use crate::files::pack::Amend;
 use crate::flight::FlightRecorder;
+use crate::kernel::source::Source;
+use crate::kernel::usdt::Watch;
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Target};
@@ -80,6 +82,8 @@ struct Recorder<'a> {
     /// `None`: an ordinary recording.
     flight: Option<FlightRecorder>,
     budget: Option<Budget>,
+    /// Counts the hits of USDT probes.
+    usdt: Option<Watch>,
     /// Tracing instances of dead recorders that were removed.
     removed: Vec<String>,
     /// Whether the user was told of programs that found no room.
@@ -216,6 +220,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn on_tick(&mut self, notify: Notify<'_>) {
+        self.watch_probes(notify);
         if let Some(flight) = &mut self.flight {
             return flight.tick(&mut self.live, notify);
         }
@@ -224,6 +229,24 @@ impl<'a> Recorder<'a> {
         }
         if let Err(error) = self.drain() {
             self.stop_writing(error, notify);
+        }
+    }
+
+    /// Switches off the USDT probes that are hit too often.
+    fn watch_probes(&mut self, notify: Notify<'_>) {
+        let (Some(watch), Source::Tracefs(source)) = (&mut self.usdt, &mut self.live.source) else {
+            return;
+        };
+        let said = match source.watch(watch) {
+            Ok(said) => said,
+            Err(error) => {
+                self.usdt = None;
+                vec![format!("USDT: the probes' rates are not limited: {error}")]
+            }
+        };
+        for text in said {
+            notify(Notice::Warning(text.clone()));
+            self.live.meta.missing.push(text);
         }
     }
 

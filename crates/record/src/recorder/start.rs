@@ -11,6 +11,7 @@ use crate::files::directory::{self, Directory};
 use crate::files::pack::Amend;
 use crate::flight::FlightRecorder;
 use crate::kernel::source::{self, Opened, Source};
+use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Stacks, Target};
@@ -23,9 +24,10 @@ use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
 use crate::stacks::{Plan, Sampler};
-use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
+use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta, UsdtProbe};
 use kasuri_format::ring::Policy;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
 
 /// Chunks in a client's first segment, half a MiB: one for each thread of a small program.
 const FIRST_CHUNKS: u32 = 16;
@@ -65,6 +67,7 @@ impl<'a> Recorder<'a> {
             threads: Snapshots::default(),
             flight: options.flight.map(FlightRecorder::new),
             budget: None,
+            usdt: None,
             removed,
             refused_said: false,
             amend: Amend::default(),
@@ -124,8 +127,9 @@ impl<'a> Recorder<'a> {
         }
         if let Some(budget) = self.options.budget {
             let meta = &self.live.meta;
-            self.budget = Budget::new(budget, self.options, &meta.kernel, &meta.root_pids);
+            self.budget = Budget::new(budget, self.options, meta);
         }
+        self.usdt = Watch::new(&self.live.meta.usdt, self.options.usdt_limit);
         let limits = self.live.read_limits(false);
         self.dir.add_limits(&limits)?;
         if let Some(flight) = &mut self.flight {
@@ -313,8 +317,9 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Resul
         },
         missing: opened.missing,
         lock_functions: opened.lock_functions,
+        event_costs: event_costs(options, &opened.usdt, opened.usdt_price),
+        usdt: opened.usdt,
         keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
-        event_costs: options.costs.warm.clone(),
         event_costs_apart: options.costs.apart.clone(),
         ..Meta::default()
     };
@@ -329,6 +334,18 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Resul
         meta,
         summary: Summary::default(),
     })
+}
+
+/// What each kind of event costs: as the lab measured it, and a hit of a probe as measured a moment ago.
+fn event_costs(
+    options: &Options,
+    probes: &[UsdtProbe],
+    price: Option<Price>,
+) -> BTreeMap<String, [f64; 3]> {
+    let mut costs = options.costs.warm.clone();
+    let price = |probe: &UsdtProbe| Some((probe.event.clone(), price?.of(probe)));
+    costs.extend(probes.iter().filter_map(price));
+    costs
 }
 
 /// User and group of the programs, when they differ from ours.

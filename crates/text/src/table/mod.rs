@@ -36,6 +36,7 @@ mod plan;
 mod predict;
 mod sections;
 pub mod units;
+mod usdt;
 
 pub use account::headline;
 pub use call_paths::waits;
@@ -113,6 +114,8 @@ pub enum Section {
     Imbalance,
     /// Regions and loops of OpenMP.
     OpenMp,
+    /// USDT probes and what they cost.
+    Usdt,
     /// Annotated waits and critical sections.
     Waits,
     /// Threads.
@@ -127,7 +130,7 @@ pub enum Section {
 
 impl Section {
     /// All, in the order of the page.
-    pub const ALL: [Section; 13] = [
+    pub const ALL: [Section; 14] = [
         Section::Run,
         Section::Account,
         Section::Hints,
@@ -136,6 +139,7 @@ impl Section {
         Section::Annotations,
         Section::Imbalance,
         Section::OpenMp,
+        Section::Usdt,
         Section::Waits,
         Section::Threads,
         Section::Cpus,
@@ -154,6 +158,7 @@ impl Section {
             Section::Annotations => "annotations",
             Section::Imbalance => "imbalance",
             Section::OpenMp => "openmp",
+            Section::Usdt => "usdt",
             Section::Waits => "waits",
             Section::Threads => "threads",
             Section::Cpus => "cpus",
@@ -247,6 +252,7 @@ impl Page<'_> {
             Section::Annotations => self.annotations(s),
             Section::Imbalance => self.imbalance(s),
             Section::OpenMp => self.openmp(s),
+            Section::Usdt => self.usdt(s),
             Section::Waits => self.waits(s),
             Section::Threads => self.threads(s),
             Section::Cpus => self.cpus(s),

@@ -13,6 +13,7 @@
 use super::account::{Detail, knows_account};
 use super::sections::{exit_text, loss_text};
 use super::units::{count, duration, percent, plural, printable};
+use super::usdt::usdt_text;
 use super::{Layout, Page};
 use kasuri_analyze::{LossSummary, Summary};
 
@@ -28,6 +29,9 @@ impl Page<'_> {
     pub(super) fn overview(&mut self, s: &Summary) {
         self.item(&run_text(s));
         self.item(&quality_text(s));
+        if let Some(text) = usdt_text(s) {
+            self.item(&text);
+        }
         for loss in s.losses.iter().take(LOSSES) {
             self.item(&format!("  {}", loss_text(loss)));
         }

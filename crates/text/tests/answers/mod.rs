@@ -46,6 +46,18 @@ fn annotation(name: &str, kind: &'static str, total_ns: i64) -> AnnotationSummar
     }
 }
 
+/// A tenth of the hits are those of other programs.
+fn probe(name: &str, program: u64) -> EventKind {
+    EventKind {
+        name: name.into(),
+        count: program + program / 10,
+        program,
+        each_ns: 1_900.0,
+        guessed: false,
+        cost_ns: program as i64 * 1_900,
+    }
+}
+
 #[expect(clippy::too_many_lines, reason = "one value for each field")]
 pub fn summary() -> Summary {
     Summary {
@@ -105,6 +117,15 @@ pub fn summary() -> Summary {
                 ..CpuSummary::default()
             })
             .collect(),
+        tracing: TracingCost {
+            events: vec![
+                probe("usdt/python:function__entry", 41_000),
+                probe("usdt/python:gc__start", 200),
+            ],
+            program_cpu_ns: Some(3_700_000_000),
+            share: Some(0.03),
+            ..TracingCost::default()
+        },
         annotations: vec![
             annotation("smvp", "work", 3_100_000_000),
             annotation("step", "barrier", 400_000_000),

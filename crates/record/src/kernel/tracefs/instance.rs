@@ -6,10 +6,10 @@
 //! pid and start time in the name would do the same, but not across pid namespaces, and the code would have to be
 //! right about pid reuse.
 use super::events::{Catalogue, Formats, page_bytes};
-use super::probes::{self, Probes};
+use super::probes::{self, Probes, Uprobe};
 use super::{Tracefs, open_dir, read, write};
-use crate::kernel::uprobes::{self, LockFunction};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub struct InstanceOptions {
     pub tsc: bool,
     /// Events wanted, with the information that is lost without each.
     pub events: Vec<(String, String)>,
-    /// Functions to probe.
-    pub functions: Vec<LockFunction>,
+    /// Uprobes to make, which go with the instance.
+    pub uprobes: Vec<Uprobe>,
 }
 
 /// A live instance; removed when dropped.
@@ -49,6 +49,8 @@ pub struct Instance {
     dir: Option<OwnedFd>,
     catalogue: Option<Catalogue>,
     probes: Option<Probes>,
+    /// Events that were switched off for good.
+    dropped: BTreeSet<String>,
     /// CPUs it has buffers for, ascending.
     pub cpus: Vec<u32>,
     /// The clock in use, as tracefs names it.
@@ -73,16 +75,11 @@ impl Instance {
     pub fn create(tracefs: &Tracefs, options: &InstanceOptions) -> io::Result<Instance> {
         let mut instance = Instance::make(tracefs)?;
         let mut events = options.events.clone();
-        if !options.functions.is_empty() {
-            let group = probes::group_of(&instance.name);
-            let definitions = uprobes::definitions(&options.functions, &group);
-            instance.probes = Some(Probes::add(tracefs.root(), &definitions)?);
-            let use_of_it = "locks seen by uprobes".to_owned();
-            events.extend(
-                definitions
-                    .into_iter()
-                    .map(|(name, _)| (name, use_of_it.clone())),
-            );
+        if !options.uprobes.is_empty() {
+            let group = instance.group();
+            instance.probes = Some(Probes::add(tracefs.root(), &group, &options.uprobes)?);
+            let named = options.uprobes.iter();
+            events.extend(named.map(|u| (u.name(&group), u.use_of_it.to_owned())));
         }
         instance.set_up(options, &events)?;
         Ok(instance)
@@ -108,6 +105,7 @@ impl Instance {
                 dir: Some(dir),
                 catalogue: None,
                 probes: None,
+                dropped: BTreeSet::new(),
                 cpus: Vec::new(),
                 clock: String::new(),
                 buffer_kb: 0,
@@ -184,15 +182,47 @@ impl Instance {
         &self.name
     }
 
-    /// Switches each of its events on or off.
+    /// The group of its uprobes.
+    pub fn group(&self) -> String {
+        probes::group_of(&self.name)
+    }
+
+    /// Switches each of its events on or off; those that were dropped stay off.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn select(&self, on: impl Fn(&str) -> bool) -> io::Result<()> {
         let catalogue = self.catalogue.as_ref().expect("set up");
-        self.formats
-            .keys()
-            .try_for_each(|event| catalogue.enable(event, on(event)))
+        self.formats.keys().try_for_each(|event| {
+            let is_on = on(event) && !self.dropped.contains(event);
+            catalogue.enable(event, is_on)
+        })
+    }
+
+    /// Switches an event off for good.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn drop_event(&mut self, event: &str) -> io::Result<()> {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        self.dropped.insert(event.to_owned());
+        catalogue.enable(event, false)
+    }
+
+    /// Does work while one more event is on and tracing too, then forgets what was recorded. Tracing must be off and the buffers
+    /// empty before.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn with_event<T>(&self, event: &str, work: impl FnOnce() -> T) -> io::Result<T> {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        catalogue.enable(event, true)?;
+        let done = self.set_tracing(true).map(|()| work());
+        let stopped = self.set_tracing(false);
+        let disabled = catalogue.enable(event, false);
+        super::empty(self.dir())?;
+        stopped.and(disabled)?;
+        done
     }
 
     /// Starts or stops writing into the buffers.

@@ -13,6 +13,7 @@ pub use drain::{Drain, Drained};
 pub use events::{Catalogue, DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
 pub use hidden::{Hides, RUN_TIME_EVENTS, hides_switches};
 pub use instance::{Instance, InstanceOptions, reap_dead, stale};
+pub use probes::{Probes, Uprobe};
 pub use stats::{CpuStats, StatsFiles};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, statfs};
@@ -71,6 +72,16 @@ impl Tracefs {
     /// The root directory.
     pub fn root(&self) -> &OwnedFd {
         &self.root
+    }
+
+    /// Whether places in programs can be probed.
+    pub fn has_uprobes(&self) -> bool {
+        read(&self.root, "uprobe_events").is_ok()
+    }
+
+    /// Counts of hits of all uprobes: `FILE EVENT HITS`, a line each. Empty: they cannot be read.
+    pub fn hits(&self) -> String {
+        read(&self.root, "uprobe_profile").unwrap_or_default()
     }
 
     /// The place where it was found, for messages.
@@ -172,6 +183,14 @@ pub(crate) fn read(dir: impl AsFd, path: &str) -> io::Result<String> {
             n => bytes.extend_from_slice(&buffer[..n]),
         }
     }
+}
+
+/// Empties the buffers of an instance.
+pub(crate) fn empty(dir: impl AsFd) -> io::Result<()> {
+    // Opening it so is all that it takes.
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
+    openat(dir, "trace", flags, Mode::empty()).map(drop)?;
+    Ok(())
 }
 
 /// Writes a setting below `dir`.

@@ -10,6 +10,26 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const FILE: &str = "uprobe_events";
 
+/// A uprobe to be made.
+#[derive(Clone, Debug)]
+pub struct Uprobe {
+    /// `p`: when the place is reached; `r`: when the function that begins there returns.
+    pub kind: char,
+    /// The event's name, without its group.
+    pub event: String,
+    /// File, place and what is fetched, as uprobe_events takes them.
+    pub text: String,
+    /// The information that is lost without it.
+    pub use_of_it: &'static str,
+}
+
+impl Uprobe {
+    /// The event's whole name.
+    pub fn name(&self, group: &str) -> String {
+        format!("{group}/{}", self.event)
+    }
+}
+
 /// Probes that exist; removed when dropped.
 #[derive(Debug)]
 pub struct Probes {
@@ -23,18 +43,19 @@ pub fn group_of(instance: &str) -> String {
 }
 
 impl Probes {
-    /// Makes the probes. Each definition has `GROUP/EVENT` and the text that uprobe_events takes.
+    /// Makes the probes in a group.
     ///
     /// # Errors
     /// When the kernel refuses one; the others are removed then.
-    pub fn add(root: &OwnedFd, definitions: &[(String, String)]) -> io::Result<Probes> {
+    pub fn add(root: &OwnedFd, group: &str, uprobes: &[Uprobe]) -> io::Result<Probes> {
         let mut probes = Probes {
             root: rustix::io::fcntl_dupfd_cloexec(root, 3)?,
             names: Vec::new(),
         };
-        for (name, text) in definitions {
-            append(root, text)?;
-            probes.names.push(name.clone());
+        for uprobe in uprobes {
+            let name = uprobe.name(group);
+            append(root, &format!("{}:{name} {}", uprobe.kind, uprobe.text))?;
+            probes.names.push(name);
         }
         Ok(probes)
     }

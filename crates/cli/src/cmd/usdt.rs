@@ -1,0 +1,117 @@
+//! `kasuri events --usdt`: the probes that authors put into a program and its libraries.
+use anyhow::{Context, bail};
+use kasuri_record::usdt::{self, Arg, Fetch, Listed, Site};
+use kasuri_text::table::grid::{Grid, number, text, word};
+use kasuri_text::table::units;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints them.
+///
+/// # Errors
+/// When the process cannot be looked into, or nothing has any.
+pub fn run(of: &OsStr, json: bool) -> anyhow::Result<ExitCode> {
+    let pid = of.to_str().and_then(|text| text.parse::<i32>().ok());
+    let files = match pid {
+        Some(pid) => usdt::of_process(pid)
+            .with_context(|| format!("cannot list the files of process {pid}"))?,
+        None => usdt::of_program(of),
+    };
+    if files.is_empty() {
+        bail!(
+            "{} and what it is linked with have no USDT probes, or it is no program; a library that is loaded later is listed by its own name",
+            of.display()
+        );
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        let value = serde_json::json!({
+            "schema": "kasuri.usdt/1",
+            "files": files.iter().map(file_json).collect::<Vec<_>>(),
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
+    } else {
+        out.write_all(page(&files).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn file_json(file: &Listed) -> serde_json::Value {
+    let sites = file.probes.sites.iter().map(|site| {
+        let args = site.args.iter().map(|arg| {
+            serde_json::json!({"operand": arg.operand, "bytes": arg.bytes, "signed": arg.is_signed, "readable": why_not(arg).is_none(),
+                "why_not": why_not(arg)})
+        });
+        serde_json::json!({"provider": site.provider, "probe": site.name, "offset": site.offset, "semaphore": site.semaphore,
+            "arguments": args.collect::<Vec<_>>()})
+    });
+    serde_json::json!({
+        "file": file.path.to_string_lossy(),
+        "of_this_machine": file.probes.is_native,
+        "damaged": file.probes.refused,
+        "sites": sites.collect::<Vec<_>>(),
+    })
+}
+
+fn why_not(arg: &Arg) -> Option<&'static str> {
+    match arg.fetch {
+        Fetch::No(why) => Some(why),
+        _ => None,
+    }
+}
+
+fn page(files: &[Listed]) -> String {
+    let mut page = String::new();
+    for file in files {
+        if !page.is_empty() {
+            page.push('\n');
+        }
+        let machine = match file.probes.is_native {
+            true => "",
+            false => " (of another machine: cannot be recorded here)",
+        };
+        let path = kasuri_record::shell_word(&file.path);
+        page.push_str(&format!("{path}{machine}\n"));
+        // Several places of a probe may have different operands; those of the first are shown.
+        let mut probes: BTreeMap<String, (usize, &Site)> = BTreeMap::new();
+        for site in &file.probes.sites {
+            let name = format!("{}:{}", site.provider, site.name);
+            probes.entry(name).or_insert((0, site)).0 += 1;
+        }
+        let mut grid = Grid::new(&[
+            word("PROBE", 0),
+            number("PLACES", 0),
+            word("SWITCH", 0),
+            text("ARGUMENTS"),
+        ]);
+        for (name, (n, site)) in probes {
+            grid.row([
+                name,
+                n.to_string(),
+                if site.semaphore.is_some() { "yes" } else { "-" }.to_owned(),
+                arguments(site),
+            ]);
+        }
+        page.push_str(&super::events::lines(grid, super::stat::screen_width()));
+        if file.probes.refused > 0 {
+            let n = units::plural(file.probes.refused as u64, "note");
+            page.push_str(&format!("{n} are damaged or point outside of the code\n"));
+        }
+    }
+    page.push_str("\nSWITCH: the program prepares the probe only while it is recorded. ARGUMENTS: as the file has them.\n");
+    page
+}
+
+/// `8@%rdi -4@112(%rsp)`; what cannot be read in parentheses.
+fn arguments(site: &Site) -> String {
+    if site.args.is_empty() {
+        return "-".to_owned();
+    }
+    let one = |arg: &Arg| match why_not(arg) {
+        None => arg.operand.clone(),
+        Some(why) => format!("({}: {why})", arg.operand),
+    };
+    site.args.iter().map(one).collect::<Vec<_>>().join(" ")
+}
