@@ -66,6 +66,8 @@ mod tests {
         for (symbol, name) in [
             ("_ZN4work5Queue4pushEi", "work::Queue::push(int)"),
             ("_ZL5mutex", "mutex"),
+            ("_ZN4work5QueueC4Ei", "work::Queue::Queue(int)"),
+            ("_ZN4work5QueueD4Ev", "work::Queue::~Queue()"),
             (
                 "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
                 "core::fmt::Write::write_fmt",

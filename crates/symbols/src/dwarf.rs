@@ -1,9 +1,11 @@
 //! Functions, inlined calls, files and lines from DWARF, by `addr2line`.
 use crate::elf::Facts;
+use crate::scopes::{Scopes, has_scopes};
 use gimli::{EndianSlice, RunTimeEndian};
 use kasuri_format::call_paths::Call;
 use object::{CompressionFormat, Object, ObjectSection};
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// Most bytes of one debug section, unpacked.
 const SECTION_BYTES_MAX: u64 = 2 << 30;
@@ -51,13 +53,18 @@ impl<'d> Debug<'d> {
             dwarf.set_sup(shared.borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes)));
         }
         let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-        Some(Lines { context })
+        Some(Lines {
+            context,
+            scopes: RefCell::new(None),
+        })
     }
 }
 
 /// Answers for addresses.
 pub(crate) struct Lines<'d> {
     context: addr2line::Context<Reader<'d>>,
+    /// Of the unit that was asked for last.
+    scopes: RefCell<Option<Scopes<Reader<'d>>>>,
 }
 
 impl Lines<'_> {
@@ -69,10 +76,9 @@ impl Lines<'_> {
             return calls;
         };
         while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|f| f.raw_name().ok());
             let place = frame.location.as_ref();
             calls.push(Call {
-                function: name.map_or_else(String::new, Cow::into_owned),
+                function: self.name(address, &frame),
                 file: place.and_then(|p| p.file).unwrap_or_default().to_owned(),
                 line: place.and_then(|p| p.line).unwrap_or(0),
             });
@@ -81,6 +87,21 @@ impl Lines<'_> {
             }
         }
         calls
+    }
+
+    /// The name of a call's function; empty: it has none.
+    fn name(&self, address: u64, frame: &addr2line::Frame<'_, Reader<'_>>) -> String {
+        let Some(function) = &frame.function else {
+            return String::new();
+        };
+        let name = function.raw_name().unwrap_or_default();
+        if has_scopes(function.language, &name)
+            && let Some(call) = frame.dw_die_offset
+            && let Some(unit) = self.context.find_dwarf_and_unit(address).skip_all_loads()
+        {
+            return Scopes::around(&mut self.scopes.borrow_mut(), unit, call) + &name;
+        }
+        name.into_owned()
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `jitdump` | code made at run time, by address and time |
 //! | `elf` | build-ids, links to debug files, symbol tables |
 //! | `dwarf` | functions, inlined calls, files and lines |
+//! | `scopes` | what C++ functions are in that have bare names only |
 //! | [`kallsyms`] | the kernel's symbols as a table that can be kept |
 //! | `spin` | loops that wait for another thread, by their instructions |
 //! | `text` | the kernel's symbols, perf maps |
@@ -32,6 +33,7 @@ mod jitdump;
 pub mod kallsyms;
 mod minidebug;
 mod parts;
+mod scopes;
 mod source;
 mod spin;
 mod text;

@@ -4,7 +4,7 @@ use kasuri_symbols::{
     Bytes, Event, Files, List, Numbering, Opened, Phase, Why, build_id, costly, costly_to_unpack,
     run, tasks,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -355,6 +355,76 @@ fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
         (&*names.calls[0].function, names.calls[0].line),
         ("main", 0)
     );
+}
+
+/// Functions that no other file sees, inlined: g++ gives them no name for linkers.
+const CPP: &str = r#"
+#define INLINE __attribute__((always_inline)) inline
+namespace outer {
+namespace {
+template <class T> struct Ring {
+    T at;
+    INLINE T take(T k) { volatile T x = at + k; return x * 2; }
+    struct Inner {
+        int q;
+        INLINE int look(int k) { volatile int x = q + k; return x * 3; }
+    };
+};
+INLINE int help(int k) { volatile int x = k; return x + 1; }
+}
+struct Open {
+    int a;
+    INLINE int get(int k) { volatile int x = a + k; return x; }
+};
+}
+static INLINE int bare(int k) { volatile int x = k; return x - 1; }
+int main(int c, char **) {
+    struct Local {
+        int w;
+        INLINE int local(int k) { volatile int x = w ^ k; return x; }
+    } local{c};
+    outer::Ring<int> ring{c};
+    outer::Ring<int>::Inner inner{c};
+    outer::Open open{c};
+    return ring.take(c) + inner.look(c) + outer::help(c) + open.get(c) + local.local(c) + bare(c);
+}
+"#;
+
+#[test]
+fn inlined_functions_of_cpp_have_their_classes_and_name_spaces() {
+    use object::{Object, ObjectSymbol};
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("p.cpp"), CPP).unwrap();
+    let built = Built { dir };
+    if !built.tool("g++", &["-O2", "-g", "-Wl,--build-id", "-o", "p", "p.cpp"]) {
+        return println!("skipped: needs g++");
+    }
+    let bytes = built.file("p");
+    let file = object::File::parse(&*bytes).unwrap();
+    let main = file.symbols().find(|s| s.name() == Ok("main")).unwrap();
+    let addresses: Vec<u64> = (0..main.size()).map(|n| main.address() + n).collect();
+    let tables = tables(ModuleKind::Elf, build_id(&bytes), &addresses);
+    let frames: Vec<u32> = (0..addresses.len() as u32).collect();
+    let files = Fake::default().with("/bin/p", bytes.clone());
+    let tasks = tasks(&tables, &frames, Numbering::Addresses, &files);
+    let found = Mutex::new(BTreeSet::new());
+    run(&tasks, 1, &[], &|| false, &|event| {
+        if let Event::Names(names) = event {
+            let calls = names.into_iter().flat_map(|n| n.calls);
+            found.lock().unwrap().extend(calls.map(|c| c.function));
+        }
+    });
+    let found = found.into_inner().unwrap();
+    let expected = [
+        "_ZN5outer4Open3getEi",
+        "bare",
+        "main",
+        "main::Local::local",
+        "outer::(anonymous namespace)::Ring<int>::Inner::look",
+        "outer::(anonymous namespace)::Ring<int>::take",
+        "outer::(anonymous namespace)::help",
+    ];
+    assert_eq!(found, expected.map(str::to_owned).into());
 }
 
 #[test]
