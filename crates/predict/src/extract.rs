@@ -112,6 +112,32 @@ enum Gap {
 const DOCK: &str = "omp: idle";
 const REGION: &str = "parallel ";
 
+/// A wait at a barrier around the current slice; `waits_from`: the end of the last task in it, or its start.
+struct AtBarrier {
+    row: usize,
+    waits_from: Time,
+    end: Time,
+    has_tasks: bool,
+}
+
+impl AtBarrier {
+    /// The thread runs a task meanwhile.
+    fn runs(&mut self, gaps: &mut Vec<(Time, Time, Gap)>, start: Time, end: Time) {
+        if self.waits_from < start {
+            gaps.push((self.waits_from, start, Gap::Barrier));
+        }
+        self.waits_from = self.waits_from.max(end.min(self.end));
+        self.has_tasks = true;
+    }
+
+    fn close(self, gaps: &mut Vec<(Time, Time, Gap)>, tasks_until: &mut HashMap<usize, Time>) {
+        gaps.push((self.waits_from, self.end, Gap::Barrier));
+        if self.has_tasks {
+            tasks_until.insert(self.row, self.waits_from);
+        }
+    }
+}
+
 /// Between a wait that timed out and the same wait begun again.
 const AGAIN_NS: i64 = 1_000_000;
 /// Waits of the thread that may lie between those two.
@@ -125,6 +151,9 @@ struct Reader<'a> {
     program: Program,
     locks: HashMap<(ProcessIx, u64), u32>,
     spins: HashSet<(ProcessIx, u64)>,
+    /// Of waits at barriers in which tasks ran: when the last of these ended. The thread had come when its own work was done, but
+    /// without them nobody goes on.
+    tasks_until: HashMap<usize, Time>,
     suspended: usize,
 }
 
@@ -185,6 +214,7 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
             .filter(|l| l.kind == LockKind::Spin)
             .map(|l| (l.process, l.object))
             .collect(),
+        tasks_until: HashMap::new(),
         suspended: 0,
     };
     reader.find_threads();
@@ -279,15 +309,23 @@ impl Reader<'_> {
         })
     }
 
-    /// Marks the thread's acquisitions and releases; returns its waits in order.
+    /// Marks the thread's acquisitions and releases; returns its waits in order. A task that it runs while it waits at a barrier is in none.
     fn locks_and_gaps(&mut self, thread: ThreadIx) -> Vec<(Time, Time, Gap)> {
         let trace = self.trace;
         let s = &trace.slices;
         let rows = trace.threads[thread.ix()].slices.clone();
         let mut gaps = Vec::new();
         let mut open_until: HashMap<u32, Time> = HashMap::new();
+        let mut barriers: Vec<AtBarrier> = Vec::new();
         for row in rows.start as usize..rows.end as usize {
             let (start, end) = (s.start[row], s.end[row]);
+            while let Some(over) = barriers.pop_if(|b| b.end <= start) {
+                over.close(&mut gaps, &mut self.tasks_until);
+            }
+            if s.kind[row] == SliceKind::TaskRun {
+                let around = barriers.iter_mut();
+                around.for_each(|b| b.runs(&mut gaps, start, end));
+            }
             // A task that sleeps takes these along, and its worker runs others meanwhile: no wait of this thread.
             if s.open[row] & (open::CONTINUES | open::CONTINUED) != 0 {
                 let is_lock = matches!(s.kind[row], SliceKind::LockWait | SliceKind::LockHold);
@@ -307,13 +345,21 @@ impl Reader<'_> {
                     self.add_step(thread, end, 0, Step::Release(lock));
                 }
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
-                SliceKind::Barrier => gaps.push((start, end, Gap::Barrier)),
+                SliceKind::Barrier => barriers.push(AtBarrier {
+                    row,
+                    waits_from: start,
+                    end,
+                    has_tasks: false,
+                }),
                 SliceKind::Cond => gaps.push((start, end, Gap::Cond(s.object[row]))),
                 SliceKind::Work if trace.strings.get(s.name[row]) == DOCK => {
                     gaps.push((start, end, Gap::Dock));
                 }
                 _ => {}
             }
+        }
+        for over in barriers {
+            over.close(&mut gaps, &mut self.tasks_until);
         }
         gaps.sort_by_key(|g| g.0);
         gaps
@@ -367,7 +413,9 @@ impl Reader<'_> {
         self.program.rounds.push(rows.len() as u32);
         for &row in rows {
             let s = &self.trace.slices;
-            self.add_step(s.thread[row], s.start[row], 2, Step::Barrier(round));
+            let came = self.tasks_until.get(&row).copied();
+            let came = came.unwrap_or(s.start[row]);
+            self.add_step(s.thread[row], came, 2, Step::Barrier(round));
         }
     }
 
