@@ -7,3 +7,6 @@ pub const SPIN_LOOP: &str = "a spin loop in ";
 /// Stands for functions of an interpreter that were not known when the path was followed: what its frame called was called by
 /// them, and they by the frame's caller (docs/format.md, "Call paths").
 pub const CALLERS_NOT_KNOWN: &str = "py::(callers not known)";
+
+/// The module of functions that the recorder found in the memory of a Python interpreter.
+pub const PYTHON: &str = "[python]";

@@ -227,7 +227,7 @@ fn stat_names_the_code_under_each_class() {
         "    20.0 % without a sample",
         "60.0 % of what code can explain is in named functions; 33.0 % in cc1plus, whose functions have no names;",
         "7.0 % in 312 threads that ran too shortly",
-        "97.8 % of on-CPU time has a complete stack, 2.0 % an incomplete one (1.0 % lacks callers in an interpreter), 0.2 % none; 70.0 % of blocked time has one",
+        "97.8 % of on-CPU time has a complete stack, 2.0 % an incomplete one (1.0 % lacks callers in Python), 0.2 % none; 70.0 % of blocked time has one",
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");
     }

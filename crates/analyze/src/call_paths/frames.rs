@@ -3,7 +3,7 @@
 use super::calls::{self, Call, Channel};
 use crate::demangled;
 use crate::quick_map::QuickMap;
-use kasuri_base::call_path::SPIN_LOOP;
+use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
 use kasuri_model::{FrameIx, FrameKind, PathIx, Trace};
 
 /// The kind of code.
@@ -96,6 +96,8 @@ pub struct Frames<'t> {
     is_gil: Vec<bool>,
     /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
     gil: Option<FrameIx>,
+    /// A function in Python.
+    is_python: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: QuickMap<PathIx, Vec<FrameIx>>,
@@ -117,6 +119,7 @@ impl<'t> Frames<'t> {
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
+            is_python: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: QuickMap::default(),
         };
@@ -129,6 +132,7 @@ impl<'t> Frames<'t> {
             out.call.push(calls::call(&name));
             out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
             out.is_gil.push(calls::is_gil(&name));
+            out.is_python.push(module == PYTHON);
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
@@ -154,8 +158,9 @@ impl<'t> Frames<'t> {
         self.function(innermost)
     }
 
-    /// A path as people want it, innermost first and never empty: a call into the kernel or the C library is one frame, the outermost that has a name,
-    /// and what begins every thread is left out.
+    /// A path as people want it, innermost first and never empty: a call into the kernel or the C library is one frame, the outermost that has a name; a wait
+    /// for Python's GIL is the function that asks for it; what Python's interpreter did for a function is that function's; and
+    /// what begins every thread is left out.
     pub fn shown(&mut self, path: PathIx) -> &[FrameIx] {
         if !self.shown.contains_key(&path) {
             let frames = self.shorten(path);
@@ -170,18 +175,18 @@ impl<'t> Frames<'t> {
         // An interrupt: the code below it did not call it.
         let interrupt = all.iter().rposition(|f| layer(f) == Layer::Interrupt);
         let all = &all[interrupt.map_or(0, |at| at + 1)..];
-        let n_system = (all.iter())
-            .take_while(|f| layer(f) == Layer::System)
-            .count();
-        let (system, rest) = all.split_at(n_system);
-        let mut out: Vec<FrameIx> = Vec::new();
-        out.extend(
-            system
-                .iter()
-                .rfind(|f| self.is_named(**f))
-                .or(system.first()),
-        );
-        out.extend(rest);
+        let gil = self.waits_for_gil(path);
+        let (call, rest) = match gil.and_then(|gil| all.iter().position(|f| *f == gil)) {
+            Some(at) => (Some(all[at]), &all[at + 1..]),
+            None => {
+                let system = all.iter().take_while(|f| layer(f) == Layer::System);
+                let (system, rest) = all.split_at(system.count());
+                let named = system.iter().rfind(|f| self.is_named(**f));
+                (named.or(system.first()).copied(), rest)
+            }
+        };
+        let mut out: Vec<FrameIx> = call.into_iter().collect();
+        out.extend(self.without_interpreter(rest));
         while out.len() > 1 && out.last().is_some_and(|f| layer(f) == Layer::Start) {
             out.pop();
         }
@@ -190,6 +195,17 @@ impl<'t> Frames<'t> {
             out.push(self.trace.paths.frame[path.ix()]);
         }
         out
+    }
+
+    /// Without the functions of Python's interpreter in what a function in Python, or a library that it called, made the interpreter do: who
+    /// made it says more.
+    fn without_interpreter<'f>(&self, frames: &'f [FrameIx]) -> &'f [FrameIx] {
+        let is_own = |f: &&FrameIx| self.runtime[f.ix()] == Some(Runtime::Interpreter);
+        let outer = &frames[frames.iter().take_while(is_own).count()..];
+        match outer.iter().any(|f| self.is_python[f.ix()]) {
+            true => outer,
+            false => frames,
+        }
     }
 
     fn is_named(&self, frame: FrameIx) -> bool {
@@ -255,9 +271,14 @@ impl<'t> Frames<'t> {
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
     pub fn gil(&self, path: PathIx) -> Option<FrameIx> {
+        self.waits_for_gil(path).and(self.gil)
+    }
+
+    /// The function that waits for it at this path.
+    fn waits_for_gil(&self, path: PathIx) -> Option<FrameIx> {
         let mut inner = (self.trace.frames_of(path))
             .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
-        inner.find(|frame| self.is_gil[frame.ix()]).and(self.gil)
+        inner.find(|frame| self.is_gil[frame.ix()])
     }
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.

@@ -291,6 +291,60 @@ fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
     assert_eq!((holder.without_code_ns, holder.unsampled_ns), (10, 0));
 }
 
+/// What an interpreter does for a function of its language is that function's; what that one calls in another library, or in the C
+/// library, is not, nor is a wait for Python's GIL, which is of the function that asks for it.
+#[test]
+fn an_interpreter_s_own_functions_are_those_that_it_runs() {
+    let shown = |inner: &[&str]| {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(0, 400, 10, Sleeping, 0);
+        s.wake(1, 800, 11, 10, 0);
+        s.switch(0, 800, 0, RunnablePreempted, 10);
+        let begin = [
+            "run_mod@libpython3.so",
+            "py::work@[python]",
+            "py::count@[python]",
+        ];
+        let path = [&begin, inner].concat();
+        let kind = match inner.last() {
+            Some(name) if name.starts_with("pthread") => SampleKind::BlockedRead,
+            _ => SampleKind::OnCpu,
+        };
+        let time = if kind.is_wait() { 600 } else { 200 };
+        let class = if kind.is_wait() { "lock_wait" } else { "work" };
+        let paths = paths_of(&sampled(s.load(1000), &[(10, time, kind, &path)]), None);
+        rows(&class_of(&paths, class).paths)[0].0.clone()
+    };
+    let own = "long_rem@libpython3.so";
+    let wait = "pthread_cond_timedwait@libc.so.6";
+    let gil = [
+        own,
+        "take_gil@libpython3.so",
+        "PyCOND_TIMEDWAIT@libpython3.so",
+        wait,
+    ];
+    for (inner, path) in [
+        (&[][..], "py::count < py::work < run_mod"),
+        (&[own], "py::count < py::work < run_mod"),
+        (
+            &[own, "memcpy@libc.so.6"],
+            "memcpy < py::count < py::work < run_mod",
+        ),
+        (
+            &[own, "sort@fast.so"],
+            "sort < long_rem < py::count < py::work < run_mod",
+        ),
+        (
+            &["sort@fast.so", own],
+            "sort < py::count < py::work < run_mod",
+        ),
+        (&gil, "take_gil < py::count < py::work < run_mod"),
+    ] {
+        assert_eq!(shown(inner), path);
+    }
+}
+
 /// What is known of all that the program's code can explain: (named, [(module, ns)], [(reason, threads, ns)]).
 type Known = (i64, Vec<(String, i64)>, Vec<(&'static str, u64, i64)>);
 

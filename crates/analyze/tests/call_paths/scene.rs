@@ -115,6 +115,7 @@ impl Scene {
         f.address.push(0);
         f.kind.push(match self.trace.strings.get(module) {
             "[kernel]" => FrameKind::Kernel,
+            "[python]" => FrameKind::Jit,
             _ => FrameKind::Native,
         });
         FrameIx(self.trace.frames.function.len() as u32 - 1)

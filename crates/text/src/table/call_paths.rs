@@ -170,7 +170,7 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         let is_gap = what == INCOMPLETE && share(ran.gap_ns, ran) >= 0.001;
         if is_gap {
             let gap = percent(share(ran.gap_ns, ran));
-            text += &format!(" ({gap} lacks callers in an interpreter)");
+            text += &format!(" ({gap} lacks callers in Python)");
         }
     }
     if share(ran.estimated_ns, ran) >= 0.01 {

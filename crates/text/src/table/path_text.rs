@@ -22,8 +22,11 @@ pub(super) struct PathLine {
 pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
     const MORE: &str = " < ..";
     let mut text = String::new();
-    // The place of the innermost function, or where that has none of the first caller that has one.
-    let mut place_at = frames.iter().position(|f| !f.file.is_empty());
+    // The place of the innermost function, or where that has none of the first caller that has one. That of a program's function says
+    // more than one in the source of the C library or of Python.
+    let has_place = |f: &PathFrame| !f.file.is_empty();
+    let is_programs = |f: &PathFrame| has_place(f) && !is_library(&f.module);
+    let mut place_at = (frames.iter().position(is_programs)).or(frames.iter().position(has_place));
     for (at, frame) in frames.iter().enumerate() {
         let mut next = frame_name(frame);
         if place_at == Some(at) {
@@ -69,6 +72,12 @@ fn frame_name(frame: &PathFrame) -> String {
 fn is_libc(module: &str) -> bool {
     let begins = ["libc.so", "libc-", "libpthread", "ld-musl"];
     begins.iter().any(|begin| module.starts_with(begin))
+}
+
+/// The C library's functions, and Python's interpreter.
+fn is_library(module: &str) -> bool {
+    const OTHERS: [&str; 4] = ["libm.so", "libm-", "libpython", "python3"];
+    is_libc(module) || OTHERS.iter().any(|begin| module.starts_with(begin))
 }
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
@@ -122,6 +131,17 @@ mod tests {
             file: file.into(),
             line,
         }
+    }
+
+    #[test]
+    fn the_place_is_in_the_program_where_the_mathematics_library_has_one_too() {
+        let mut path = [
+            frame("__sin_fma", "/glibc/s_sin.c", 207),
+            frame("solve", "/src/solve.c", 5),
+        ];
+        path[0].module = "libm.so.6".into();
+        assert_eq!(path_text(&path, 80), "__sin_fma < solve (solve.c:5)");
+        assert_eq!(path_text(&path[..1], 80), "__sin_fma (s_sin.c:207)");
     }
 
     #[test]

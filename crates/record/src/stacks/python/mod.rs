@@ -30,7 +30,7 @@ mod memory;
 mod process;
 
 use code::{Code, Types};
-use kasuri_base::call_path::CALLERS_NOT_KNOWN;
+use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
 use kasuri_unwind::{Cpu, DEPTH_MAX, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
 use layout::{Frames, Layout};
@@ -47,8 +47,6 @@ const NAMES_MAX: usize = 1 << 18;
 const NAMES_BYTES_MAX: usize = 64 << 20;
 /// Votes for a place before it is taken for the one.
 const VOTES_MIN: u32 = 3;
-/// The module of functions in Python.
-const MODULE: &str = "[python]";
 /// Begins their names, as in the perf maps that Python writes.
 const PREFIX: &str = "py::";
 
@@ -129,7 +127,7 @@ impl Names {
     ) -> Option<(u32, u64)> {
         let module = interner.module(Module {
             kind: ModuleKind::Jit,
-            path: MODULE.to_owned(),
+            path: PYTHON.to_owned(),
             ..Module::default()
         });
         if let Some(&row) = self.rows.get(&key) {
