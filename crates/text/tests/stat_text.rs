@@ -932,7 +932,7 @@ fn stat_says_who_probably_held_a_lock_and_who_chose_to_sleep() {
             "100.0 % asker waits",
             "in pthread_mutex_lock < look_up (t.c:7)",
             "<- 70.0 % probably held by holder: ran fill (t.c:70)",
-            "<- 30.0 % probably held by holder: waits in clock_nanosleep < ..",
+            "<- 30.0 % probably held by holder: waits in clock_nanosleep < store",
             "<- by its own choice: 20 times 6.00 ms",
         ],
     );

@@ -28,7 +28,8 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
     let is_programs = |f: &PathFrame| has_place(f) && !is_library(&f.module);
     let mut place_at = (frames.iter().position(is_programs)).or(frames.iter().position(has_place));
     for (at, frame) in frames.iter().enumerate() {
-        let mut next = frame_name(frame);
+        let name = frame_name(frame);
+        let mut next = name.clone();
         if place_at == Some(at) {
             place_at = None;
             next += &format!(" ({}:{})", file_name(&frame.file), frame.line);
@@ -45,12 +46,14 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
             text = printable(&next);
             continue;
         }
-        let next = format!(" < {}", printable(&next));
         // ` < ..` must fit behind each function but the last, or the cut would itself be cut.
         let spare = if at + 1 < frames.len() { MORE.len() } else { 0 };
-        if text.width() + next.width() + spare > room {
+        let fits = |next: &String| text.width() + next.width() + spare <= room;
+        // Better without its place than not at all.
+        let ways = [next, name].map(|next| format!(" < {}", printable(&next)));
+        let Some(next) = ways.into_iter().find(fits) else {
             return text + MORE;
-        }
+        };
         text += &next;
     }
     text
@@ -142,6 +145,7 @@ mod tests {
         path[0].module = "libm.so.6".into();
         assert_eq!(path_text(&path, 80), "__sin_fma < solve (solve.c:5)");
         assert_eq!(path_text(&path[..1], 80), "__sin_fma (s_sin.c:207)");
+        assert_eq!(path_text(&path, 20), "__sin_fma < solve");
     }
 
     #[test]
