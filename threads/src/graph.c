@@ -80,16 +80,22 @@ int ito_graph_destroy(ito_graph *g) {
     return 0;
 }
 
+static int compare_workers(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
 static int add_group(ito_graph *g, const uint32_t *workers, size_t n, uint32_t *out) {
     if (grow(&g->groups, g->n_groups, &g->room_groups, sizeof *g->groups, alignof(max_align_t)))
         return ENOMEM;
-    uint32_t *copy = malloc(n * sizeof *copy);
+    uint32_t *copy = calloc(n, 2 * sizeof *copy);
     if (copy == NULL)
         return ENOMEM;
     memcpy(copy, workers, n * sizeof *copy);
-    for (size_t i = 0; i < n; i++)
-        g->most_worker = copy[i] > g->most_worker ? copy[i] : g->most_worker;
-    g->groups[g->n_groups] = (struct ito__graph_group){copy, (uint32_t)n, 0};
+    qsort(copy, n, sizeof *copy, compare_workers);
+    g->most_worker = copy[n - 1] > g->most_worker ? copy[n - 1] : g->most_worker;
+    g->groups[g->n_groups] = (struct ito__graph_group){
+        .workers = copy, .coming = copy + n, .n = (uint32_t)n, .head = ITO__NO_TASK, .last = ITO__NO_TASK, .graph = g};
     *out = ++g->n_groups;
     ito__graph_forget_plan(g);
     return 0;

@@ -6,6 +6,7 @@
 #ifndef ITO__GRAPH_H
 #define ITO__GRAPH_H
 
+#include "spin.h"
 #include "wait.h"
 
 #include <ito/graph.h>
@@ -63,10 +64,21 @@ struct ito__graph_list {
     uint32_t *tasks;               /* [n_tasks] in graph.listed */
     struct ito__graph_wait *waits; /* [n_waits] in graph.waits, by `at` */
 };
+/*
+ * Tasks of the group that became ready on other workers lie in its list; for each a carrier comes to one of its workers.
+ *
+ *   field          writer                                              reader
+ *   head, last     holder of `lock`                                    the same
+ *   coming         holder of `lock`                                    the same
+ *   other fields   the builder, while nothing runs                     all
+ */
 struct ito__graph_group {
-    uint32_t *workers; /* [n] */
+    uint32_t *workers; /* [n], ascending */
+    uint32_t *coming;  /* [n] carriers on their way to each */
     uint32_t n;
-    uint32_t turn; /* atomic: the next of them to be given a task */
+    struct ito__spin lock;
+    uint32_t head, last; /* ready tasks, the oldest first; ITO__NO_TASK: none */
+    struct ito_graph *graph;
 };
 
 struct ito_graph {
@@ -103,7 +115,7 @@ struct ito_graph {
     /* Of the run. */
     bool seen;                        /* a recorder listens */
     uint64_t first_id;                /* for it: of task 0 */
-    alignas(ITO__LINE) uint32_t open; /* atomic: ends that have not ended */
+    alignas(ITO__LINE) uint32_t open; /* atomic: ends that have not ended, and carriers of groups */
     struct ito__graph_count done;     /* 1: none is left */
 };
 
@@ -116,6 +128,10 @@ int ito__graph_plan(struct ito_graph *g, uint32_t n_workers); /* prepared; 0, EI
 void ito__graph_forget_plan(struct ito_graph *g);
 void ito__graph_run_dynamic(struct ito_graph *g);
 void ito__graph_run_static(struct ito_graph *g);
+/* Into the group's list, for a carrier that comes; the place in the group of the worker that it is to come to. */
+uint32_t ito__graph_send(struct ito_graph *g, struct ito__graph_task *t);
+/* What that carrier does, on a worker of the group. */
+void ito__graph_carry_group(struct ito__graph_group *group);
 /* A thread's list of ready tasks, until it is empty. */
 void ito__graph_carry(struct ito_graph *g, uint32_t head, uint32_t depth);
 void ito__graph_advance(struct ito__graph_count *c, uint32_t to);

@@ -8,6 +8,9 @@
  * and the rest of the list becomes a continuation in the deque, where idle workers find it. So whatever is ready can be
  * found by idle workers, also while a task is blocked. `missing` is set for the next run by the task itself.
  *
+ * A task of a group runs where it became ready if that is a worker of the group; the thread is bound to it meanwhile.
+ * Else it goes into the group's list, and a carrier to a worker of the group, which runs what the list has.
+ *
  * Static. Each list is a thread bound to its worker. It counts its tasks that have ended (`ended`), and waits before a
  * task until the counts of other lists are high enough: a short time by looking, then asleep.
  *
@@ -127,32 +130,106 @@ static uint32_t release_followers(struct ito_graph *g, const struct ito__graph_t
     return head;
 }
 
-/* Runs a task that needs a worker of its group: in a thread bound to the next of them. What it makes ready goes on
- * without that bond. */
-static void *bound_carrier(void *arg) {
-    struct ito__graph_task *t = arg;
-    struct ito_graph *g = t->graph;
-    store_relaxed(&t->missing, t->n_before);
-    call(g, t);
-    uint32_t ends = t->n_followers == 0;
-    uint32_t head = ends ? ITO__NO_TASK : release_followers(g, t, ITO__NO_TASK);
-    if (head != ITO__NO_TASK) {
-        struct ito__graph_task *first = &g->tasks[head];
-        first->depth = 0;
-        if (!spawn(g, -1, carrier, first))
-            ito__graph_carry(g, head, 0);
-    }
-    /* ORDER acq_rel; pairs with itself and with ito__graph_carry(), as there. */
-    if (ends && sub_acq_rel(&g->open, 1) == 1)
+/* The caller's last access to the graph. */
+static void count_ends(struct ito_graph *g, uint32_t n) {
+    /* ORDER acq_rel; pairs with itself, in the threads that count the other ends. The release publishes what the tasks
+     * of this thread did, the acquire shows it to the last one, which tells it to the thread that waits. */
+    if (sub_acq_rel(&g->open, n) == n)
         ito__graph_advance(&g->done, 1);
+}
+
+/* -- groups -------------------------------------------------------------------------------------------------------- */
+
+/* Its place in the group; UINT32_MAX: it is none of it. */
+static uint32_t place_in(const struct ito__graph_group *group, uint32_t worker) {
+    uint32_t from = 0, end = group->n;
+    while (from < end) {
+        uint32_t middle = from + (end - from) / 2;
+        if (group->workers[middle] < worker)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from < group->n && group->workers[from] == worker ? from : UINT32_MAX;
+}
+static bool is_in(const struct ito__graph_group *group, uint32_t worker) {
+    return place_in(group, worker) != UINT32_MAX;
+}
+
+/* Where a carrier is to go: a parked worker that none is on its way to, else that to which the fewest are. So one that
+ * does not come to them gets a second one only while another still has one to come. The lock is held. */
+static uint32_t choose(const struct ito__graph_group *group) {
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < group->n; i++) {
+        if (group->coming[i] == 0 && load_relaxed(&ito__pool.workers[group->workers[i]].parked)) /* a hint */
+            return i;
+        if (group->coming[i] < group->coming[best])
+            best = i;
+    }
+    return best;
+}
+
+uint32_t ito__graph_send(struct ito_graph *g, struct ito__graph_task *t) {
+    struct ito__graph_group *group = &g->groups[t->group - 1];
+    uint32_t task = ito__graph_number(t);
+    /* Relaxed: `t` has not run, so the count is above 0 until the carrier that is counted here has seen the lock. */
+    __atomic_fetch_add(&g->open, 1, __ATOMIC_RELAXED);
+    t->next = ITO__NO_TASK;
+    ito__spin_lock(&group->lock);
+    if (group->head == ITO__NO_TASK)
+        group->head = task;
+    else
+        g->tasks[group->last].next = task;
+    group->last = task;
+    uint32_t at = choose(group);
+    group->coming[at]++;
+    ito__spin_unlock(&group->lock);
+    return at;
+}
+
+/* The oldest task of the list, or ITO__NO_TASK. `at`: the place of a worker that a carrier has come to, or does not come
+ * to any more; UINT32_MAX: none. */
+static uint32_t take(struct ito__graph_group *group, uint32_t at) {
+    ito__spin_lock(&group->lock);
+    if (at != UINT32_MAX)
+        group->coming[at]--;
+    uint32_t task = group->head;
+    if (task != ITO__NO_TASK)
+        group->head = group->graph->tasks[task].next;
+    ito__spin_unlock(&group->lock);
+    if (task != ITO__NO_TASK)
+        group->graph->tasks[task].next = ITO__NO_TASK;
+    return task;
+}
+
+/* Carriers are as many as tasks were sent. One that comes too late finds nothing: a worker of the group that was free
+ * earlier has run that task. It is counted in `open`, so that the graph is there for it. */
+void ito__graph_carry_group(struct ito__graph_group *group) {
+    struct ito_graph *g = group->graph;
+    uint32_t task = take(group, place_in(group, ito_worker_index()));
+    while (task != ITO__NO_TASK) {
+        ito__graph_carry(g, task, 0);
+        task = is_in(group, ito_worker_index()) ? take(group, UINT32_MAX) : ITO__NO_TASK;
+    }
+    count_ends(g, 1);
+}
+
+static void *group_carrier(void *arg) {
+    ito__self()->bind = -1; /* it has come; what its tasks make ready may go on anywhere */
+    ito__graph_carry_group(arg);
     return NULL;
 }
 
-static bool send(struct ito_graph *g, struct ito__graph_task *t) {
-    struct ito__graph_group *group = &g->groups[t->group - 1];
-    uint32_t turn = __atomic_fetch_add(&group->turn, 1, __ATOMIC_RELAXED); /* any worker of it will do */
-    return spawn(g, (int32_t)group->workers[turn % group->n], bound_carrier, t);
+/* A task of a group, on a worker of it: bound to that while the function runs, which may block. */
+static void call_here(struct ito_graph *g, struct ito__graph_task *t) {
+    struct ito_thread *me = ito__self();
+    int32_t was = me->bind;
+    me->bind = (int32_t)ito_worker_index();
+    call(g, t);
+    me->bind = was;
 }
+
+/* -- lists of ready tasks ------------------------------------------------------------------------------------------ */
 
 /* A chain creates no thread, at which an idle worker that has asked would be answered: so look before each task. */
 static inline void answer(void) {
@@ -167,29 +244,37 @@ void ito__graph_carry(struct ito_graph *g, uint32_t head, uint32_t depth) {
     while (head != ITO__NO_TASK) {
         struct ito__graph_task *t = &g->tasks[head];
         head = t->next;
-        if (UNLIKELY(t->group != ITO_GRAPH_ANYWHERE) && send(g, t))
-            continue;
-        if (head != ITO__NO_TASK && depth < DEPTH_MAX) {
-            uint32_t rest = head;
+        bool is_bound = t->group != ITO_GRAPH_ANYWHERE;
+        if (UNLIKELY(is_bound && !is_in(&g->groups[t->group - 1], ito_worker_index()))) {
+            struct ito__graph_group *group = &g->groups[t->group - 1];
+            uint32_t at = ito__graph_send(g, t);
+            if (spawn(g, (int32_t)group->workers[at], group_carrier, group))
+                continue;
+            ended++; /* the carrier that does not come; and what it would have run runs here */
+            uint32_t left = take(group, at);
+            if (left == ITO__NO_TASK)
+                continue;
+            t = &g->tasks[left];
+            is_bound = false;
+        } else if (head != ITO__NO_TASK && depth < DEPTH_MAX) {
             t->next = ITO__NO_TASK;
             t->depth = depth + 1;
-            if (spawn(g, -1, carrier, t)) {
-                head = rest;
+            if (spawn(g, -1, carrier, t))
                 continue;
-            }
         }
         answer();
         /* Relaxed: the next run, which reads it, begins after all of this one has ended, through `open`. */
         store_relaxed(&t->missing, t->n_before);
-        call(g, t);
+        if (UNLIKELY(is_bound))
+            call_here(g, t);
+        else
+            call(g, t);
         ended += t->n_followers == 0;
         if (t->n_followers)
             head = release_followers(g, t, head);
     }
-    /* ORDER acq_rel; pairs with itself, in the threads that count the other ends. The release publishes what the tasks
-     * of this thread did, the acquire shows it to the last one, which tells it to the thread that waits. */
-    if (ended && sub_acq_rel(&g->open, ended) == ended)
-        ito__graph_advance(&g->done, 1);
+    if (ended)
+        count_ends(g, ended);
 }
 
 void ito__graph_run_dynamic(struct ito_graph *g) {

@@ -133,6 +133,38 @@ static void graphs_run_without_memory_for_threads(void) {
     }
 }
 
+/* A chain of a group runs where it is: each task in a thread of its own, below that of the one before it, took a stack
+ * a task. */
+static uint32_t chain_worker;
+static void link_of_chain(void *arg) {
+    CHECK_EQ(ito_worker_index(), chain_worker);
+    ++*(long *)arg;
+}
+static void chains_of_a_group_need_no_stacks(void) {
+    enum { LINKS = 40000 };
+    const int64_t many = 1 << 20; /* none fails; it counts them */
+    long n = 0;
+    ito_graph *g;
+    ito_graph_attr attr = ITO_GRAPH_ATTR_INIT;
+    CHECK_EQ(ito_init(NULL), 0);
+    chain_worker = ito_n_workers() - 1;
+    CHECK_EQ(ito_graph_create(&g), 0);
+    CHECK_EQ(ito_graph_group(g, &chain_worker, 1, &attr.group), 0);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        CHECK_EQ(ito_graph_task(g, &attr, link_of_chain, &n, NULL), 0);
+        if (i)
+            CHECK_EQ(ito_graph_edge(g, i - 1, i), 0);
+    }
+    __atomic_store_n(&ito__prim_fail_map, many, __ATOMIC_RELAXED);
+    CHECK_EQ(ito_graph_run(g, ITO_GRAPH_DYNAMIC), 0);
+    int64_t left = __atomic_load_n(&ito__prim_fail_map, __ATOMIC_RELAXED);
+    __atomic_store_n(&ito__prim_fail_map, 0, __ATOMIC_RELAXED);
+    CHECK_EQ(n, LINKS);
+    CHECK(many - left < 20 + 2 * (int64_t)(chain_worker + 1)); /* and what workers need to begin */
+    CHECK_EQ(ito_graph_destroy(g), 0);
+    CHECK_EQ(ito_fini(), 0);
+}
+
 /* -- affinity, delays, parking -- */
 
 static int stop_shuffling;
@@ -262,11 +294,9 @@ static void many_blocked_are_woken_at_once(void) {
 static const struct check_test tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
-    TEST(every_mapping_may_fail),
-    TEST(graphs_run_without_memory_for_threads),
-    TEST(shuffled_and_parked_lose_nothing),
-    TEST(many_blocked_are_woken_at_once),
-    {NULL, NULL}};
+    TEST(every_mapping_may_fail),           TEST(graphs_run_without_memory_for_threads),
+    TEST(chains_of_a_group_need_no_stacks), TEST(shuffled_and_parked_lose_nothing),
+    TEST(many_blocked_are_woken_at_once),   {NULL, NULL}};
 
 int main(int argc, char **argv) {
     return check_main(argc, argv, tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -257,6 +258,38 @@ static void tasks_stay_in_their_groups(void) {
     CHECK_EQ(ito_graph_destroy(g), 0);
 }
 
+/* The first task keeps its worker until all others but one have run: the group's other worker has to take them. The one
+ * that was sent last may have been sent to the first worker. */
+enum { OTHERS = 10 };
+static long others_run;
+static void hold_worker(void *arg) {
+    (void)arg;
+    while (__atomic_load_n(&others_run, __ATOMIC_RELAXED) < OTHERS - 1)
+        sched_yield();
+}
+static void a_busy_worker_holds_up_no_task_of_its_group(void) {
+    uint32_t workers[] = {1, 0}, group, inner, first;
+    if (ito_n_workers() < 2)
+        return; /* nobody else to take them */
+    ito_graph *g;
+    CHECK_EQ(ito_graph_create(&g), 0);
+    CHECK_EQ(ito_graph_group(g, workers, 2, &group), 0);
+    CHECK_EQ(ito_graph_group(g, workers, 1, &inner), 0);
+    ito_graph_attr attr = ITO_GRAPH_ATTR_INIT;
+    attr.group = inner; /* all become ready on worker 1, and most have to leave it */
+    CHECK_EQ(ito_graph_task(g, &attr, nothing, NULL, &first), 0);
+    attr.group = group;
+    for (uint32_t i = 0; i <= OTHERS; i++) {
+        CHECK_EQ(ito_graph_task(g, &attr, i ? count : hold_worker, &others_run, NULL), 0);
+        CHECK_EQ(ito_graph_edge(g, first, i + 1), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        others_run = 0;
+        CHECK_EQ(ito_graph_run(g, ITO_GRAPH_DYNAMIC), 0);
+    }
+    CHECK_EQ(ito_graph_destroy(g), 0);
+}
+
 /* -- plans --------------------------------------------------------------------------------------------------------- */
 
 /* No worker has two tasks at once, no task starts early, none waits while a worker is free; so it is at most 2 - 1/P
@@ -500,6 +533,7 @@ static const struct check_test tests[] = {
     {"a_blocked_task_holds_up_no_other", a_blocked_task_holds_up_no_other},
     {"a_graph_may_be_destroyed_after_its_run", a_graph_may_be_destroyed_after_its_run},
     {"tasks_stay_in_their_groups", tasks_stay_in_their_groups},
+    {"a_busy_worker_holds_up_no_task_of_its_group", a_busy_worker_holds_up_no_task_of_its_group},
     {"plans_are_schedules", plans_are_schedules},
     {"costs_come_from_a_recording", costs_come_from_a_recording},
     {"the_largest_costs_do_not_wrap", the_largest_costs_do_not_wrap},

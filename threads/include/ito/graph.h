@@ -48,11 +48,12 @@ ITO_API int ito_graph_create(ito_graph **out);
 ITO_API int ito_graph_destroy(ito_graph *g);
 
 /**
- * ito_graph_group - a set of workers, by their indices. Sets may overlap: one of all CPUs of a socket, one for each
- * half of it.
+ * ito_graph_group - a set of workers, by their indices: those that a part of the graph is given to. Sets may overlap and
+ * lie in each other: one of all CPUs of a socket, one for each half of it.
  * @workers: [@n].   @out: the group's number, from 1.
  * Return:  0; EINVAL @n is 0; EBUSY it runs; ENOMEM.
- * Note:    a run with fewer workers than the largest index says EINVAL.
+ * Note:    a run with fewer workers than the largest index says EINVAL. In a dynamic run the group's workers share its
+ *          ready tasks.
  */
 ITO_API int ito_graph_group(ito_graph *g, const uint32_t *workers, size_t n, uint32_t *out);
 

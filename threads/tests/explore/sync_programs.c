@@ -206,6 +206,54 @@ static void graph_thread(unsigned t) {
     explore_free(g, sizeof *g);
 }
 
+/* Two tasks of a group, sent by thread 0; a carrier on each worker. The one that comes last may find nothing, and thread 0
+ * frees the graph as soon as its wait is over. */
+static void group_start(void) {
+    start(2, 1);
+    static const uint32_t both[] = {0, 1};
+    ito_graph *g = explore_alloc(sizeof *g);
+    g->tasks = explore_alloc(2 * sizeof *g->tasks);
+    g->groups = explore_alloc(sizeof *g->groups);
+    for (uint32_t i = 0; i < 2; i++)
+        g->tasks[i] = (struct ito__graph_task){
+            .next = ITO__NO_TASK, .group = 1, .fn = graph_task, .arg = &shared->cells[2 * i], .graph = g};
+    g->groups[0] = (struct ito__graph_group){.workers = (uint32_t *)(uintptr_t)both,
+                                             .coming = explore_alloc(2 * sizeof(uint32_t)),
+                                             .n = 2,
+                                             .head = ITO__NO_TASK,
+                                             .last = ITO__NO_TASK,
+                                             .graph = g};
+    g->groups[0].coming[0] = g->groups[0].coming[1] = 0;
+    g->n_tasks = g->open = g->n_ends = 2;
+    g->n_groups = 1;
+    shared->graph = g;
+    explore_constant(&shared->graph);
+    EXPLORE_FIELD(g->open);
+    EXPLORE_FIELD(g->done.state);
+    EXPLORE_FIELD(g->groups[0].lock);
+    EXPLORE_FIELD(shared->count.state);
+}
+static void group_thread(unsigned t) {
+    ito_graph *g = shared->graph;
+    if (t == 1) {
+        ito__graph_await(&shared->count, 1, g); /* in the inbox that the carrier comes by */
+        ito__graph_carry_group(&g->groups[0]);
+        return;
+    }
+    ito__graph_send(g, &g->tasks[0]);
+    ito__graph_advance(&shared->count, 1);
+    ito__graph_send(g, &g->tasks[1]);
+    ito__graph_carry_group(&g->groups[0]);
+    ito__graph_await(&g->done, 1, g);
+    if (shared->cells[0] != 1 || shared->cells[2] != 1)
+        explore_fail("a run before all has ended");
+    shared->counter++;
+    explore_free(g->tasks, 2 * sizeof *g->tasks);
+    explore_free(g->groups[0].coming, 2 * sizeof(uint32_t));
+    explore_free(g->groups, sizeof *g->groups);
+    explore_free(g, sizeof *g);
+}
+
 /* Two tasks of a list, and another list that waits for the second of them. */
 static void lists_start(void) {
     start(2, 1);
@@ -226,9 +274,15 @@ static void lists_thread(unsigned t) {
 }
 
 const struct explore_program explore_programs[] = {
-    {"spin", 2, spin_start, spin_thread, all_counted},          {"mutex", 2, mutex_start, mutex_thread, all_counted},
-    {"condition", 2, cond_start, cond_thread, all_counted},     {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
-    {"semaphore", 2, sem_start, sem_thread, all_counted},       {"once", 2, once_start, once_thread, all_counted},
-    {"future", 2, future_start, future_thread, all_counted},    {"graph", 2, graph_start, graph_thread, all_counted},
-    {"graph_lists", 2, lists_start, lists_thread, all_counted}, {0},
+    {"spin", 2, spin_start, spin_thread, all_counted},
+    {"mutex", 2, mutex_start, mutex_thread, all_counted},
+    {"condition", 2, cond_start, cond_thread, all_counted},
+    {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
+    {"semaphore", 2, sem_start, sem_thread, all_counted},
+    {"once", 2, once_start, once_thread, all_counted},
+    {"future", 2, future_start, future_thread, all_counted},
+    {"graph", 2, graph_start, graph_thread, all_counted},
+    {"graph_group", 2, group_start, group_thread, all_counted},
+    {"graph_lists", 2, lists_start, lists_thread, all_counted},
+    {0},
 };
