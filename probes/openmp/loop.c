@@ -19,12 +19,12 @@ void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum o
     openmp_begin(openmp_place(caller, what));
 }
 /* What schedule(runtime) is now: of OMP_SCHEDULE, or what the program has set. */
-enum openmp_what openmp_at_run_time(void) {
+enum openmp_what openmp_at_run_time(void (*get_schedule)(int *, int *)) {
     static const uint8_t of[] = {OPENMP_FOR_RUNTIME, OPENMP_FOR_RUNTIME_STATIC, OPENMP_FOR_RUNTIME_DYNAMIC,
                                  OPENMP_FOR_RUNTIME_GUIDED, OPENMP_FOR_RUNTIME_AUTO};
     int schedule = 0, chunk = 0;
-    if (openmp_real.omp_get_schedule)
-        openmp_real.omp_get_schedule(&schedule, &chunk);
+    if (get_schedule)
+        get_schedule(&schedule, &chunk);
     /* The highest bit says monotonic. */
     schedule &= 0x7fffffff;
     return schedule < (int)sizeof of ? of[schedule] : OPENMP_FOR_RUNTIME;
@@ -140,22 +140,23 @@ LOOP(nonmonotonic_guided, OPENMP_FOR_GUIDED)
 LOOP(ordered_static, OPENMP_FOR_ORDERED_STATIC)
 LOOP(ordered_dynamic, OPENMP_FOR_ORDERED_DYNAMIC)
 LOOP(ordered_guided, OPENMP_FOR_ORDERED_GUIDED)
-LOOP_AT_RUN_TIME(runtime, openmp_at_run_time())
-LOOP_AT_RUN_TIME(nonmonotonic_runtime, openmp_at_run_time())
-LOOP_AT_RUN_TIME(maybe_nonmonotonic_runtime, openmp_at_run_time())
+#define WHAT_IT_IS openmp_at_run_time(REAL(omp_get_schedule))
+LOOP_AT_RUN_TIME(runtime, WHAT_IT_IS)
+LOOP_AT_RUN_TIME(nonmonotonic_runtime, WHAT_IT_IS)
+LOOP_AT_RUN_TIME(maybe_nonmonotonic_runtime, WHAT_IT_IS)
 LOOP_AT_RUN_TIME(ordered_runtime, OPENMP_FOR_ORDERED_RUNTIME)
 
 /* -- OpenMP 5.0: the schedule is a number, and there may be reductions -- */
 
 /* libgomp's numbers of schedules (enum omp_sched_t; the highest bit says monotonic). */
-static enum openmp_what scheduled(long schedule, int is_ordered) {
+static enum openmp_what scheduled(long schedule, int is_ordered, void (*get_schedule)(int *, int *)) {
     static const uint8_t plain[] = {OPENMP_FOR_RUNTIME, OPENMP_FOR_STATIC, OPENMP_FOR_DYNAMIC, OPENMP_FOR_GUIDED,
                                     OPENMP_FOR_AUTO},
                          ordered[] = {OPENMP_FOR_ORDERED_RUNTIME, OPENMP_FOR_ORDERED_STATIC, OPENMP_FOR_ORDERED_DYNAMIC,
                                       OPENMP_FOR_ORDERED_GUIDED, OPENMP_FOR_ORDERED_AUTO};
     uint32_t number = (uint32_t)schedule & 0x7fffffff;
     if (!number && !is_ordered)
-        return openmp_at_run_time();
+        return openmp_at_run_time(get_schedule);
     return number < sizeof plain ? (is_ordered ? ordered : plain)[number] : OPENMP_FOR;
 }
 /* Without `from` the compiler divides the iterations: the loop has no chunks, and its first call is its only one but for
@@ -165,7 +166,8 @@ static enum openmp_what scheduled(long schedule, int is_ordered) {
                           gomp_red *reductions, void **memory) {                                                       \
         bool more = REAL(GOMP_loop_##name)(start, end, step, schedule, chunk, from, to, reductions, memory);           \
         if (openmp_gomp_on())                                                                                          \
-            STARTED(more &&from, scheduled(schedule, is_ordered), step, count(*from, *to, step));                      \
+            STARTED(more &&from, scheduled(schedule, is_ordered, REAL(omp_get_schedule)), step,                        \
+                    count(*from, *to, step));                                                                          \
         return more;                                                                                                   \
     }                                                                                                                  \
     bool GOMP_loop_ull_##name(bool is_up, gomp_ull start, gomp_ull end, gomp_ull step, long schedule, gomp_ull chunk,  \
@@ -173,7 +175,8 @@ static enum openmp_what scheduled(long schedule, int is_ordered) {
         bool more =                                                                                                    \
             REAL(GOMP_loop_ull_##name)(is_up, start, end, step, schedule, chunk, from, to, reductions, memory);        \
         if (openmp_gomp_on())                                                                                          \
-            STARTED(more &&from, scheduled(schedule, is_ordered), step, count_ull(is_up, *from, *to, step));           \
+            STARTED(more &&from, scheduled(schedule, is_ordered, REAL(omp_get_schedule)), step,                        \
+                    count_ull(is_up, *from, *to, step));                                                               \
         return more;                                                                                                   \
     }
 GENERAL_LOOP(start, 0)

@@ -205,7 +205,7 @@ static void work(int work, int endpoint, ompt_data *parallel, ompt_data *task, u
     }
 }
 
-static uint8_t scheduled(int32_t schedule) {
+static uint8_t scheduled(int32_t schedule, void (*get_schedule)(int *, int *)) {
     switch (schedule & 0xff) {
     case KMP_STATIC:
     case KMP_STATIC_CHUNKED:
@@ -215,7 +215,7 @@ static uint8_t scheduled(int32_t schedule) {
     case KMP_GUIDED:
         return OPENMP_FOR_GUIDED;
     case KMP_RUNTIME:
-        return openmp_at_run_time();
+        return (uint8_t)openmp_at_run_time(get_schedule);
     case KMP_AUTO:
         return OPENMP_FOR_AUTO;
     case KMP_ORDERED_STATIC:
@@ -239,7 +239,7 @@ static uint8_t scheduled(int32_t schedule) {
 #define DISPATCH(ending, type, stride)                                                                                 \
     void __kmpc_dispatch_init_##ending(void *source, int32_t thread, int32_t schedule, type from, type to,             \
                                        stride step, stride chunk) {                                                    \
-        tool.schedule = openmp_on() ? scheduled(schedule) : 0;                                                         \
+        tool.schedule = openmp_on() ? scheduled(schedule, REAL(omp_get_schedule)) : 0;                                 \
         tool.loop = OPENMP_CALLER();                                                                                   \
         REAL(__kmpc_dispatch_init_##ending)(source, thread, schedule, from, to, step, chunk);                          \
         tool.schedule = 0;                                                                                             \

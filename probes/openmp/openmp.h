@@ -28,7 +28,8 @@
 #define OPENMP_TLS_HERE __attribute__((tls_model("initial-exec"))) /* of one file */
 #define OPENMP_CALLER() ((uintptr_t)__builtin_return_address(0))
 
-/* The real functions. Null until openmp_resolve() has found a library that has them. */
+/* The real functions. Null until openmp_resolve() has found a library that has them, and where the program does not know them: then
+ * they are the caller's (openmp_of(), real.c). */
 struct openmp_real {
 #define OPENMP_FIELD(result, name, parameters) result(*name) parameters;
     GOMP_NAMES(OPENMP_FIELD)
@@ -40,7 +41,9 @@ struct openmp_real {
 extern struct openmp_real openmp_real OPENMP_HIDDEN;
 /* real.c. Looks for what is missing; may be called again, as a library may be loaded later. */
 OPENMP_COLD void openmp_resolve(void);
-#define REAL(name) (__builtin_expect(openmp_real.name != 0, 1) ? (void)0 : openmp_resolve(), openmp_real.name)
+OPENMP_HIDDEN const struct openmp_real *openmp_of(uintptr_t caller);
+/* In the functions that the program calls alone: it asks who called. */
+#define REAL(real) (KASURI__LIKELY(openmp_real.real != 0) ? openmp_real.real : openmp_of(OPENMP_CALLER())->real)
 
 /* What a place is. The number is part of a site's key, the text begins its name. */
 enum openmp_what {
@@ -131,7 +134,7 @@ OPENMP_HIDDEN void openmp_leave_dock(struct openmp_thread *self, uint64_t now);
 /* loop.c */
 OPENMP_HIDDEN void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk,
                                      uintptr_t caller);
-OPENMP_HIDDEN enum openmp_what openmp_at_run_time(void);
+OPENMP_HIDDEN enum openmp_what openmp_at_run_time(void (*get_schedule)(int *, int *));
 OPENMP_HIDDEN void openmp_close_share(struct openmp_thread *self);
 OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, uint64_t n, uint64_t first);
 OPENMP_HIDDEN void openmp_end_chunk(struct openmp_thread *self);

@@ -97,15 +97,15 @@ INNER(critical, critical)
 INNER(atomic, atomic)
 
 /* Whether a section's lock is an int in the program's variable, 0 while it is free: tried on one of our own. */
-static int looks_known(void) {
+static int looks_known(void (*start)(void **), void (*end)(void **)) {
     static int known; /* 0 not tried, 1 yes, 2 no; all threads find the same */
     void *own = 0;
     int taken = 0, is_free;
     if (KASURI__LIKELY(__atomic_load_n(&known, __ATOMIC_RELAXED)))
         return known == 1;
-    REAL(GOMP_critical_name_start)(&own);
+    start(&own);
     memcpy(&taken, &own, sizeof taken);
-    REAL(GOMP_critical_name_end)(&own);
+    end(&own);
     is_free = own == 0;
     __atomic_store_n(&known, taken && is_free ? 1 : 2, __ATOMIC_RELAXED);
     return known == 1;
@@ -120,7 +120,8 @@ void GOMP_critical_name_start(void **variable) {
     if (KASURI__UNLIKELY(openmp_is_new_lock(object)))
         openmp_define_lock(object, KASURI_LOCK_OTHER, OPENMP_CALLER(), 0);
     /* ORDER relaxed: a hint. Where the lock looks otherwise, each section has a request. */
-    waits = !looks_known() || __atomic_load_n((int *)(void *)variable, __ATOMIC_RELAXED) != 0;
+    waits = !looks_known(REAL(GOMP_critical_name_start), REAL(GOMP_critical_name_end)) ||
+            __atomic_load_n((int *)(void *)variable, __ATOMIC_RELAXED) != 0;
     if (waits)
         request(object, OPENMP_CALLER());
     REAL(GOMP_critical_name_start)(variable);

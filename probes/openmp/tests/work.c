@@ -580,6 +580,21 @@ static void alone(void) {
     printf("alone\n");
 }
 
+/* What a thread asks its runtime, which must be that of its region. */
+static void numbers(void) {
+    long sum = 0, threads = 0;
+#pragma omp parallel num_threads(3)
+    {
+        arrive();
+        add(&sum, omp_get_thread_num());
+#pragma omp barrier
+#pragma omp single
+        threads = omp_get_num_threads();
+    }
+    printf("%ld %ld\n", sum, threads);
+    expect(n_threads, "begin parallel");
+}
+
 /* The child of a program that has had a team: libgomp's threads are not there any more, so it has teams of one. */
 static void forked(void) {
     long sum = 0;
@@ -637,6 +652,7 @@ int main(int argc, char **argv) {
         {"tasks", tasks},
         {"many", many},
         {"alone", alone},
+        {"numbers", numbers},
         {"deep", deep},
 #if IS_GOMP
         {"detached", detached},
