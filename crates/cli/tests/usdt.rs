@@ -427,6 +427,76 @@ fn strangers_files_do_no_harm() {
     assert_eq!(hits(dir.path(), "cut.kasuri"), (of(&wanted), 0));
 }
 
+/// Another program that runs the same file, begun and ended while the recorded one waits.
+#[test]
+fn hits_of_other_programs_are_counted_apart() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let Some(program) = compiled(dir.path(), "program.c", &[]) else {
+        return;
+    };
+    let mut command = kasuri(dir.path());
+    command
+        .args(["record", "-q", "-o", "run.kasuri", "--usdt", "shop", "--"])
+        .arg(&program)
+        .args(["1", "10", "wait"])
+        .stdin(Stdio::piped());
+    let mut recorder = support::start(&mut command);
+    support::program_of(&recorder, "program");
+    let out = run(Command::new(&program).args(["1", "7"]));
+    // The semaphore is up in all of them.
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "seen 7\n");
+    let mut input = recorder.stdin.take().unwrap();
+    input.write_all(b"go\ngo\n").unwrap();
+    assert!(recorder.wait().unwrap().success());
+    let wanted = [
+        ("shop:request__done", 10),
+        ("shop:request__start", 10),
+        ("shop:step", 20),
+    ];
+    assert_eq!(hits(dir.path(), "run.kasuri"), (of(&wanted), 7 * 4));
+}
+
+/// As a C library with probes would tell of its mutexes.
+#[test]
+fn probes_of_mutexes_are_locks() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let Some(program) = compiled(dir.path(), "mutex.c", &[]) else {
+        return;
+    };
+    let out = run(kasuri(dir.path())
+        .args([
+            "record",
+            "-q",
+            "-o",
+            "run.kasuri",
+            "--usdt",
+            "libc:mutex_*",
+            "--",
+        ])
+        .arg(&program)
+        .arg("40"));
+    assert!(out.status.success(), "{}", said(&out));
+    let wanted = [
+        ("libc:mutex_acquired", 80),
+        ("libc:mutex_entry", 80),
+        ("libc:mutex_release", 80),
+    ];
+    assert_eq!(hits(dir.path(), "run.kasuri"), (of(&wanted), 0));
+    let out = run(kasuri(dir.path()).args(["locks", "--json", "run.kasuri"]));
+    let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let lock = &answer["locks"][0];
+    let told = (&lock["source"], &lock["holds"], &lock["threads"]);
+    assert_eq!(told, (&"uprobe".into(), &80.into(), &2.into()), "{answer}");
+    // Each hold has 1 ms of CPU time; who waited meanwhile waited for most of it.
+    assert!(lock["contended"].as_i64().unwrap() > 0, "{answer}");
+}
+
 /// The machine's own Python, where it has probes: names of functions are texts, and collections of garbage are slices.
 #[test]
 fn probes_of_python_have_their_texts() {

@@ -19,11 +19,13 @@ pub fn run(of: &OsStr, json: bool) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot list the files of process {pid}"))?,
         None => usdt::of_program(of),
     };
-    if files.is_empty() {
-        bail!(
+    match pid {
+        Some(pid) if files.is_empty() => bail!("process {pid} has loaded no USDT probes"),
+        None if files.is_empty() => bail!(
             "{} and what it is linked with have no USDT probes, or it is no program; a library that is loaded later is listed by its own name",
             of.display()
-        );
+        ),
+        _ => {}
     }
     let mut out = std::io::stdout().lock();
     if json {

@@ -474,7 +474,15 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
             percent(paused)
         ));
     }
-    out.extend(off.into_iter().map(|(event, ns)| {
+    let mut named: BTreeMap<String, u64> = BTreeMap::new();
+    for (event, ns) in off {
+        let probe = meta.usdt.iter().find(|probe| probe.event == event);
+        let name = probe.map_or(event.to_owned(), |p| usdt::counted_as(&p.name));
+        // The places of a probe may have been off for different times.
+        let longest = named.entry(name).or_default();
+        *longest = ns.max(*longest);
+    }
+    out.extend(named.into_iter().map(|(event, ns)| {
         format!(
             "{event} was off for {:.0} % of the time to keep the budget of {budget} %: what it records is missing there",
             percent(ns)

@@ -244,10 +244,15 @@ impl<'a> Recorder<'a> {
                 vec![format!("USDT: the probes' rates are not limited: {error}")]
             }
         };
+        if said.is_empty() {
+            return;
+        }
         for text in said {
             notify(Notice::Warning(text.clone()));
             self.live.meta.missing.push(text);
         }
+        // Now, for a recorder that is killed later. A disk that is full shows itself elsewhere.
+        let _ = self.dir.write_meta(&self.live.meta);
     }
 
     /// Moves to the files what kernel and programs have written, and sets the time until the next tick.
