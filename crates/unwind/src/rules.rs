@@ -147,8 +147,7 @@ impl Information {
             Table::Header(part) => {
                 let entries = header_entries(part)?;
                 let entry = |ix: usize| header_entry(part, entries.get(ix)?);
-                let after = entries
-                    .partition_point(|e| header_entry(part, e).is_some_and(|f| f.0 <= address));
+                let after = n_up_to(part, entries, address);
                 let before = match after.checked_sub(1) {
                     Some(ix) => Some(self.end_of(entry(ix)?.1)?),
                     None => None,
@@ -198,12 +197,19 @@ impl Information {
     ) -> Option<gimli::FrameDescriptionEntry<Bytes<'a>>> {
         match &self.table {
             Table::Header(part) => {
-                let header = EhFrameHdr::new(&part.bytes, LittleEndian);
-                let parsed: ParsedEhFrameHdr<Bytes<'_>> = header.parse(bases, 8).ok()?;
-                let place = parsed.table()?.lookup(address, bases).ok()?.direct().ok()?;
+                let place = match header_entries(part) {
+                    Some(entries) => {
+                        let at = n_up_to(part, entries, address).checked_sub(1)?;
+                        header_entry(part, entries.get(at)?)?.1
+                    }
+                    None => {
+                        let header = EhFrameHdr::new(&part.bytes, LittleEndian);
+                        let parsed: ParsedEhFrameHdr<Bytes<'_>> = header.parse(bases, 8).ok()?;
+                        parsed.table()?.lookup(address, bases).ok()?.direct().ok()?
+                    }
+                };
                 // A damaged table may name a place before the section.
-                let offset = place.checked_sub(parsed.eh_frame_ptr().direct().ok()?)?;
-                let offset = usize::try_from(offset).ok()?;
+                let offset = usize::try_from(place.checked_sub(self.frames.address)?).ok()?;
                 section
                     .fde_from_offset(bases, offset.into(), EhFrame::cie_from_offset)
                     .ok()
@@ -231,13 +237,6 @@ impl Information {
         if function.entry_len() > FUNCTION_BYTES_MAX {
             return None;
         }
-        let landing = match cpu {
-            Cpu::X86_64 => Landing::of(&function, &section, &bases, context, address),
-            Cpu::Aarch64 => Landing::No,
-        };
-        if landing == Landing::Near {
-            return None;
-        }
         let row = function
             .unwind_info_for_address(&section, &bases, context, address)
             .ok()?;
@@ -260,12 +259,18 @@ impl Information {
         if cpu == Cpu::X86_64 && return_address.is_none() {
             return None;
         }
-        Some(Rc::new(Rule {
-            cfa,
-            return_address,
-            places: places.into(),
-            is_resumed: function.is_signal_trampoline() || landing == Landing::At,
-        }))
+        let landing = match cpu == Cpu::X86_64 && Landing::is_in_reach(row) {
+            true => Landing::of(&function, &section, &bases, context, address),
+            false => Landing::No,
+        };
+        (landing != Landing::Near).then(|| {
+            Rc::new(Rule {
+                cfa,
+                return_address,
+                places: places.into(),
+                is_resumed: function.is_signal_trampoline() || landing == Landing::At,
+            })
+        })
     }
 
     /// The registers of the caller of the frame with these registers.
@@ -393,7 +398,15 @@ enum Landing {
 const LANDING_BYTES: u64 = 128;
 
 impl Landing {
-    /// Such a function saves two registers that no other does, %rax and %rdx, and in its last instructions finds its frame by a third, %rcx.
+    /// Such a function saves two registers that no other does, %rax and %rdx.
+    fn is_in_reach(row: &gimli::UnwindTableRow<usize>) -> bool {
+        const RAX: Register = gimli::X86_64::RAX;
+        const RDX: Register = gimli::X86_64::RDX;
+        let is_saved = |register| matches!(row.register(register), Some(RegisterRule::Offset(_)));
+        is_saved(RAX) && is_saved(RDX)
+    }
+
+    /// In its last instructions it finds its frame by a third, %rcx.
     fn of(
         function: &gimli::FrameDescriptionEntry<Bytes<'_>>,
         section: &EhFrame<Bytes<'_>>,
@@ -401,15 +414,6 @@ impl Landing {
         context: &mut UnwindContext<usize>,
         address: u64,
     ) -> Landing {
-        const RAX: Register = gimli::X86_64::RAX;
-        const RDX: Register = gimli::X86_64::RDX;
-        let Ok(row) = function.unwind_info_for_address(section, bases, context, address) else {
-            return Landing::No;
-        };
-        let is_saved = |register| matches!(row.register(register), Some(RegisterRule::Offset(_)));
-        if !(is_saved(RAX) && is_saved(RDX)) {
-            return Landing::No;
-        }
         let Ok(mut rows) = function.rows(section, bases, context) else {
             return Landing::No;
         };
@@ -434,6 +438,11 @@ fn header_entries(table: &Part) -> Option<&[[u8; 8]]> {
     let n = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?) as usize;
     let (entries, _) = bytes.get(12..)?.as_chunks();
     is_usual.then(|| &entries[..n.min(entries.len())])
+}
+
+/// How many of these functions begin at an address or before it.
+fn n_up_to(table: &Part, entries: &[[u8; 8]], address: u64) -> usize {
+    entries.partition_point(|e| header_entry(table, e).is_some_and(|f| f.0 <= address))
 }
 
 /// The addresses of a function and of its information.
