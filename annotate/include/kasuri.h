@@ -176,15 +176,18 @@ enum kasuri_kind {
                                    *               before this stamp, with the one that starts at it if any does */
     KASURI_EV_TASK_JOIN = 25,     /* name or 0     -                  u64 task (0: -), u64 joined      */
     KASURI_EV_LOCK_GIVEN_UP = 26, /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
-    KASURI_EV_TASK_DEPENDS = 27   /* name or 0     -                  u64 task, u64 on: cannot start before its end */
+    KASURI_EV_TASK_DEPENDS = 27,  /* name or 0     -                  u64 task, u64 on: cannot start before its end */
+    KASURI_EV_TASK_FOLDED = 28    /* name          -                  u64 task, u64 count: so many tasks of the name were created in
+                                   *               it, or in each other, and count as its own time: nothing else is told of them */
 };
 /* KASURI_EV_ARG belongs to the thread's innermost open slice (or its last instant, when newer).
  * aux = type | byte length << 4 (STR). */
 enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_WAIT_JOIN = 2, KASURI_WAIT_COND = 3, KASURI_WAIT_IO = 4,
     KASURI_WAIT_SEM = 5, KASURI_WAIT_ONCE = 6 };
 /* CREATE: a POINT never runs. It stands for what its parent had done when it created it, or for the tasks that it joins:
- * a promise kept, a group of tasks. Others join it. */
-enum kasuri_task_create { KASURI_TASK_RUNS = 0, KASURI_TASK_POINT = 1 };
+ * a promise kept, a group of tasks. Others join it. UNFOLDED: it is one of those that TASK_FOLDED counts in its parent, and was
+ * created before. */
+enum kasuri_task_create { KASURI_TASK_RUNS = 0, KASURI_TASK_POINT = 1, KASURI_TASK_UNFOLDED = 2 };
 /* START: STOLEN when another thread than the one that created the task took it. IN_PLACE: as a call of the task that runs
  * on this thread: the two are suspended, resumed and stolen as one, by the other's id. RESUME of a task that was not suspended
  * but created another one, which its thread ran first: what follows in it was stolen (docs/design/seen.md). */
@@ -669,7 +672,7 @@ KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t 
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0));
 }
 /** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent; | KASURI_TASK_POINT << 16) to KASURI_EV_TASK_END (other: awaited or 0), or
- * KASURI_EV_TASK_JOIN (other: joined), or KASURI_EV_TASK_DEPENDS (other: the task that it depends on). */
+ * KASURI_EV_TASK_JOIN (other: joined), KASURI_EV_TASK_DEPENDS (other: the task that it depends on) or KASURI_EV_TASK_FOLDED (other: count). */
 KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other));
 }

@@ -197,7 +197,7 @@ KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t 
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0));
 }
 /** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent; | KASURI_TASK_POINT << 16) to KASURI_EV_TASK_END (other: awaited or 0), or
- * KASURI_EV_TASK_JOIN (other: joined), or KASURI_EV_TASK_DEPENDS (other: the task that it depends on). */
+ * KASURI_EV_TASK_JOIN (other: joined), KASURI_EV_TASK_DEPENDS (other: the task that it depends on) or KASURI_EV_TASK_FOLDED (other: count). */
 KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other));
 }

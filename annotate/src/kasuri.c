@@ -85,7 +85,7 @@ void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock) {
 }
 void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
     if ((kind >= KASURI_EV_TASK_CREATE && kind <= KASURI_EV_TASK_END) || kind == KASURI_EV_TASK_JOIN ||
-        kind == KASURI_EV_TASK_DEPENDS)
+        kind == KASURI_EV_TASK_DEPENDS || kind == KASURI_EV_TASK_FOLDED)
         EMIT2(ID(site), kind, task, other);
 }
 void kasuri_flow_out(uint32_t site, uint64_t flow) {

@@ -15,6 +15,7 @@
  *   top, split            holder of `lock`          same; others as hints       relaxed stores, for the hints' sake
  *   base, end, the array  owner, holding `lock`     owner; holders of `lock`    so the array can go when it has grown
  *   slot.sp, slot.thread  owner, slot at bottom     the one that takes it       published by the store of bottom
+ *   slot.folded_in        as slot.thread; cleared by the holder of `lock`
  *   slot.stack            see ito/types.h
  *
  * A slot may be taken by the owner, with a pop that is not below `limit`, and by the holder of `lock`, which moves
@@ -155,6 +156,27 @@ void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thr
         store_relaxed(&slot->stack, NULL);
 }
 
+#define LOOKED_AT 256 /* slots: the lock is not held for long */
+
+/* Owner. Under the lock no thief has the slot, nor sees the task before its creation is written. */
+void ito__deque_unfold(struct worker *w) {
+    ito__spin_lock(&w->lock);
+    for (struct ito__slot *slot = w->top; slot < w->hot.bottom && slot < w->top + LOOKED_AT; slot++) {
+        uintptr_t state = (uintptr_t)slot;
+        struct ito__fork *fork = (struct ito__fork *)(slot->thread - 1);
+        if (!(slot->thread & 1) || slot->folded_in == 0)
+            continue;
+        /* Odd from now on: its sync takes the slow path. ORDER acq_rel; pairs with the compare-and-swap in fork_register():
+         * if the parent, on another worker by now, registers first, this one fails and its address stays. */
+        if (cas_acq_rel(&fork->state, &state, (uintptr_t)slot + 1)) {
+            ito__trace_unfold(fork, slot->folded_in);
+            slot->folded_in = 0;
+            break;
+        }
+    }
+    ito__spin_unlock(&w->lock);
+}
+
 /* The stolen thread is no longer alone with its creator, which may be joining it at this moment. */
 static void share(struct ito_thread *t) {
     uintptr_t private = ITO__PRIVATE;
@@ -167,6 +189,7 @@ static void share(struct ito_thread *t) {
 static void take(struct worker *victim, struct ito__slot *slot, struct ito__slot *out) {
     out->sp = slot->sp; /* not `stack`: its owner may be taking it along at this moment */
     out->thread = slot->thread;
+    out->folded_in = slot->folded_in;
     if (slot->thread & 1) {
         ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);
     } else {

@@ -15,6 +15,7 @@
 #include <ito/inline.h>
 #include <ito/types.h>
 
+#include "fold.h"
 #include "hooks.h"
 #include "spin.h"
 #include "trace.h"
@@ -97,6 +98,7 @@ struct worker {
     pthread_t kernel_thread;
     uint32_t started;
     uint32_t trace_searching; /* owner: whether the recorder was last told that it searches */
+    struct ito__fold fold;    /* owner */
 
     /* Counters for tests and people; owner, relaxed. */
     uint64_t n_steals, n_far_steals, n_forced_steals, n_parks, n_ready_steals;
@@ -160,6 +162,8 @@ bool ito__deque_looks_full(struct worker *victim); /* something private or publi
 bool ito__deque_start(struct worker *w);
 void ito__deque_stop(struct worker *w);
 /* The stack of `thread`, created in the deque of w below slot `above`, no longer belongs to its slot. */
+/* The oldest folded task in the deque of w becomes one that the recorder hears of. */
+void ito__deque_unfold(struct worker *w);
 void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thread *thread);
 
 /* Owner: take the bottom slot, or null. One store, one load, and no fence between them. */
@@ -226,8 +230,8 @@ void ito__descriptor_stop(void);
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
 
-/* A thread that will run the forked task; null: no memory. */
-struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
+/* A thread that will run the forked task; null: no memory. `folded_in`: of the slot that it was in. */
+struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64_t folded_in);
 /* `fork` was taken from `slot`, and not by its parent's sync. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);

@@ -28,7 +28,7 @@ static struct ito__next resume(struct ito_thread *t) {
 /* What the slot holds, ready to be resumed: a continuation as it is, or a thread made for a forked task. */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next) {
     if (slot->thread & 1) {
-        struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1));
+        struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1), slot->folded_in);
         if (t == NULL)
             return false;
         ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);
@@ -119,6 +119,7 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
              * again. */
             struct ito__slot *bottom = w->hot.bottom;
             bottom->thread = slot.thread;
+            bottom->folded_in = slot.folded_in;
             /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(). Publishes the slot. */
             store_release(&w->hot.bottom, bottom + 1);
             return false;

@@ -188,7 +188,7 @@ static void *run_fork(void *arg) {
 
 /* Make a thread of a forked task, for a worker that has taken it. It is detached: no thread joins it, and its parent
  * waits on the task's own state. Null: no memory. */
-struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
+struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64_t folded_in) {
     struct ito_thread *t = ito__descriptor_get(w);
     if (t == NULL)
         return NULL;
@@ -202,7 +202,8 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     t->flags |= ITO__OWN_STACK;
     store_relaxed(&t->state, ITO__DETACHED);
     t->sp = ito__context_make(t->stack, entry_ready);
-    ITO__TRACE_PROMOTE(t, fork);
+    (void)folded_in;
+    ITO__TRACE_PROMOTE(t, fork, folded_in);
     return t;
 }
 
@@ -216,21 +217,47 @@ void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
         cas_acq_rel(&fork->state, &state, ITO__SHARED);
 }
 
-/* The push when the fast path found no room: the deque is full, `end` is null because the worker was asked, or the
- * caller is no worker. In the last case, and without memory, the task stays PRIVATE and its sync runs it. */
-void ito__fork_slow(struct ito__fork *fork, const char *name) {
+/* The push where a task is not folded as the one before was. */
+static __attribute__((noinline)) void fork_push(struct ito__fork *fork, const char *name) {
     struct worker *w = worker_of(ito__worker());
     store_relaxed(&fork->state, ITO__PRIVATE);
     if (w == NULL || (w->hot.bottom == w->end && !ito__deque_grow(w)))
         return; /* a foreign thread, or no memory */
+    uint64_t folded_in = ITO__TRACING ? ito__fold(w, fork, name) : 0;
     struct ito__slot *slot = w->hot.bottom;
-    store_relaxed(&fork->state, (uintptr_t)slot + (ITO__TRACING ? 1 : 0));
+    store_relaxed(&fork->state, (uintptr_t)slot + (ITO__TRACING && !folded_in ? 1 : 0));
     slot->thread = (uintptr_t)fork + 1;
-    ITO__TRACE_FORK(fork, name); /* before a thief can have it, else its end may be recorded before its creation */
+    slot->folded_in = folded_in;
+    if (!folded_in)
+        ITO__TRACE_FORK(fork, name); /* before a thief can have it, else its end may be recorded before its creation */
     (void)name;
     /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(), as in ito__fork_push(). */
     store_release(&w->hot.bottom, slot + 1);
     ito__answer_creation(w);
+}
+
+/*
+ * The push when the fast path found no room: the deque is full, `end` is null because the worker was asked, or the
+ * caller is no worker. In the last case, and without memory, the task stays PRIVATE and its sync runs it.
+ *
+ * While a recorder listens, every fork comes here; most of those of small tasks end here, too (fold.h).
+ */
+void ito__fork_slow(struct ito__fork *fork, const char *name) {
+    struct ito__worker *here = ito__here();
+    struct worker *w = worker_of(here);
+    /* Of ito__nobody all bits of `ask` are set, and it is no struct worker. */
+    if (load_relaxed(&here->ask) != ITO__ASK_TRACE || w->fold.run != fork->run || w->fold.left == 0 ||
+        here->bottom == w->end) {
+        fork_push(fork, name);
+        return;
+    }
+    struct ito__slot *slot = w->hot.bottom;
+    w->fold.left--;
+    store_relaxed(&fork->state, (uintptr_t)slot);
+    slot->thread = (uintptr_t)fork + 1;
+    slot->folded_in = w->fold.task;
+    /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(), as in ito__fork_push(). */
+    store_release(&w->hot.bottom, slot + 1);
 }
 
 struct fork_wait {
@@ -299,16 +326,17 @@ int ito__sync_slow(struct ito__fork *fork) {
     if (slot == NULL) {
         wait_fork(fork); /* stolen, or the parent is no longer on the worker whose deque it is in */
     } else if (stack_is_low(w->hot.current)) {
-        struct ito_thread *t = ito__promote(w, fork);
+        struct ito_thread *t = ito__promote(w, fork, slot->folded_in);
         if (t == NULL)
             return 1; /* no memory for a stack: what is left of this one must do */
         ito__fork_taken(fork, slot);
         ito__ready_push(w, t);
         wait_fork(fork);
-    } else if (ITO__TRACING) {
-        uint64_t outer = ito__trace_run(fork);
+    } else if (ITO__TRACING && load_relaxed(&fork->state) & 1) {
+        struct ito__ran ran;
+        ito__trace_run(fork, &ran);
         fork->run(fork);
-        ito__trace_ran(fork, outer);
+        ito__trace_ran(fork, &ran);
     } else {
         return 1;
     }

@@ -45,12 +45,21 @@ void ito__trace_search(struct worker *w, int begin) {
 void ito__trace_fork(struct ito__fork *fork, const char *name) {
     (void)fork, (void)name;
 }
-uint64_t ito__trace_run(struct ito__fork *fork) {
-    (void)fork;
+void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran) {
+    (void)fork, (void)ran;
+}
+void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran) {
+    (void)fork, (void)ran;
+}
+void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in) {
+    (void)fork, (void)folded_in;
+}
+uint32_t ito__trace_text(const char *text) {
+    (void)text;
     return 0;
 }
-void ito__trace_ran(struct ito__fork *fork, uint64_t outer) {
-    (void)fork, (void)outer;
+uint64_t ito__trace_running(void) {
+    return 0;
 }
 void ito__trace_point(const void *object, uint32_t kind) {
     (void)object, (void)kind;
@@ -95,6 +104,7 @@ void ito__trace_look(void) {
     if (on == __atomic_load_n(&ito__tracing, __ATOMIC_RELAXED))
         return;
     __atomic_store_n(&ito__tracing, on, __ATOMIC_RELAXED);
+    ito__fold_allow();
     const char *locks = getenv("KASURI_LOCKS");
     bool wanted = on && locks && *locks;
     if (wanted)
@@ -225,14 +235,32 @@ static uint64_t id_of(struct ito_thread *t) {
     return t->id;
 }
 
-/* The task that the thread is in: a forked one that it runs in place, else itself. That one creates and joins others. */
-static uint64_t task_of(struct ito_thread *t) {
-    return t->in_place ? t->in_place : id_of(t);
-}
-
 /* A worker's own context, a thread between two tasks of a graph, a thread whose task's end was told before its own. */
 static bool is_unseen(const struct ito_thread *t) {
     return t->flags & ITO__SCHED || t->id == ITO__ID_UNSEEN;
+}
+
+/* The task that the thread is in: a forked one that it runs in place, else itself. That one creates and joins others. 0: none
+ * that a recorder hears of. */
+static uint64_t task_of(struct ito_thread *t) {
+    if (t->in_place)
+        return t->in_place;
+    return is_unseen(t) ? 0 : id_of(t);
+}
+
+/* Another task runs on this worker from here on: what was folded in the one before is told first. */
+static void task_changes(void) {
+    struct ito__worker *w = ito__worker();
+    if (w)
+        ito__fold_tell(worker_of(w));
+}
+/* The same where it is another thread's: what is being measured is not one task's time any more. */
+static void thread_changes(void) {
+    struct ito__worker *w = ito__worker();
+    if (w == NULL)
+        return;
+    ito__fold_tell(worker_of(w));
+    worker_of(w)->fold.moves++;
 }
 
 /* TASK_CREATE: second word: the parent; 0: none. */
@@ -240,11 +268,12 @@ void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
     if (is_unseen(thread))
         return;
     thread->flags |= ITO__TRACED;
-    uint64_t from = parent && !is_unseen(parent) ? task_of(parent) : 0;
+    uint64_t from = parent ? task_of(parent) : 0;
     kasuri_task_event(KASURI_EV_TASK_CREATE, name_of(thread), id_of(thread), from);
 }
 
 void ito__trace_start(struct ito_thread *thread) {
+    thread_changes();
     if (is_unseen(thread))
         return;
     uint32_t stolen = thread->id && !(thread->id & ID_OURS) ? KASURI_TASK_STOLEN : KASURI_TASK_OWN;
@@ -255,6 +284,7 @@ void ito__trace_start(struct ito_thread *thread) {
 /* A forked task's frame, and so its id, belongs to its parent again once the parent knows that the task is done. So END
  * is recorded before that, and not again when the task's thread ends. */
 void ito__trace_end(struct ito_thread *thread) {
+    thread_changes();
     if (is_unseen(thread))
         return;
     kasuri_task_event(KASURI_EV_TASK_END, 0, id_of(thread), 0);
@@ -265,6 +295,7 @@ void ito__trace_end(struct ito_thread *thread) {
 /* TASK_SUSPEND: second word: the object that the thread waits for; of a join the id of the other thread, as readers
  * know threads by their ids. */
 void ito__trace_block(struct ito_thread *thread) {
+    thread_changes();
     if (is_unseen(thread))
         return;
     uint64_t on = (uintptr_t)thread->wait_on;
@@ -274,11 +305,13 @@ void ito__trace_block(struct ito_thread *thread) {
 }
 
 void ito__trace_resume(struct ito_thread *thread) {
+    thread_changes();
     if (!is_unseen(thread))
         kasuri_task_event(KASURI_EV_TASK_RESUME, 0, id_of(thread), 0);
 }
 
 void ito__trace_steal(struct ito_thread *thread) {
+    thread_changes();
     if (is_unseen(thread))
         return;
     kasuri_task_event(KASURI_EV_TASK_RESUME, intern("steal"), id_of(thread), 0);
@@ -318,6 +351,7 @@ void ito__trace_search(struct worker *w, int begin) {
     if (w->trace_searching == (uint32_t)begin)
         return;
     w->trace_searching = (uint32_t)begin;
+    ito__fold_tell(w);
     if (begin)
         KASURI_BEGIN("ito: find work");
     else
@@ -328,16 +362,32 @@ void ito__trace_fork(struct ito__fork *fork, const char *name) {
     kasuri_task_event(KASURI_EV_TASK_CREATE, intern(name), (uintptr_t)fork, task_of(ito__self()));
 }
 
-uint64_t ito__trace_run(struct ito__fork *fork) {
+void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran) {
     struct ito_thread *me = ito__self();
-    uint64_t outer = me->in_place;
+    task_changes();
+    ran->outer = me->in_place;
     kasuri_task_event(KASURI_EV_TASK_START | KASURI_TASK_IN_PLACE << 16, 0, (uintptr_t)fork, 0);
     me->in_place = (uintptr_t)fork;
-    return outer;
+    ito__fold_began(ran);
 }
-void ito__trace_ran(struct ito__fork *fork, uint64_t outer) {
-    ito__self()->in_place = outer;
-    ito__trace_task((uintptr_t)fork, 0);
+void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran) {
+    task_changes();
+    ito__fold_ended(ran, fork);
+    ito__self()->in_place = ran->outer;
+    kasuri_task_event(KASURI_EV_TASK_END, 0, (uintptr_t)fork, 0);
+}
+
+/* After its creation is written, its start may be: the caller has it, or holds the lock that others need to have it. */
+void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in) {
+    kasuri_task_event(KASURI_EV_TASK_CREATE | KASURI_TASK_UNFOLDED << 16, ito__fold_name(fork), (uintptr_t)fork,
+                      folded_in);
+}
+
+uint32_t ito__trace_text(const char *text) {
+    return intern(text);
+}
+uint64_t ito__trace_running(void) {
+    return task_of(ito__self());
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
@@ -361,6 +411,7 @@ void ito__trace_depends(uint64_t id, uint64_t on) {
 }
 
 void ito__trace_task(uint64_t id, int begin) {
+    task_changes();
     kasuri_task_event(begin ? KASURI_EV_TASK_START : KASURI_EV_TASK_END, 0, id, 0);
 }
 

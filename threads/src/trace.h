@@ -12,6 +12,7 @@
 struct worker;
 struct ito_thread;
 struct ito__fork;
+struct ito__ran;
 
 /* 1: a recorder listens. Written by ito__trace_poll(), read relaxed: an old value loses an event or adds one. */
 extern uint32_t ito__tracing;
@@ -33,8 +34,13 @@ ITO__TRACE_FN void ito__trace_join(uint64_t joined);
 ITO__TRACE_FN void ito__trace_worker(unsigned index);
 ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
 ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
-ITO__TRACE_FN uint64_t ito__trace_run(struct ito__fork *fork);
-ITO__TRACE_FN void ito__trace_ran(struct ito__fork *fork, uint64_t outer);
+ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran);
+ITO__TRACE_FN void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran);
+/* A folded task becomes one of its own. The caller has taken it, or holds the lock of the deque that it is in. */
+ITO__TRACE_FN void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in);
+/* Interned; the task that runs here. */
+ITO__TRACE_FN uint32_t ito__trace_text(const char *text);
+ITO__TRACE_FN uint64_t ito__trace_running(void);
 ITO__TRACE_FN void ito__trace_point(const void *object, uint32_t kind);
 ITO__TRACE_FN void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined);
 ITO__TRACE_FN void ito__trace_left(const void *object);
@@ -68,7 +74,12 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
  * which gets what the first returned, the caller runs it in place, at its ITO_SYNC. */
 #define ITO__TRACE_FORK(fork, name) ITO__TRACE_IF(ito__trace_fork(fork, name))
 #define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
-#define ITO__TRACE_PROMOTE(thread, fork) ((thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0)
+#define ITO__TRACE_PROMOTE(thread, fork, folded_in)                                                                    \
+    do {                                                                                                               \
+        (thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0;                                                           \
+        if ((folded_in) != 0)                                                                                          \
+            ITO__TRACE_IF(ito__trace_unfold(fork, folded_in));                                                         \
+    } while (0)
 
 /* ito/graph.h. A graph's tasks have ids of their own: these bits, 14 of the graph's number, 24 of the run's, 24 of the
  * task's. The caller has created the task; it waits for the end of another; it begins (1) or ends (0) here. */

@@ -213,9 +213,15 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
     let s = &trace.slices;
     let ended = trace.tasks.iter().filter(|t| t.ended != Time::MAX);
     let queued = task_graph::queued(trace);
+    let folded = &trace.folded_tasks;
+    let in_ended = (folded.task.iter().zip(&folded.count))
+        .filter(|(task, _)| trace.tasks[task.ix()].ended != Time::MAX)
+        .fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+    let recorded = trace.tasks.iter().filter(|t| !t.is_point).count() as u64;
     let mut out = TaskSummary {
-        count: trace.tasks.iter().filter(|t| !t.is_point).count() as u64,
-        ended: ended.count() as u64,
+        count: recorded.saturating_add(folded.total()),
+        ended: in_ended.saturating_add(ended.count() as u64),
+        folded: folded.total(),
         queued_ns: queued.waiting_ns.saturating_add(queued.ready_ns),
         ..TaskSummary::default()
     };

@@ -263,10 +263,12 @@ pub struct WaitSummary {
 /// Annotated tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
-    /// Tasks seen.
+    /// Tasks seen, with those that were folded.
     pub count: u64,
     /// Of these, seen to end.
     pub ended: u64,
+    /// Of `count`: small tasks that the runtime counted, and whose time is that of the tasks which ran them.
+    pub folded: u64,
     /// Runs (start or resume..suspend or end).
     pub runs: u64,
     /// Runs that went on on another thread than the task's run before.
@@ -286,10 +288,13 @@ pub struct TaskGraph {
     /// Work (T1): time that tasks were on a CPU, without annotated waits; with parallel regions of OpenMP also that of code outside of tasks,
     /// from a master's first region to the end of its last.
     pub work_ns: i64,
-    /// Span (Tinf): the same along the heaviest chain of tasks that had to follow one another.
+    /// Span (Tinf): the same along the heaviest chain of tasks that had to follow one another. Where tasks are folded, at most
+    /// this: the tasks in one could have run at the same time.
     pub span_ns: i64,
-    /// `work_ns / span_ns`: on more CPUs than this, the program cannot use them.
+    /// `work_ns / span_ns`: on more CPUs than this, the program cannot use them. Where tasks are folded, at least this.
     pub parallelism: f64,
+    /// Tasks that are folded in others.
+    pub folded: u64,
     /// Of `work_ns`: a task ran, but whether its thread was on a CPU was not seen.
     pub unknown_ns: i64,
     /// The heaviest chain by name of its tasks, or of the region that code outside of tasks is in, most time first; sums to `span_ns`.
@@ -320,6 +325,8 @@ pub struct PathPart {
     pub name: String,
     /// Number of stays on the chain one after the other.
     pub tasks: u64,
+    /// Tasks of any name that are folded in them.
+    pub folded: u64,
     /// Their time on it.
     pub ns: i64,
 }

@@ -102,6 +102,7 @@ fn part(name: &str, tasks: u64, ns: i64) -> PathPart {
     PathPart {
         name: name.into(),
         tasks,
+        folded: 0,
         ns,
     }
 }

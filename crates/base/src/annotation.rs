@@ -25,7 +25,8 @@ numbered!(
         LockAcquired = 8,
         /// It was released.
         LockReleased = 9,
-        /// A task is created; a: task, b: parent or 0, aux: 1 for a point, which never runs.
+        /// A task is created; a: task, b: parent or 0, aux: 1 for a point, which never runs, 2 for one that
+        /// [`Kind::TaskFolded`] counts in its parent.
         TaskCreate = 10,
         /// It starts; a: task, aux: 1 when taken from another thread, 2 in place of the task that runs on the thread.
         TaskStart = 11,
@@ -61,6 +62,8 @@ numbered!(
         TaskJoin = 25,
         /// A task cannot start before another's end; a: task, b: the one that it depends on.
         TaskDepends = 27,
+        /// Tasks of this name are counted and nothing else is told of them; a: the task that they are a part of, b: count.
+        TaskFolded = 28,
     }
 );
 numbered!(

@@ -81,6 +81,7 @@ impl Trace {
         same_lengths!(report, self.kernel_spans: kind, start, end, cpu, thread, name);
         same_lengths!(report, self.flows: id, name, from_time, from_thread, to_time, to_thread);
         same_lengths!(report, self.task_edges: kind, time, task, on);
+        same_lengths!(report, self.folded_tasks: task, name, count);
         same_lengths!(report, self.frames: function, module, file, line, address, kind);
         same_lengths!(report, self.paths: caller, frame);
         same_lengths!(report, self.samples: time, thread, cpu, kind, is_complete, path);

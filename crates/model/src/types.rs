@@ -124,6 +124,8 @@ pub struct Trace {
     pub tasks: Vec<Task>,
     /// Edges of the task graph besides creations and first joins.
     pub task_edges: TaskEdges,
+    /// Tasks that were counted and not recorded one by one.
+    pub folded_tasks: FoldedTasks,
     /// Arrows drawn by the program.
     pub flows: Flows,
     /// Interrupts, softirqs and system calls, when recorded; spans of CPU time inside the kernel.
@@ -549,6 +551,25 @@ pub struct TaskEdges {
     pub on: Vec<TaskIx>,
     /// Edges that are left out because no task has the id that they name.
     pub n_unknown: u64,
+}
+
+/// Small tasks that a runtime folds: it tells how many there were, and their time is that of the task that ran them. Sorted by
+/// (task, name), one row each.
+#[derive(Clone, Debug, Default)]
+pub struct FoldedTasks {
+    /// The task that they are a part of.
+    pub task: Vec<TaskIx>,
+    /// Their name.
+    pub name: Vec<StrIx>,
+    /// How many; above 0.
+    pub count: Vec<u64>,
+}
+
+impl FoldedTasks {
+    /// How many there are in all.
+    pub fn total(&self) -> u64 {
+        self.count.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
 }
 
 /// Arrows: the program's own, joined by flow id, and steals, from where a thread left a task to where another took it

@@ -227,6 +227,51 @@ fn a_suspended_task_takes_its_open_slices_along() {
     assert_eq!(ran, [false, true, true, true, true]);
 }
 
+/// Task 1 is told to have folded tasks of two names, in parts; one of them is recorded after all, by another thread and before its
+/// count is told. The first run of 1 says what is left. A count of a task that nobody created, or beyond all bounds, is a count.
+#[test]
+fn folded_tasks_are_counted() {
+    const UNFOLDED: u16 = 2;
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::TaskStart, "main", 0, 1, 0)
+        .put(20, Kind::TaskFolded, "leaf", 0, 1, 5)
+        .put(30, Kind::TaskSuspend, "sync", 0, 1, 0)
+        .put(40, Kind::TaskResume, "", 0, 1, 0)
+        .put(50, Kind::TaskFolded, "leaf", 0, 1, 3)
+        .put(50, Kind::TaskFolded, "node", 0, 1, 1)
+        .put(60, Kind::TaskEnd, "", 0, 1, 0)
+        .put(70, Kind::TaskFolded, "leaf", 0, 9, u64::MAX)
+        .put(71, Kind::TaskFolded, "node", 0, 9, u64::MAX)
+        .put(72, Kind::TaskFolded, "node", 0, 9, u64::MAX);
+    p.stream(8)
+        .put(15, Kind::TaskCreate, "leaf", UNFOLDED, 2, 1)
+        .put(15, Kind::TaskStart, "", 1, 2, 0)
+        .put(18, Kind::TaskEnd, "", 0, 2, 0)
+        .put(35, Kind::TaskCreate, "node", UNFOLDED, 3, 1);
+    let trace = p.load();
+    let folded = &trace.folded_tasks;
+    let rows: Vec<(u64, &str, u64)> = (0..folded.task.len())
+        .map(|row| {
+            let task = &trace.tasks[folded.task[row].ix()];
+            (
+                task.id,
+                trace.strings.get(folded.name[row]),
+                folded.count[row],
+            )
+        })
+        .collect();
+    let most = i64::MAX as u64;
+    assert_eq!(rows, [(1, "leaf", 7), (9, "leaf", most), (9, "node", most)]);
+    assert_eq!(folded.total(), u64::MAX);
+    let args = &trace.args;
+    assert_eq!(args.name.len(), 1);
+    assert_eq!(trace.strings.get(args.name[0]), "leaf folded");
+    assert_eq!(args.value[0], ArgValue::Uint(7));
+    assert_eq!(trace.slices.start[args.slice[0].ix()], Time(10));
+    assert_eq!(trace.tasks[1].parent, trace.slices.task[0]);
+}
+
 /// Task 2 runs as a call of 1, with a slice and a lock; 1 waits in it and goes on elsewhere, where task 3, which the call created
 /// and which is no call, ran before the rest was stolen. The three go together, and what 2 does afterwards is its own.
 #[test]

@@ -118,12 +118,14 @@ typedef struct ito_thread {
  *           popped. Null: none yet, or the thread took it along when it was suspended or stolen. Relaxed: written by
  *           the worker of that thread and, holding the deque's lock, by the thief that takes the slot's thread. Both
  *           mean the same stack, and write null once.
+ *   folded_in  of a forked task that a recorder has only heard the count of: the id of the task that it counts for;
+ *           else 0. Written by the slow fork like `thread`, and under the lock; meaningless without a recorder
  */
 struct ito__slot {
     void *sp;
     uintptr_t thread;
     struct ito__stack *stack;
-    uintptr_t unused;
+    uint64_t folded_in;
 };
 
 /*

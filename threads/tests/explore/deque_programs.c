@@ -121,6 +121,30 @@ static void grow_forced(unsigned t) {
     t == 0 ? owner_grow() : thief(true, 1);
 }
 
+/* A recorder listens, and tasks are folded: each fork is the counting push of ito__fork_slow(). Between fork and sync the
+ * owner makes the oldest that is left one of its own, whose sync is the slow one. */
+static void start_fold(void) {
+    deque_start(2);
+    workers[0].hot.ask = ITO__ASK_TRACE;
+    workers[0].hot.end = NULL;
+    workers[0].fold.run = run;
+    workers[0].fold.left = 9;
+    workers[0].fold.task = 1;
+}
+static void owner_fold(void) {
+    for (uint8_t i = 0; i < 2; i++) {
+        struct task a;
+        fork_task(&a, i);
+        ito__deque_unfold(&workers[0]);
+        sync_task(&a);
+    }
+    if (workers[0].fold.left != 7)
+        explore_fail("a fork was not counted");
+}
+static void fold_forced(unsigned t) {
+    t == 0 ? owner_fold() : thief(true, 1);
+}
+
 /* ---- the ready queue: its owner, and a thief that freezes it out ------------------------------------------------- */
 
 static struct ito_thread *items;
@@ -266,6 +290,7 @@ const struct explore_program explore_programs[] = {
     {"two_forced", 2, start_two, two_forced, each_ran_once},
     {"two_asked", 2, start_two, two_asked, each_ran_once},
     {"grow_forced", 2, start_grow, grow_forced, each_ran_once},
+    {"fold_forced", 2, start_fold, fold_forced, each_ran_once},
     {"ready_queue", 2, ready_start, ready_thread, ready_end},
     {"park", 2, park_start_1, park_1, park_end},
     {"inject", 2, inject_start, inject_thread, park_end},

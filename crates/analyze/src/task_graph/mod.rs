@@ -23,6 +23,9 @@
 //! (`bottom`). `top + bottom` of the span's strands is the span; that of others falls short of it by their *slack*: so much
 //! longer could the strand have been.
 //!
+//! Tasks that a runtime folds (`Trace::folded_tasks`) are time of the task that ran them, one after the other: work is exact, span is the
+//! most that it can be, parallelism the least.
+//!
 //! Memory: 24 bytes a strand, 4 an edge, 12 a point of the sweep. A fork-join program has about three strands and four
 //! points a task. Rejected: a sweep that keeps only the heaviest chain of each task (24 bytes a task): it cannot tell slack,
 //! and a dependence on a task that is not joined needs what the sweep has forgotten.
@@ -257,6 +260,7 @@ pub(crate) fn task_graph(cut: &Cut<'_>, queued: Queued) -> Option<TaskGraph> {
         work_ns: strands.work_ns,
         span_ns,
         parallelism: strands.work_ns as f64 / span_ns.max(1) as f64,
+        folded: cut.trace.folded_tasks.total(),
         unknown_ns: strands.unknown_ns,
         path: path(cut.trace, &strands, &tops),
         profile: (strands.profile(&tops, PROFILE_PARTS).into_iter())
@@ -274,21 +278,28 @@ pub(crate) fn task_graph(cut: &Cut<'_>, queued: Queued) -> Option<TaskGraph> {
 
 /// The heaviest chain by name of the tasks, most time first.
 fn path(trace: &Trace, strands: &Strands, tops: &[i64]) -> Vec<PathPart> {
-    let mut parts: HashMap<&str, (i64, u64)> = HashMap::new();
+    let mut parts: HashMap<&str, PathPart> = HashMap::new();
+    let mut folded: HashMap<TaskIx, u64> = HashMap::new();
+    for (task, n) in (trace.folded_tasks.task.iter()).zip(&trace.folded_tasks.count) {
+        let sum = folded.entry(*task).or_default();
+        *sum = sum.saturating_add(*n);
+    }
     let mut seen = TaskIx::NONE;
     for s in strands.heaviest(tops) {
         let task = strands.task[s];
         let part = parts.entry(strands.name(trace, task)).or_default();
-        part.0 += strands.ns[s];
-        part.1 += u64::from(task != seen);
+        part.ns += strands.ns[s];
+        part.tasks += u64::from(task != seen);
+        // Once for each task, however often the chain comes back to it.
+        let of_task = folded.remove(&task).unwrap_or(0);
+        part.folded = part.folded.saturating_add(of_task);
         seen = task;
     }
-    let part = |(name, (ns, tasks)): (&str, (i64, u64))| PathPart {
+    let named = |(name, part): (&str, PathPart)| PathPart {
         name: name.to_string(),
-        tasks,
-        ns,
+        ..part
     };
-    let mut path: Vec<PathPart> = parts.into_iter().map(part).collect();
+    let mut path: Vec<PathPart> = parts.into_iter().map(named).collect();
     path.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     path
 }

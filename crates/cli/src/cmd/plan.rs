@@ -249,6 +249,10 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
         waits_outside: strands.waits_outside(trace),
     });
     out.notes.extend((!doubts.is_empty()).then_some(doubts));
+    let folded = trace.folded_tasks.total();
+    out.notes.extend((folded > 0).then(|| {
+        format!("{folded} small tasks are folded into others, which could have run in parts: the span is at most, the parallelism at least what is said")
+    }));
     if strands.unknown_ns > 0 {
         out.notes.push(format!(
             "{:.0} % of the work is assumed: tasks ran, and the recording does not show whether their threads were on a CPU",

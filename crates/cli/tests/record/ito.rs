@@ -66,7 +66,8 @@ fn every_ito_thread_is_seen() {
             let output = run(kasuri(dir.path())
                 .args(["record", "-q", "-o", "run.kasuri", "--"])
                 .arg(&program)
-                .args(["-n", "8", "-t", workers]));
+                .args(["-n", "8", "-t", workers])
+                .env("ITO_FOLD", "0"));
             assert!(output.status.success(), "{}", said(&output));
             let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
             let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -361,6 +362,119 @@ fn forked_tasks_create_what_they_fork() {
         assert!(ms("span_ns") > 0.96 * ms("work_ns"), "{case}");
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
     }
+}
+
+/// Forked tasks: argv 1 is `fib`, a tree of tasks that do nothing, or `leaves`, one whose 64 leaves work 50 us each.
+const SMALL: &str = r#"
+#include <ito.h>
+#include <ito/fork.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static void spin(long us) {
+    struct timespec t, from;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while ((t.tv_sec - from.tv_sec) * 1000000000 + t.tv_nsec - from.tv_nsec < us * 1000);
+}
+static long fib(int n);
+ITO_TASK(long, fib, int)
+static long fib(int n) {
+    if (n < 2)
+        return n;
+    ITO_FORK(x, fib, n - 1);
+    long y = fib(n - 2);
+    return ITO_SYNC(x, fib) + y;
+}
+static long leaves(int depth);
+ITO_TASK(long, leaves, int)
+static long leaves(int depth) {
+    if (depth == 0) {
+        spin(50);
+        return 1;
+    }
+    ITO_FORK(x, leaves, depth - 1);
+    long y = leaves(depth - 1);
+    return ITO_SYNC(x, leaves) + y;
+}
+int main(int argc, char **argv) {
+    (void)argc;
+    ito_init(NULL);
+    printf("%ld\n", argv[1][0] == 'f' ? fib(atoi(argv[2])) : leaves(6));
+    return ito_fini();
+}
+"#;
+
+/// Small tasks are counted, each of them, on any number of workers, whoever takes one from another; what is written grows with time
+/// and not with their number. Tasks of more than 2 us are told one by one, and so are all with ITO_FOLD=0.
+#[test]
+fn small_tasks_are_folded_and_all_counted() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    let dir = scratch();
+    let source = dir.path().join("small.c");
+    std::fs::write(&source, SMALL).unwrap();
+    let program = with_ito(&dir.path().join("small"), &[], &[source]);
+    let recorded = |arguments: &[&str], workers: &str, folds: &str| {
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "--no-kernel", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .args(arguments)
+            .env("ITO_WORKERS", workers)
+            .env("ITO_FOLD", folds));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(summary["losses"].as_array().unwrap().len(), 0, "{summary}");
+        let bytes = std::fs::metadata(dir.path().join("run.kasuri"))
+            .unwrap()
+            .len();
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+        (summary, bytes)
+    };
+    // The tasks of fib(n): F(n + 1) - 1, and the root.
+    for (n, tasks) in [("22", 28_657_u64), ("30", 1_346_269)] {
+        for workers in ["1", "3"] {
+            let (summary, bytes) = recorded(&["fib", n], workers, "1");
+            let of = &summary["tasks"];
+            let case = format!("fib({n}), {workers} workers, {bytes} bytes: {of}");
+            assert_eq!(
+                (&of["count"], &of["ended"]),
+                (&tasks.into(), &tasks.into()),
+                "{case}"
+            );
+            let folded = of["folded"].as_u64().unwrap();
+            assert!(folded > tasks / 10 * 9 && folded < tasks, "{case}");
+            for key in ["unknown_edges", "circular"] {
+                assert_eq!(of["graph"][key], 0, "{key}, {case}");
+            }
+            let ns = |key: &str| of["graph"][key].as_u64().unwrap();
+            assert!(
+                0 < ns("span_ns") && ns("span_ns") <= ns("work_ns"),
+                "{case}"
+            );
+            // A few tasks for each 100 us of each worker, and for each steal.
+            let periods = summary["wall_ns"].as_u64().unwrap() / 100_000 + 1;
+            let events = summary["n_annotation_events"].as_u64().unwrap();
+            assert!(events < 2000 + 60 * periods, "{case}: {events} events");
+        }
+    }
+    let (summary, _) = recorded(&["fib", "15"], "3", "0");
+    let of = &summary["tasks"];
+    assert_eq!(
+        (&of["count"], &of["folded"]),
+        (&987.into(), &0.into()),
+        "{of}"
+    );
+    let (summary, _) = recorded(&["leaves"], "2", "1");
+    let of = &summary["tasks"];
+    assert_eq!(
+        (&of["count"], &of["folded"]),
+        (&64.into(), &0.into()),
+        "{of}"
+    );
 }
 
 /// A task's name is asked for once, whether it comes from the program or its function has none: each time would be two system calls.

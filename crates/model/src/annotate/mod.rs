@@ -17,6 +17,7 @@
 mod barriers;
 mod children;
 mod edges;
+mod folded;
 mod locks;
 mod open;
 mod shared;
@@ -126,6 +127,9 @@ pub(crate) fn annotate<S: AnnotationEvents>(
             max: u32::MAX,
         });
     }
+    trace.folded_tasks = shared.take_folded();
+    let folded = &trace.folded_tasks;
+    folded::say_in_slices(folded, &out.slices, &mut out.args, &mut trace.strings);
     sort_args(&mut out);
     barriers::end_unseen(&trace.threads, &mut out.slices);
     out.locks.publish(trace, &mut out.slices, names);

@@ -6,10 +6,12 @@
 //! over a process that turns out to have tasks.
 use super::children::Awaited;
 use super::edges::{Edges, Life};
+use super::folded::Folded;
 use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
 use crate::{
-    Counter, Flows, ProcessIx, StrIx, Task, TaskEdgeKind, TaskEdges, TaskIx, ThreadIx, Time,
+    Counter, Flows, FoldedTasks, ProcessIx, StrIx, Task, TaskEdgeKind, TaskEdges, TaskIx, ThreadIx,
+    Time,
 };
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -42,6 +44,8 @@ const START_STOLEN: u16 = 1;
 
 /// `enum kasuri_task_create`: nothing that runs.
 const CREATE_POINT: u16 = 1;
+/// The same: one of those that were counted in its parent.
+const CREATE_UNFOLDED: u16 = 2;
 
 type FoldMap<V> = HashMap<u64, V, BuildHasherDefault<FoldHasher>>;
 
@@ -66,6 +70,7 @@ pub(crate) struct Shared {
     task_of: FoldMap<TaskIx>,
     edges: Edges,
     awaited: Awaited,
+    folded: Folded,
     carried: HashMap<TaskIx, Vec<Carried>>,
     pub counters: Vec<Counter>,
     counter_of: FoldMap<usize>,
@@ -87,6 +92,7 @@ impl Shared {
             task_of: FoldMap::default(),
             edges: Edges::default(),
             awaited: Awaited::default(),
+            folded: Folded::default(),
             carried: HashMap::new(),
             counters: Vec::new(),
             counter_of: FoldMap::default(),
@@ -114,6 +120,7 @@ impl Shared {
     pub fn restart(&mut self) {
         self.edges.restart();
         self.awaited.restart();
+        self.folded.restart();
         self.tasks.truncate(self.lengths.0);
         self.counters.truncate(self.lengths.1);
         self.flow_ends.truncate(self.lengths.2);
@@ -125,6 +132,7 @@ impl Shared {
     fn settle_edges(&mut self) {
         let first = self.lengths.0;
         self.awaited.settle(&mut self.tasks, first);
+        self.folded.settle();
         let lives = self.tasks[first..].iter().enumerate().map(|(ix, t)| Life {
             id: t.id,
             task: TaskIx((first + ix) as u32),
@@ -141,6 +149,12 @@ impl Shared {
     pub fn take_edges(&mut self) -> TaskEdges {
         self.settle_edges();
         std::mem::take(&mut self.edges.known)
+    }
+
+    /// The counts of all processes.
+    pub fn take_folded(&mut self) -> FoldedTasks {
+        self.folded.settle();
+        self.folded.take()
     }
 
     fn forget(&mut self) {
@@ -215,6 +229,10 @@ impl Shared {
         if e.name.is_some() {
             row.name = e.name;
         }
+        let name = row.name;
+        if e.aux == CREATE_UNFOLDED && parent.is_some() {
+            self.folded.say(parent, name, -1);
+        }
     }
 
     /// The task was seen running before its creation (stamps of two threads may be equal): the creation is this task's.
@@ -275,6 +293,18 @@ impl Shared {
     /// `a` cannot start before the end of `b`.
     pub fn task_depends(&mut self, e: &Annotation, now: Time) {
         self.edges.say(now, TaskEdgeKind::Depends, e.a, e.b);
+    }
+
+    /// `b` tasks of this name are a part of `a`.
+    pub fn task_folded(&mut self, e: &Annotation) {
+        let task = self.task(e.a, StrIx::NONE);
+        let name = if e.name.is_some() {
+            e.name
+        } else {
+            self.names.task
+        };
+        self.folded
+            .say(task, name, i64::try_from(e.b).unwrap_or(i64::MAX));
     }
 
     /// An arrow from where `task` was left, or created, to where another thread took it up.

@@ -103,6 +103,7 @@ impl Slicer {
         (Kind::TaskCreate as u8..=Kind::TaskEnd as u8).contains(&kind)
             || kind == Kind::TaskJoin as u8
             || kind == Kind::TaskDepends as u8
+            || kind == Kind::TaskFolded as u8
     }
 
     /// The thread's next event.
@@ -160,6 +161,7 @@ impl Slicer {
             }
             Kind::TaskJoin => shared.task_joined(e, self.now),
             Kind::TaskDepends => shared.task_depends(e, self.now),
+            Kind::TaskFolded => shared.task_folded(e),
             Kind::FlowOut | Kind::FlowIn => {
                 shared.flow_end(e, self.now, self.thread, kind == Kind::FlowOut)
             }

@@ -5,6 +5,7 @@ use crate::schema::{Out, table};
 use crate::{Result, Source};
 use kasuri_analyze::{OnCpu, kind_name, task_graph};
 use kasuri_model::{ArgValue, SliceIx, TaskEdgeKind, ThreadIx, Time, open};
+use std::collections::HashMap;
 
 table! {
     /// Annotated slices, waits and critical sections, by thread and time.
@@ -146,12 +147,19 @@ table! {
     joined_ns: Option<i64>, "ns";
     /// The task that did.
     joiner_task_id: Option<i64>, "id";
+    /// Small tasks that the runtime counted and did not record one by one; their time is this one's.
+    folded: i64, "count";
 }
 
 fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
     let trace = source.trace();
     let queued = task_graph::queued_by_task(trace);
     let slack = task_graph::strands(trace).map(|s| s.slack_ns(trace.tasks.len()));
+    let mut folded: HashMap<u32, u64> = HashMap::new();
+    for (task, n) in (trace.folded_tasks.task.iter()).zip(&trace.folded_tasks.count) {
+        let sum = folded.entry(task.0).or_default();
+        *sum = sum.saturating_add(*n);
+    }
     for (ix, task) in trace.tasks.iter().enumerate() {
         out.push(TaskRow {
             task_id: ix as i64,
@@ -168,6 +176,9 @@ fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             end_ns: moment(task.ended),
             joined_ns: moment(task.joined),
             joiner_task_id: id(task.joiner.0),
+            folded: folded
+                .get(&(ix as u32))
+                .map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX)),
         })?;
     }
     Ok(())

@@ -151,7 +151,7 @@ impl Page<'_> {
         let t = &s.tasks;
         let mut text = format!(
             "{} in {}, {} of which moved to another thread; ran {}, queued {}",
-            plural(t.count, "task"),
+            tasks_of(t.count, t.folded),
             plural(t.runs, "run"),
             count(t.moved),
             ns(t.run_ns),
@@ -627,10 +627,22 @@ pub fn edge_doubts(of: EdgeDoubts) -> String {
     text.collect::<Vec<_>>().join("; ")
 }
 
+/// How many tasks, and how many of these are folded into others.
+fn tasks_of(count_of_all: u64, folded: u64) -> String {
+    match folded {
+        0 => plural(count_of_all, "task"),
+        n => format!("{} ({} folded)", plural(count_of_all, "task"), count(n)),
+    }
+}
+
 /// Work, span, the speed-up that they allow, and the parts of the heaviest chain.
 fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
+    let (most, least) = match graph.folded {
+        0 => ("", ""),
+        _ => ("at most ", "at least "),
+    };
     let mut text = format!(
-        "work {}, span {}: parallelism {:.1}",
+        "work {}, span {most}{}: parallelism {least}{:.1}",
         ns(graph.work_ns),
         ns(graph.span_ns),
         graph.parallelism
@@ -652,7 +664,11 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
         .take(3)
         .map(|part| {
             let share = percent(part.ns as f64 / graph.span_ns.max(1) as f64);
-            format!("{} {share}", printable(&part.name))
+            let folded = match part.folded {
+                0 => String::new(),
+                n => format!(" ({} folded)", plural(n, "task")),
+            };
+            format!("{} {share}{folded}", printable(&part.name))
         })
         .collect();
     if !on_path.is_empty() {
