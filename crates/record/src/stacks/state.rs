@@ -26,6 +26,8 @@ const KEPT_MAX: usize = 1 << 20;
 const REREAD_NS: u64 = 100_000_000;
 /// Most such reads in that time, of all processes together.
 const REREADS_MAX: usize = 32;
+/// CPU time after which no more are read in that time: one of a process with as many mappings as there may be takes 20 ms and more.
+const REREADS_NS: u64 = REREAD_NS / 5;
 /// How long a process is remembered after its first thread ended, ns: samples of it may be on their way, and others of its
 /// threads may still run.
 const LINGER_NS: u64 = 1_000_000_000;
@@ -53,9 +55,7 @@ pub(super) struct State {
     tick_entry: Option<Option<Range<u64>>>,
     /// Processes that ended, and when.
     ended: VecDeque<(u64, i32)>,
-    /// When mappings were read anew, since `reread_ns`.
-    reread: HashSet<i32>,
-    reread_ns: u64,
+    reread: Reread,
     rows: Vec<SamplingRow>,
     n_rows: usize,
     /// Samples from before are of no use.
@@ -88,6 +88,25 @@ pub(super) struct State {
     pub(super) records: u64,
 }
 
+/// Processes whose mappings were read anew since a time, and the CPU time that it took.
+#[derive(Debug, Default)]
+struct Reread {
+    since_ns: u64,
+    pids: HashSet<i32>,
+    used_ns: u64,
+}
+
+impl Reread {
+    /// Whether those of a process may be read now; then they are.
+    fn may(&mut self, pid: i32, now: u64) -> bool {
+        if now.saturating_sub(self.since_ns) >= REREAD_NS {
+            (self.since_ns, self.used_ns) = (now, 0);
+            self.pids.clear();
+        }
+        self.pids.len() < REREADS_MAX && self.used_ns < REREADS_NS && self.pids.insert(pid)
+    }
+}
+
 /// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.
 #[derive(Debug)]
 struct Pace {
@@ -109,8 +128,7 @@ impl State {
             events: HashSet::new(),
             tick_entry: None,
             ended: VecDeque::new(),
-            reread: HashSet::new(),
-            reread_ns: 0,
+            reread: Reread::default(),
             rows: Vec::new(),
             n_rows: 0,
             began_ns: 0,
@@ -633,16 +651,14 @@ impl State {
 
     /// Reads the mappings of a process whose code is not known: it was not met before, or changed them without a word.
     fn read_maps(&mut self, pid: i32, now: u64) {
-        if now.saturating_sub(self.reread_ns) >= REREAD_NS {
-            self.reread_ns = now;
-            self.reread.clear();
+        if !self.reread.may(pid, now) {
+            return;
         }
-        if self.reread.len() < REREADS_MAX
-            && self.reread.insert(pid)
-            && let Some(mappings) = maps(pid)
-        {
+        let began = clock::thread_cpu_ns();
+        if let Some(mappings) = maps(pid) {
             self.unwinder.set_maps(pid, mappings);
         }
+        self.reread.used_ns += clock::thread_cpu_ns().saturating_sub(began);
     }
 
     /// Flight recorder: forgets what is older than `from_ns` (CLOCK_MONOTONIC).
@@ -696,6 +712,19 @@ mod tests {
         let mut state = State::new(Cpu::own()?, false, false, false);
         state.tree.insert(NOBODY);
         Some(state)
+    }
+
+    #[test]
+    fn mappings_are_read_anew_within_a_share_of_a_cpu() {
+        let mut reread = Reread::default();
+        let now = 5 * REREAD_NS;
+        assert!(reread.may(1, now) && !reread.may(1, now + 1), "once");
+        let others = (2..100).filter(|&pid| reread.may(pid, now));
+        assert_eq!(others.count(), REREADS_MAX - 1);
+        assert!(reread.may(1, now + REREAD_NS), "a while later again");
+        reread.used_ns += REREADS_NS;
+        assert!(!reread.may(2, now + REREAD_NS), "it took too long");
+        assert!(reread.may(2, now + 2 * REREAD_NS));
     }
 
     #[test]
