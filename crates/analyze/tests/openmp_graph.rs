@@ -203,6 +203,42 @@ fn a_taskloops_tasks_come_after_its_begin_and_before_its_end() {
     }
 }
 
+/// Thread 0 creates two tasks and waits for the second alone (taskwait with `depend`); the first, of 80, runs on thread 1 meanwhile. What
+/// thread 0 does after the wait does not come after it.
+#[test]
+fn a_taskwait_does_not_wait_for_what_has_not_ended() {
+    let mut s = Story::default();
+    for thread in 0..2 {
+        s.begin(thread, 0, "parallel f:1");
+    }
+    s.create(0, 5, "task f:2", 1, 0);
+    s.create(0, 6, "task f:3", 2, 0);
+    s.waits(0, 7, JOIN, "taskwait f:4", barriers_of(0));
+    s.start(0, 8, 2);
+    s.task_end(0, 28, 2);
+    s.waited(0, 30, JOIN, barriers_of(0));
+    s.end(0, 50);
+    s.waits(
+        0,
+        50,
+        BARRIER,
+        "barrier of parallel f:1",
+        barriers_of(0) + 1,
+    );
+    s.end(1, 1);
+    s.waits(1, 1, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
+    s.start(1, 10, 1);
+    s.task_end(1, 90, 1);
+    for thread in [0, 1] {
+        s.waited(thread, 95, BARRIER, barriers_of(0) + 1);
+    }
+    s.begin(1, 95, "omp: idle");
+    s.end(1, 96);
+    let g = s.graph();
+    // The first task: 5 + 80. The other chain: 6 + 20 + 20.
+    assert_eq!((g.work_ns, g.span_ns), (7 + 20 + 20 + 1 + 80, 85));
+}
+
 /// A random program in OpenMP. While it runs it writes what the probe would, and the graph by the definition: weights of nodes
 /// and edges between them.
 struct Program<'r> {

@@ -5,6 +5,9 @@ use super::teams::{self, Implicit, Part, Team};
 use kasuri_model::{SliceKind, StrIx, TaskIx, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
+/// Tasks that a `taskwait` leaves for the next; where there are more, only the barrier joins them: each wait looks at them again.
+const MOST_LEFT: usize = 1000;
+
 /// What is known of a team while its region runs.
 #[derive(Default)]
 struct State {
@@ -314,8 +317,10 @@ impl Teams {
             SliceKind::Join if self.is_implicit(task) => {
                 let is_group = trace.strings.get(name).starts_with("taskgroup ");
                 awaited = self.awaited(task, is_group);
-                if is_group {
-                    awaited.retain(has_ended);
+                let left: Vec<TaskIx> = awaited.extract_if(.., |task| !has_ended(task)).collect();
+                // A taskwait with `depend`: the next one may wait for them.
+                if !is_group && left.len() <= MOST_LEFT {
+                    self.children.insert(task, left);
                 }
             }
             _ => {}

@@ -7,11 +7,10 @@
 //! | wait | the thread goes on after |
 //! |---|---|
 //! | barrier of the team | the parts of all threads up to it, and all tasks of the region |
-//! | `taskwait` | the tasks that it has created |
-//! | `taskgroup`, `taskloop` | those of them, and for `taskgroup` of their descendants, that had ended by then |
+//! | `taskwait`, `taskgroup`, `taskloop` | the tasks that it has created, and for `taskgroup` their descendants, that had ended by then |
 //!
 //! The beginning of a `taskgroup` is not recorded, nor what a `taskwait` with `depend` waits for: what had ended is more than
-//! what was waited for where tasks from before it happened to end. Which waits at a barrier belong together is told by time:
+//! what was waited for where others happened to end. Which waits at a barrier belong together is told by time:
 //! none goes on before the last has come.
 //!
 //! What a region's master does between its first region and its last is the *initial task*, a part of no region.
