@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 /* Each of these needs those before it. */
@@ -592,7 +593,13 @@ const ggc_root_tab roots[] = {{decls, N_DECLS, sizeof decls[0], &gt_ggc_mx_tree_
 
 int plugin_init(plugin_name_args *info, plugin_gcc_version *version) {
     if (!plugin_default_version_check(version, &gcc_version)) {
-        error("kasuri: this plugin is for gcc %s, not %s", gcc_version.basever, version->basever);
+        bool is_version = !strcmp(gcc_version.basever, version->basever);
+        error("kasuri: this plugin is for another %s: build it again for this one",
+              is_version ? "build of this version of gcc" : "version of gcc");
+        inform(UNKNOWN_LOCATION, "the plugin is for gcc %s %s, %s", gcc_version.basever, gcc_version.datestamp,
+               gcc_version.configuration_arguments);
+        inform(UNKNOWN_LOCATION, "this is gcc %s %s, %s", version->basever, version->datestamp,
+               version->configuration_arguments);
         return 1;
     }
     const char *path = getenv("KASURI_ANNOTATE");

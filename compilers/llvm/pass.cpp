@@ -15,9 +15,14 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
+#if __has_include("llvm/Plugins/PassPlugin.h") /* 22 */
+#include "llvm/Plugins/PassPlugin.h"
+#else
 #include "llvm/Passes/PassPlugin.h"
+#endif
 #include "llvm/Transforms/Utils/LoopSimplify.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
@@ -104,7 +109,7 @@ class FunctionNames {
 /* The plugin's own parts of a module: declarations of the runtime, the inline functions that ask the gate, the sites. */
 class Runtime {
   public:
-    explicit Runtime(Module &m) : m(m), c(m.getContext()), i32(Type::getInt32Ty(c)), bytes(Type::getInt8PtrTy(c)) {}
+    explicit Runtime(Module &m) : m(m), c(m.getContext()), i32(Type::getInt32Ty(c)), bytes(bytes_type(c)) {}
 
     CallInst *begin(IRBuilder<> &b, GlobalVariable *site) { return b.CreateCall(begin_function(), {pointer(site)}); }
     void end(IRBuilder<> &b, GlobalVariable *site, Value *token) {
@@ -134,7 +139,26 @@ class Runtime {
     PointerType *bytes;
     std::map<std::string, Constant *> texts;
 
-    Constant *pointer(GlobalVariable *object) { return ConstantExpr::getPointerCast(object, bytes); }
+    /* Pointers have no types of what they point to since LLVM 15. */
+    static PointerType *bytes_type(LLVMContext &c) {
+#if LLVM_VERSION_MAJOR >= 15
+        return PointerType::getUnqual(c);
+#else
+        return Type::getInt8PtrTy(c);
+#endif
+    }
+    static Value *word_at(IRBuilder<> &b, Value *at) {
+#if LLVM_VERSION_MAJOR >= 15
+        (void)b;
+        return at;
+#else
+        return b.CreatePointerCast(at, PointerType::getUnqual(b.getInt32Ty()));
+#endif
+    }
+
+    Constant *pointer(GlobalVariable *object) {
+        return ConstantExpr::getPointerCast(object, bytes);
+    }
 
     Constant *text(const std::string &s) {
         Constant *&known = texts[s];
@@ -162,7 +186,7 @@ class Runtime {
 
     Value *load(IRBuilder<> &b, Value *from, unsigned offset) {
         Value *at = b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), from, offset);
-        LoadInst *value = b.CreateAlignedLoad(i32, b.CreatePointerCast(at, PointerType::getUnqual(i32)), Align(4));
+        LoadInst *value = b.CreateAlignedLoad(i32, word_at(b, at), Align(4));
         value->setAtomic(AtomicOrdering::Monotonic);
         return value;
     }
@@ -250,7 +274,7 @@ class Annotator {
         if (DISubprogram *program = f.getSubprogram()) {
             file = program->getFilename().str();
             line = program->getLine();
-            in_system_header = StringRef(file).startswith("/usr/");
+            in_system_header = file.compare(0, 5, "/usr/") == 0;
         }
     }
 
@@ -372,10 +396,9 @@ class Annotator {
     }
 
     AllocaInst *token_at(Instruction *first) {
-        IRBuilder<> b(first);
-        AllocaInst *made = b.CreateAlloca(i32, nullptr, "kasuri.token");
         /* Before all code of the function, also of allocas that come after `first`. */
-        made->moveBefore(&*f.getEntryBlock().getFirstInsertionPt());
+        IRBuilder<> before(&*f.getEntryBlock().getFirstInsertionPt()), b(first);
+        AllocaInst *made = before.CreateAlloca(i32, nullptr, "kasuri.token");
         b.CreateStore(ConstantInt::get(i32, 0), made);
         return made;
     }
@@ -465,9 +488,17 @@ bool is_forwarder(const Function &f) {
     return false;
 }
 
+bool is_coroutine(const Function &f) {
+#if LLVM_VERSION_MAJOR >= 15
+    return f.isPresplitCoroutine();
+#else
+    return f.hasFnAttribute("coroutine.presplit");
+#endif
+}
+
 bool may_be_annotated(const Function &f) {
     return !f.isDeclaration() && !f.hasAvailableExternallyLinkage() && !f.hasFnAttribute(Attribute::Naked) &&
-           !f.hasFnAttribute("coroutine.presplit") && !f.getName().startswith("kasuri") && !is_forwarder(f);
+           !is_coroutine(f) && f.getName().take_front(6) != "kasuri" && !is_forwarder(f);
 }
 
 class Annotate : public PassInfoMixin<Annotate> {
@@ -499,6 +530,6 @@ class Annotate : public PassInfoMixin<Annotate> {
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
     return {LLVM_PLUGIN_API_VERSION, "kasuri-annotate", "1", [](PassBuilder &builder) {
                 builder.registerPipelineStartEPCallback(
-                    [](ModulePassManager &passes, OptimizationLevel) { passes.addPass(Annotate()); });
+                    [](ModulePassManager &passes, auto) { passes.addPass(Annotate()); });
             }};
 }

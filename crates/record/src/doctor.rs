@@ -95,6 +95,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_stacks(&mut report);
     examine_waits(&mut report);
     examine_openmp(&mut report);
+    examine_compilers(&mut report);
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
@@ -241,6 +242,24 @@ fn examine_openmp(report: &mut Report) {
             "`make c`, or name it in KASURI_OPENMP_LIBRARY",
         ),
     }
+}
+
+/// The compilers whose programs kasuri-annotate annotates.
+fn examine_compilers(report: &mut Report) {
+    let found = crate::program::compilers::annotating();
+    if !found.is_empty() {
+        return report.ok(
+            "compilers",
+            format!("kasuri-annotate is for {}", found.join(", ")),
+        );
+    }
+    report.add(
+        "compilers",
+        State::Info,
+        "no plugin of kasuri-annotate is installed",
+        "functions and loops of programs without annotations",
+        "`make c`, which names the packages of each compiler's headers that it lacks",
+    );
 }
 
 /// Whether the stacks of threads that wait may be read.

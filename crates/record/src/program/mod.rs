@@ -10,11 +10,13 @@
 //! | `limits` | CPU limits, cpusets, affinity |
 //! | [`locks`] | the lock probe's library |
 //! | `openmp` | the OpenMP probe's |
+//! | `compilers` | the plugins of kasuri-annotate |
 //! | `collector` | of programs annotated with ITT or NVTX |
 //! | `preload` | where such libraries are, and how the loader comes to know them |
 pub(crate) mod child;
 pub(crate) mod code_files;
 pub(crate) mod collector;
+pub(crate) mod compilers;
 pub(crate) mod limits;
 pub mod locks;
 pub(crate) mod namespaces;

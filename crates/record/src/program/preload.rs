@@ -50,25 +50,31 @@ impl Probe {
 
     /// Candidates, the likeliest first. `command` is BIN/kasuri, or target/release/kasuri, or target/debug/deps/TEST.
     fn places(&self, command: &Path) -> Vec<PathBuf> {
-        let mut places = Vec::new();
-        let Some(bin) = command.parent() else {
-            return places;
-        };
-        places.push(bin.join(self.file));
-        if let Some(prefix) = bin.parent() {
-            let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-            for lib in ["lib", "lib64", &multiarch] {
-                places.push(prefix.join(lib).join("kasuri").join(self.file));
-            }
-        }
-        let target = bin
-            .ancestors()
-            .find(|p| p.file_name() == Some(OsStr::new("target")));
-        if let Some(root) = target.and_then(Path::parent) {
-            places.push(root.join("build/probes").join(self.folder).join(self.file));
-        }
-        places
+        let in_build = Path::new("probes").join(self.folder);
+        let folders = folders(command, &in_build).into_iter();
+        folders.map(|folder| folder.join(self.file)).collect()
     }
+}
+
+/// Where `make install` and the build leave what belongs to `command`; `in_build`: below the build tree.
+pub fn folders(command: &Path, in_build: &Path) -> Vec<PathBuf> {
+    let Some(bin) = command.parent() else {
+        return Vec::new();
+    };
+    let mut folders = vec![bin.to_owned()];
+    if let Some(prefix) = bin.parent() {
+        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        for lib in ["lib", "lib64", &multiarch] {
+            folders.push(prefix.join(lib).join("kasuri"));
+        }
+    }
+    let target = bin
+        .ancestors()
+        .find(|p| p.file_name() == Some(OsStr::new("target")));
+    if let Some(root) = target.and_then(Path::parent) {
+        folders.push(root.join("build").join(in_build));
+    }
+    folders
 }
 
 /// Puts a library in front of those that the program's environment preloads already.
