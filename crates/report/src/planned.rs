@@ -3,7 +3,7 @@
 //! The viewer draws them as it draws recorded ones. Their colours say how late the tasks were: each name comes in up to four
 //! versions, one for each [`Lateness`], and [`crate::Options::lateness`] says which is which.
 use kasuri_model::{
-    Process, ProcessIx, SliceIx, SliceKind, StrIx, TaskIx, Thread, ThreadIx, Time, Trace,
+    Process, ProcessIx, SliceIx, SliceKind, StrIx, Strings, TaskIx, Thread, ThreadIx, Time, Trace,
 };
 use std::collections::BTreeMap;
 
@@ -91,10 +91,9 @@ pub fn add(
         for stretch in &stretches[at..at + n] {
             let task = trace.tasks[stretch.task.ix()].name;
             let key = (task, stretch.lateness);
-            let name = *names.entry(key).or_insert_with(|| {
-                let text = format!("{}, {}", trace.strings.get(task), stretch.lateness.word());
-                trace.strings.intern(&text)
-            });
+            let name = *names
+                .entry(key)
+                .or_insert_with(|| new_name(&mut trace.strings, task, stretch.lateness));
             push(trace, ThreadIx(first_thread + worker as u32), name, stretch);
         }
         at += n;
@@ -113,6 +112,19 @@ pub fn add(
     (names.into_iter())
         .map(|((_, lateness), name)| (name, lateness))
         .collect()
+}
+
+/// A name that nothing recorded has: that would be coloured like a planned task.
+fn new_name(strings: &mut Strings, task: StrIx, lateness: Lateness) -> StrIx {
+    let mut text = format!("{}, {}", strings.get(task), lateness.word());
+    loop {
+        let n = strings.len();
+        let name = strings.intern(&text);
+        if strings.len() > n {
+            return name;
+        }
+        text.push(' ');
+    }
 }
 
 fn push(trace: &mut Trace, thread: ThreadIx, name: StrIx, stretch: &Stretch) {
@@ -151,6 +163,41 @@ mod tests {
             assert_eq!(of(late), lateness, "{late}");
         }
         assert_eq!(Lateness::of(0, 0), Lateness::OnTime);
+    }
+
+    /// A recorded task whose name is a planned one's of another keeps a name of its own.
+    #[test]
+    fn recorded_names_are_not_those_of_planned_rows() {
+        let mut trace = Trace {
+            span: Time(0)..Time(100),
+            ..Trace::default()
+        };
+        let recorded = ["a", "a, late", "a, late "].map(|name| trace.strings.intern(name));
+        for name in recorded {
+            trace.tasks.push(kasuri_model::Task {
+                name,
+                parent: TaskIx::NONE,
+                creator: ThreadIx::NONE,
+                joiner: TaskIx::NONE,
+                ..kasuri_model::Task::default()
+            });
+        }
+        let stretches = (0..3).map(|task| Stretch {
+            worker: 0,
+            task: TaskIx(task),
+            start: Time(task.into()),
+            end: Time(i64::from(task) + 1),
+            lateness: Lateness::Late,
+        });
+        let lateness = add(&mut trace, "plan", 1, stretches.collect());
+        let named: Vec<_> = lateness.iter().map(|&(name, _)| name).collect();
+        assert_eq!(named.len(), 3);
+        assert!(
+            named.iter().all(|name| !recorded.contains(name)),
+            "{named:?}"
+        );
+        let said = named.iter().map(|&name| trace.strings.get(name).trim_end());
+        assert!(said.eq(["a, late", "a, late, late", "a, late , late"]));
     }
 
     /// The trace with the rows holds all rules of a trace, and the rows are what was asked for.
