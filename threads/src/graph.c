@@ -93,9 +93,18 @@ static int add_group(ito_graph *g, const uint32_t *workers, size_t n, uint32_t *
         return ENOMEM;
     memcpy(copy, workers, n * sizeof *copy);
     qsort(copy, n, sizeof *copy, compare_workers);
+    size_t given = n;
+    n = 1;
+    for (size_t i = 1; i < given; i++) /* each once: it has one place */
+        if (copy[i] != copy[n - 1])
+            copy[n++] = copy[i];
     g->most_worker = copy[n - 1] > g->most_worker ? copy[n - 1] : g->most_worker;
-    g->groups[g->n_groups] = (struct ito__graph_group){
-        .workers = copy, .coming = copy + n, .n = (uint32_t)n, .head = ITO__NO_TASK, .last = ITO__NO_TASK, .graph = g};
+    g->groups[g->n_groups] = (struct ito__graph_group){.workers = copy,
+                                                       .coming = copy + given,
+                                                       .n = (uint32_t)n,
+                                                       .head = ITO__NO_TASK,
+                                                       .last = ITO__NO_TASK,
+                                                       .graph = g};
     *out = ++g->n_groups;
     ito__graph_forget_plan(g);
     return 0;

@@ -268,12 +268,12 @@ static void hold_worker(void *arg) {
         sched_yield();
 }
 static void a_busy_worker_holds_up_no_task_of_its_group(void) {
-    uint32_t workers[] = {1, 0}, group, inner, first;
+    uint32_t workers[] = {1, 0, 1, 0, 1}, group, inner, first;
     if (ito_n_workers() < 2)
         return; /* nobody else to take them */
     ito_graph *g;
     CHECK_EQ(ito_graph_create(&g), 0);
-    CHECK_EQ(ito_graph_group(g, workers, 2, &group), 0);
+    CHECK_EQ(ito_graph_group(g, workers, 5, &group), 0);
     CHECK_EQ(ito_graph_group(g, workers, 1, &inner), 0);
     ito_graph_attr attr = ITO_GRAPH_ATTR_INIT;
     attr.group = inner; /* all become ready on worker 1, and most have to leave it */

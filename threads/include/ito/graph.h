@@ -50,7 +50,7 @@ ITO_API int ito_graph_destroy(ito_graph *g);
 /**
  * ito_graph_group - a set of workers, by their indices: those that a part of the graph is given to. Sets may overlap and
  * lie in each other: one of all CPUs of a socket, one for each half of it.
- * @workers: [@n].   @out: the group's number, from 1.
+ * @workers: [@n], in any order; one that comes again counts once.   @out: the group's number, from 1.
  * Return:  0; EINVAL @n is 0; EBUSY it runs; ENOMEM.
  * Note:    a run with fewer workers than the largest index says EINVAL. In a dynamic run the group's workers share its
  *          ready tasks.
