@@ -7,7 +7,7 @@ if(NOT status EQUAL 0 OR expected STREQUAL "")
 endif()
 foreach(way "" ${WAYS})
   foreach(threads 1 2 3 8)
-    execute_process(COMMAND ${PROGRAM} ${KERNEL} ${SIZE} -t ${threads} --repeat 20 --check ${way}
+    execute_process(COMMAND ${PROGRAM} ${KERNEL} --repeat 20 ${SIZE} -t ${threads} --check ${way}
                     RESULT_VARIABLE status OUTPUT_VARIABLE output)
     string(REGEX MATCH "tasks: .*\ndigest: [0-9a-f]+\n" found "${output}")
     if(NOT status EQUAL 0 OR NOT found STREQUAL expected)
