@@ -8,7 +8,7 @@
 //! and are not read back; its categories restore waits and critical sections ([`Category`]), and its losses are kept.
 use super::event::{Event, Value, each_arg, integer, nanoseconds, text};
 use super::ids::Ids;
-use super::thread::{Crossings, Row, Thread, What};
+use super::thread::{Oddities, Row, Thread, What};
 use crate::annotation_log::{AnnotationLog, Carriers};
 use crate::category::{Category, event};
 use crate::flow_ends::{FlowEnds, Role};
@@ -425,10 +425,10 @@ impl<'s> Reader<'s> {
     /// Makes the streams. No event may follow.
     pub fn finish<'a>(mut self) -> Opened<'a> {
         let mut opened = Opened::new(Kind::ChromeJson, Clock::Other);
-        let mut crossings = Crossings::default();
+        let mut odd = Oddities::default();
         let mut carriers = Carriers::new([].into_iter());
         for ((pid, tid), thread) in std::mem::take(&mut self.threads) {
-            let log = thread.into_log(pid, tid, &mut crossings);
+            let log = thread.into_log(pid, tid, &mut odd);
             if !log.is_empty() {
                 carriers.add(pid, tid, log.first_time());
                 opened.streams.push(Box::new(log));
@@ -446,7 +446,7 @@ impl<'s> Reader<'s> {
         opened.streams.sort_by_key(|stream| stream.first_time());
         let span = self.span.clone().unwrap_or(0..0);
         opened.setup.span = Time(span.start)..Time(span.end);
-        self.facts(&mut opened, crossings);
+        self.facts(&mut opened, &odd);
         let (names, flows, losses) = (self.process_names, self.flows, self.losses);
         let own_losses = self.own_losses;
         opened.finish = Box::new(move |trace| {
@@ -478,16 +478,11 @@ impl<'s> Reader<'s> {
     }
 
     /// Adds facts for people, from `otherData`. Kasuri's own export has the host, the clock and the span there.
-    fn facts(&mut self, opened: &mut Opened, crossings: Crossings) {
+    fn facts(&mut self, opened: &mut Opened, odd: &Oddities) {
         let info = &mut opened.info;
         info.kernel_source = "none".into();
         info.missing = std::mem::take(&mut self.missing);
-        if crossings.0 > 0 {
-            info.missing.push(format!(
-                "{} slices overlapped another of their thread without being inside it: they are cut at its end",
-                crossings.0
-            ));
-        }
+        info.missing.extend(odd.told());
         if self.n_own_rows > 0 {
             info.missing.push(
                 "this is Kasuri's own export: its rows of CPUs and thread states are not read back; the recording itself, \
