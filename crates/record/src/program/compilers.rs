@@ -1,5 +1,6 @@
 //! The compilers that `kasuri-annotate` has plugins for.
 use super::preload;
+use crate::guard::safefs::Held;
 use std::path::Path;
 
 /// "gcc 12", "clang 14": each plugin fits one version. Empty: none is installed.
@@ -10,11 +11,13 @@ pub fn annotating() -> Vec<String> {
     found.find(|f| !f.is_empty()).unwrap_or_default()
 }
 
+/// Most files of a folder that are looked at.
+const MOST_FILES: usize = 65_536;
+
 fn plugins(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<(&str, u32)> = files
-        .filter_map(|file| plugin(file.file_name().to_str()?))
-        .collect();
+    let names = Held::open(folder).and_then(|held| held.names(MOST_FILES));
+    let names = names.unwrap_or_default();
+    let mut found: Vec<(&str, u32)> = names.iter().filter_map(|name| plugin(name)).collect();
     found.sort_unstable_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
     let text = |(compiler, version)| format!("{compiler} {version}");
     found.into_iter().map(text).collect()
