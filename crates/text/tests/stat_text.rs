@@ -820,6 +820,48 @@ fn stat_says_at_what_kind_of_file_a_thread_waits() {
     }
 }
 
+/// A section that was asked for and has nothing says so.
+#[test]
+fn a_section_without_contents_is_said_to_be_empty() {
+    let layout = |wanted| Layout {
+        sections: Sections::Only(wanted),
+        ..Layout::default()
+    };
+    let wanted = vec![Section::OpenMp, Section::Run];
+    let empty = render(&Summary::default(), &layout(wanted.clone()));
+    assert!(
+        empty.contains("openmp: nothing in this recording\n"),
+        "{empty}"
+    );
+    let full = render(&summary(), &layout(wanted));
+    assert!(!full.contains("nothing in this recording"), "{full}");
+}
+
+/// At 80 columns the thread that came last had pushed it out: `imbalance in parallel ~last: omp (3081) (100.0 %)`.
+#[test]
+fn the_name_of_an_uneven_region_stays_whole() {
+    let mut s = with_chains("load_imbalance", 0, Vec::new());
+    s.account.causes = vec![kasuri_analyze::account::CauseSummary {
+        class: "load_imbalance",
+        code: "parallel main:4".into(),
+        thread: "omp".into(),
+        tid: Some(3081),
+        thread_share: 1.0,
+        ns: 400_000_000,
+        cpus: 0.2,
+        ..summary().account.causes[0].clone()
+    }];
+    s.threads = (3080..3082)
+        .map(|tid| thread(tid, "omp", 1_000_000))
+        .collect();
+    for page in [page(&s, 80), overview(&s, 80)] {
+        lines_with(&page, &["imbalance in parallel main:4"]);
+    }
+    lines_with(&page(&s, 80), &["last: omp (3081) (100.0 %)"]);
+    let wide = "imbalance in parallel main:4, last: omp (3081) (100.0 %)";
+    assert!(page(&s, 120).contains(wide));
+}
+
 /// Names that are chosen to do harm: none widens a line, steers the screen, or hides what stands behind it.
 #[test]
 fn hostile_names_of_files_and_regions_stay_in_their_place() {

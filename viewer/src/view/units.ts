@@ -29,9 +29,12 @@ export function instant(ns: number): string {
   return `${sign}${seconds}.${rest.slice(0, 3)} ${rest.slice(3, 6)} ${rest.slice(6)} s`;
 }
 
+/** `12.3 %`. What is more than nothing is never 0, and what is less than all never 100, as in the text of `kasuri stat`. */
 export function percent(part: number, whole: number): string {
   if (whole <= 0) return "-";
   const value = (100 * part) / whole;
+  if (value > 0 && value < 0.05) return "<0.1 %";
+  if (value >= 99.95 && value < 100) return ">99.9 %";
   return `${value >= 99.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 

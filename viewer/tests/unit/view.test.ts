@@ -34,6 +34,7 @@ void test("times read well", () => {
   assert.equal(instant(1_000_234_567), "1.000 234 567 s");
   assert.equal(percent(1, 3), "33.3 %");
   assert.equal(percent(1, 0), "-");
+  assert.deepEqual([percent(0, 9), percent(1, 1e5), percent(99_999, 1e5), percent(9, 9)], ["0 %", "<0.1 %", ">99.9 %", "100 %"]);
   assert.deepEqual([1, 3, 140, 0.2].map(tickStep), [1, 5, 200, 1]);
   assert.equal(tickLabel(1_500_000, 100_000, 2_000_000), "1.5 ms");
   assert.equal(tickLabel(0, 1e9, 5e9), "0 s");

@@ -21,6 +21,7 @@ use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::is_gil;
 use kasuri_base::call_path::SPIN_LOOP;
+use unicode_width::UnicodeWidthStr;
 
 /// Causes with less of the capacity than this are left out.
 const FINDING: f64 = 0.01;
@@ -253,22 +254,21 @@ impl Page<'_> {
                 "-".into(),
                 "-".into(),
             ]);
+            let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
             // Causes come largest first. One that has nothing to add to its class is left to the class's row.
             let of_class = a.causes.iter().filter(|c| c.class == class.class);
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
-                let mut cells = self.cause_row(cause, share(cause.ns), names, detail);
-                // On a narrow screen the call paths need the room of the last two columns.
-                if s.call_paths.is_some() && self.layout.width < 120 {
-                    cells[6] = "-".into();
-                    let spinning = std::mem::replace(&mut cells[5], "-".into());
-                    if cause.on_cpu_ns as f64 >= FINDING * cause.ns as f64 && spinning != "-" {
-                        cells[4] += &format!(", {spinning} spinning");
-                    }
-                }
-                grid.row(cells);
+                let share = share(cause.ns);
+                self.cause_lines(
+                    &mut grid,
+                    cause,
+                    share,
+                    s.call_paths.is_some(),
+                    names,
+                    detail,
+                );
             }
-            let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
             let across = self.layout.width.saturating_sub(BEFORE_CHAINS).max(30);
             for line in class_lines(s.call_paths.as_ref(), kind, names, n_paths, [room, across]) {
                 let Some(ns) = line.ns else {
@@ -302,6 +302,39 @@ impl Page<'_> {
         }
     }
 
+    /// The row of a cause below its class, and the thread that was last where the row has no room for it.
+    fn cause_lines(
+        &self,
+        grid: &mut Grid,
+        cause: &CauseSummary,
+        share: f64,
+        has_paths: bool,
+        names: &ThreadNames<'_>,
+        detail: Detail,
+    ) {
+        let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
+        let mut cells = self.cause_row(cause, share, names, detail);
+        // On a narrow screen the call paths need the room of the last two columns.
+        if has_paths && self.layout.width < 120 {
+            cells[6] = "-".into();
+            let spinning = std::mem::replace(&mut cells[5], "-".into());
+            if cause.on_cpu_ns as f64 >= FINDING * cause.ns as f64 && spinning != "-" {
+                cells[4] += &format!(", {spinning} spinning");
+            }
+        }
+        // Where the thread that was last would push the name of the region out, it has a line of its own, or on one screen none.
+        let last = last(cause, names);
+        let has_room = cells[4].width() + last.width() <= room || last.is_empty();
+        if has_room {
+            cells[4] += &last;
+        }
+        grid.row(cells);
+        if !has_room && detail == Detail::Whole {
+            let last = last.trim_start_matches(", ");
+            grid.line_across(&format!("{:BEFORE_CHAINS$}{last}", ""));
+        }
+    }
+
     /// The cells of a cause below its class. On one screen there is no room for how it was spent.
     fn cause_row(
         &self,
@@ -315,11 +348,7 @@ impl Page<'_> {
             format!("{:.2}", cause.cpus),
             percent(share),
             duration(cause.ns as f64),
-            format!(
-                "    {}{}",
-                cause_text(cause, names, false),
-                last(cause, names)
-            ),
+            format!("    {}", cause_text(cause, names, false)),
             match (detail, cause.on_cpu_ns) {
                 (Detail::OneScreen, _) | (_, 0) => "-".into(),
                 (_, ns) => duration(ns as f64),

@@ -178,8 +178,15 @@ pub fn render(summary: &Summary, layout: &Layout) -> String {
     match &layout.sections {
         Sections::Overview => page.overview(summary),
         Sections::All => Section::ALL.iter().for_each(|&s| page.section(summary, s)),
-        Sections::Only(wanted) => (Section::ALL.iter().filter(|s| wanted.contains(s)))
-            .for_each(|&s| page.section(summary, s)),
+        Sections::Only(wanted) => {
+            for &section in Section::ALL.iter().filter(|s| wanted.contains(s)) {
+                let before = page.text.len();
+                page.section(summary, section);
+                if page.text.len() == before {
+                    page.note(&format!("{}: nothing in this recording", section.name()));
+                }
+            }
+        }
     }
     page.next_commands(summary);
     page.text
