@@ -820,6 +820,27 @@ fn stat_says_at_what_kind_of_file_a_thread_waits() {
     }
 }
 
+/// Python's threads wait for its lock for a short time, again and again.
+#[test]
+fn a_wait_for_the_gil_that_ran_out_is_told_from_other_locks() {
+    for (asks, said) in [
+        (
+            "take_gil.lto_priv.0",
+            "<- its time limit: another thread kept the GIL",
+        ),
+        ("lock_slow", "<- its time limit, or a signal"),
+    ] {
+        let path = [function(asks, "/python/ceval_gil.h", 231)];
+        let mut wait = node(0, "waited", "worker", 400_000_000, &path);
+        wait.call = "lock";
+        let nodes = vec![wait, node(1, "interrupt", "", 400_000_000, &[])];
+        lines_with(
+            &page(&with_chains("lock_wait", 400_000_000, nodes), 80),
+            &[said],
+        );
+    }
+}
+
 /// A section that was asked for and has nothing says so.
 #[test]
 fn a_section_without_contents_is_said_to_be_empty() {

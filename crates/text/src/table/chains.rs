@@ -12,7 +12,7 @@ use super::names::ThreadNames;
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{count, duration, file_name, percent, printable};
 use kasuri_analyze::account::Class;
-use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains};
+use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains, is_gil};
 use unicode_width::UnicodeWidthStr;
 
 /// A cause that has less of the wait before it than this has no line.
@@ -240,6 +240,10 @@ fn behind_text(names: &ThreadNames<'_>, wait: &ChainNode, node: &ChainNode, room
             (_, "socket") => "the network".into(),
             (_, "timer") => "its timer".into(),
             ("poll", _) => "its input, or its time limit".into(),
+            // Python asks for its lock again and again.
+            ("lock", _) if wait.frames.first().is_some_and(|f| is_gil(&f.function)) => {
+                "its time limit: another thread kept the GIL".into()
+            }
             ("condition" | "lock" | "join", _) => "its time limit, or a signal".into(),
             _ => "a timer, a device or the network".into(),
         },
