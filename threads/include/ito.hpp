@@ -20,13 +20,13 @@
 #include <ito/graph.h>
 #include <ito/group.h>
 #include <ito/sync.h>
+#include <ito/unwind.h>
 
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -55,37 +55,6 @@ inline void check_destroy(int error, const char *what) noexcept {
         std::abort();
     }
 }
-
-/*
- * The Itanium C++ ABI's per-thread record (2.2.2): the stack of caught exceptions and the count of uncaught ones; Arm's
- * EHABI adds a pointer. Never inlined: the function that finds it is declared constant, and a compiler would keep its
- * result over a switch.
- */
-struct eh_globals {
-    void *caught;
-    unsigned int uncaught;
-#if defined(__ARM_EABI_UNWINDER__)
-    void *propagating;
-#endif
-};
-__attribute__((noinline)) inline eh_globals eh_exchange(eh_globals with) noexcept {
-    auto *now = reinterpret_cast<eh_globals *>(abi::__cxa_get_globals());
-    __asm__ volatile("" : "+r"(now) : : "memory");
-    eh_globals before = *now;
-    *now = with;
-    return before;
-}
-/* Around everything that may switch. */
-class exceptions {
-  public:
-    exceptions() noexcept : saved(eh_exchange({})) {}
-    ~exceptions() { eh_exchange(saved); }
-    exceptions(const exceptions &) = delete;
-    exceptions &operator=(const exceptions &) = delete;
-
-  private:
-    eh_globals saved;
-};
 
 template <class F> auto switching(F &&f) {
     exceptions guard;

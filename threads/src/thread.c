@@ -303,28 +303,32 @@ static bool stack_is_low(const struct ito_thread *t) {
 }
 
 /*
+ * Pops a task that lies at the bottom of the deque of `w`, with the lock if need be. Null: it was taken, or is in the
+ * deque of a worker that the parent has left.
+ */
+static struct ito__slot *pop_fork(struct worker *w, const struct ito__fork *fork) {
+    if (w == NULL || (w->hot.bottom - 1)->thread != (uintptr_t)fork + 1)
+        return NULL;
+    struct ito__slot *above = w->hot.bottom, *slot = deque_pop(w);
+    /* All stolen: the deque begins anew at its base, and threads created from now on run on its slots' stacks. A parent
+     * that runs on one of them must take it out of its slot now: when it blocks, the slot would not be found any more. */
+    if (slot == NULL)
+        ito__deque_disown(w, above, w->hot.current);
+    return slot;
+}
+
+/*
  * The sync of a task that the fast path could not pop. Nonzero: the caller runs it, as a plain call. 0: it has run.
  *
- * A PRIVATE task was never in a slot. A task in the slot at the bottom of this worker's deque is popped, with the lock
- * if need be. Any other was taken, or is in the deque of a worker that the parent has left; then the parent waits for
- * it as for a thread.
+ * A PRIVATE task was never in a slot. One that cannot be popped is waited for as a thread is.
  */
 int ito__sync_slow(struct ito__fork *fork) {
     if (load_relaxed(&fork->state) == ITO__PRIVATE)
         return 1;
     struct worker *w = worker_of(ito__worker());
-    struct ito__slot *slot = NULL;
-    if (w && (w->hot.bottom - 1)->thread == (uintptr_t)fork + 1) {
-        struct ito__slot *above = w->hot.bottom;
-        slot = deque_pop(w);
-        /* All stolen: the deque begins anew at its base, and threads created from now on run on its slots' stacks. A
-         * parent that runs on one of them must take it out of its slot now: when it blocks, the slot would not be found
-         * any more. */
-        if (slot == NULL)
-            ito__deque_disown(w, above, w->hot.current);
-    }
+    struct ito__slot *slot = pop_fork(w, fork);
     if (slot == NULL) {
-        wait_fork(fork); /* stolen, or the parent is no longer on the worker whose deque it is in */
+        wait_fork(fork);
     } else if (stack_is_low(w->hot.current)) {
         struct ito_thread *t = ito__promote(w, fork, slot->folded_in);
         if (t == NULL)
@@ -341,6 +345,24 @@ int ito__sync_slow(struct ito__fork *fork) {
         return 1;
     }
     ITO__TRACE_SYNC(fork);
+    return 0;
+}
+
+/*
+ * An exception leaves the parent before the sync. A task that can be popped is dropped: to run it here would be to run
+ * it while the stack is unwound, and an exception of its own would end the program. Any other has begun, or soon will,
+ * and is waited for: it uses the parent's frame.
+ */
+int ito__fork_left(struct ito__fork *fork) {
+    if (load_relaxed(&fork->state) == ITO__PRIVATE)
+        return 0;
+    if (pop_fork(worker_of(ito__worker()), fork) == NULL) {
+        wait_fork(fork);
+        ITO__TRACE_SYNC(fork);
+        return 1;
+    }
+    if (ITO__TRACING && load_relaxed(&fork->state) & 1)
+        ITO__TRACE_DROPPED(fork);
     return 0;
 }
 

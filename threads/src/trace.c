@@ -51,6 +51,9 @@ void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran) {
 void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran) {
     (void)fork, (void)ran;
 }
+void ito__trace_dropped(struct ito__fork *fork) {
+    (void)fork;
+}
 void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in) {
     (void)fork, (void)folded_in;
 }
@@ -375,6 +378,13 @@ void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran) {
     ito__fold_ended(ran, fork);
     ito__self()->in_place = ran->outer;
     kasuri_task_event(KASURI_EV_TASK_END, 0, (uintptr_t)fork, 0);
+}
+
+void ito__trace_dropped(struct ito__fork *fork) {
+    task_changes();
+    kasuri_task_event(KASURI_EV_TASK_START | KASURI_TASK_IN_PLACE << 16, 0, (uintptr_t)fork, 0);
+    kasuri_task_event(KASURI_EV_TASK_END, 0, (uintptr_t)fork, 0);
+    ito__trace_join((uintptr_t)fork);
 }
 
 /* After its creation is written, its start may be: the caller has it, or holds the lock that others need to have it. */

@@ -36,6 +36,8 @@ ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
 ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
 ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran);
 ITO__TRACE_FN void ito__trace_ran(struct ito__fork *fork, const struct ito__ran *ran);
+/* It will never run: readers get a run of no time, behind which its id, the address of a frame, is free again. */
+ITO__TRACE_FN void ito__trace_dropped(struct ito__fork *fork);
 /* A folded task becomes one of its own. The caller has taken it, or holds the lock of the deque that it is in. */
 ITO__TRACE_FN void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in);
 /* Interned; the task that runs here. */
@@ -74,6 +76,7 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
  * which gets what the first returned, the caller runs it in place, at its ITO_SYNC. */
 #define ITO__TRACE_FORK(fork, name) ITO__TRACE_IF(ito__trace_fork(fork, name))
 #define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
+#define ITO__TRACE_DROPPED(fork) ITO__TRACE_IF(ito__trace_dropped(fork))
 #define ITO__TRACE_PROMOTE(thread, fork, folded_in)                                                                    \
     do {                                                                                                               \
         (thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0;                                                           \

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <ito.hpp>
+#include <ito/fork.h>
 
 #include <atomic>
 #include <numeric>
@@ -290,6 +291,199 @@ static void once_semaphore_barrier_and_specific() {
     CHECK(sem.try_acquire() && sem.try_acquire() && !sem.try_acquire() && !sem.try_acquire_for(1ms));
 }
 
+/* -- forked tasks and exceptions ----------------------------------------------------------------------------------- */
+
+static long fork_fib(long n);
+ITO_TASK(long, fork_fib, long)
+static long fork_fib(long n) {
+    if (n < 2)
+        return n;
+    ITO_FORK(x, fork_fib, n - 1);
+    long y = fork_fib(n - 2);
+    return ITO_SYNC(x, fork_fib) + y;
+}
+
+static std::atomic<int> begun, ended;
+static void mark(int sleeps);
+ITO_TASK_VOID(mark, int)
+static void mark(int sleeps) {
+    begun++;
+    if (sleeps)
+        ito::this_thread::sleep_for(50us);
+    ended++;
+}
+static long fail(int depth, int sleeps);
+ITO_TASK(long, fail, int, int)
+static long fail(int depth, int sleeps) {
+    begun++;
+    if (sleeps)
+        ito::this_thread::sleep_for(50us);
+    ended++;
+    throw std::out_of_range(std::to_string(depth));
+}
+/* Until others have begun `n` tasks: this one's worker, as the parent sleeps, or another. */
+static void let_begin(int n) {
+    while (begun < n)
+        ito::this_thread::sleep_for(20us);
+}
+/* What it throws passes `depth` frames, each with two forked tasks. */
+static long falls(int depth);
+ITO_TASK(long, falls, int)
+static long falls(int depth) {
+    ITO_FORK(x, mark, 0);
+    ITO_FORK(y, fork_fib, 5);
+    if (depth == 0)
+        throw std::out_of_range("bottom");
+    long below = falls(depth - 1);
+    long sum = ITO_SYNC(y, fork_fib);
+    ITO_SYNC(x, mark);
+    return sum + below;
+}
+template <class F> static std::string what_comes_out(F &&f) {
+    CHECK_EQ(std::uncaught_exceptions(), 0);
+    try {
+        f();
+    } catch (const std::out_of_range &e) {
+        CHECK_EQ(begun, ended); /* nothing that was forked still runs */
+        return e.what();
+    }
+    return "nothing";
+}
+static void a_fork_is_given_back() {
+    for (int i = 0; i < check_scale(200); i++) {
+        begun = ended = 0;
+        CHECK(what_comes_out([&] { falls(i % 40); }) == "bottom");
+        CHECK_EQ(fork_fib(10), 55);
+        /* The task throws as a plain call, with two forks around it. */
+        CHECK(what_comes_out([] {
+                  ITO_FORK(x, mark, 0);
+                  ITO_FORK(y, fail, 7, 0);
+                  ITO_SYNC(y, fail);
+                  ITO_SYNC(x, mark);
+              }) == "7");
+        CHECK_EQ(fork_fib(10), 55);
+    }
+}
+
+/* Tasks that have begun are waited for, and what they throw comes out of their sync, or is dropped. */
+static void a_task_that_was_taken_throws() {
+    for (int i = 0; i < check_scale(100); i++) {
+        begun = ended = 0;
+        CHECK(what_comes_out([] {
+                  ITO_FORK(x, mark, 1);
+                  ITO_FORK(y, mark, 1);
+                  let_begin(2);
+                  throw std::out_of_range("parent");
+              }) == "parent");
+        CHECK_EQ(ended, 2);
+        CHECK_EQ(fork_fib(10), 55);
+
+        begun = ended = 0;
+        std::string came = "nothing";
+        try {
+            ITO_FORK(x, mark, 1);
+            ITO_FORK(y, fail, 8, 1);
+            let_begin(2);
+            long none = ITO_SYNC(y, fail);
+            ITO_SYNC(x, mark);
+            CHECK_EQ(none, -1);
+        } catch (const std::out_of_range &e) {
+            came = e.what();
+        }
+        CHECK(came == "8");
+        CHECK_EQ(ended, 2);
+
+        begun = ended = 0;
+        came = "nothing";
+        try {
+            ITO_FORK(y, fail, 9, 1);
+            let_begin(1);
+            throw std::string("parent");
+        } catch (const std::string &e) {
+            came = e;
+        }
+        CHECK(came == "parent");
+        CHECK_EQ(std::uncaught_exceptions(), 0);
+        CHECK_EQ(fork_fib(10), 55);
+    }
+}
+static void arrays_of_forks_are_given_back() {
+    for (int i = 0; i < check_scale(200); i++) {
+        begun = ended = 0;
+        int n = i % 9;
+        CHECK(what_comes_out([n] {
+                  struct ito_task_mark room[8];
+                  int at = 0;
+                  for (; at < n; at++)
+                      ITO_FORK_AT(&room[at], mark, at % 2);
+                  if (n % 3 == 1)
+                      let_begin(1);
+                  if (n % 3 != 2)
+                      throw std::out_of_range("between");
+                  while (at > 0)
+                      ITO_SYNC_AT(&room[--at], mark);
+                  CHECK_EQ(begun, n);
+                  throw std::out_of_range("between");
+              }) == "between");
+        CHECK_EQ(fork_fib(10), 55);
+    }
+}
+/* Many of them, so that the forks of one lie where those of others lay; each handles an exception while it forks. */
+static void threads_fork_in_catch_clauses() {
+    begun = ended = 0;
+    std::vector<ito::thread<>> threads;
+    for (int i = 0; i < 20; i++)
+        threads.emplace_back([i] {
+            for (int round = 0; round < check_scale(60); round++) {
+                try {
+                    throw std::to_string(i);
+                } catch (const std::string &mine) {
+                    ITO_FORK(x, mark, round % 2);
+                    try {
+                        ITO_FORK(y, mark, 1);
+                        if (round % 3 == 0)
+                            ito::this_thread::sleep_for(20us);
+                        falls(round % 5);
+                        ITO_SYNC(y, mark);
+                    } catch (const std::out_of_range &) {
+                    }
+                    ITO_SYNC(x, mark);
+                    try {
+                        throw;
+                    } catch (const std::string &again) {
+                        CHECK(again == std::to_string(i));
+                        CHECK(&again == &mine);
+                    }
+                }
+                CHECK_EQ(std::uncaught_exceptions(), 0);
+            }
+        });
+    for (auto &t : threads)
+        t.get();
+    CHECK_EQ(begun, ended);
+    CHECK_EQ(fork_fib(15), 610);
+}
+
+/* fork_left.c, where forks are those of C */
+extern "C" {
+long c_calls(long (*f)(int), int sleeps);
+void c_marks(int end) {
+    (end ? ended : begun)++;
+}
+}
+static long throws_below(int sleeps) {
+    if (sleeps)
+        let_begin(2);
+    throw std::out_of_range("through C");
+}
+static void forks_of_c_are_given_back() {
+    for (int i = 0; i < check_scale(200); i++) {
+        begun = ended = 0;
+        CHECK(what_comes_out([i] { c_calls(throws_below, i % 2); }) == "through C");
+        CHECK_EQ(fork_fib(10), 55);
+    }
+}
+
 static const struct check_test tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
@@ -301,6 +495,11 @@ static const struct check_test tests[] = {
     TEST(groups_loops_and_futures),
     TEST(graphs_run_lambdas),
     TEST(once_semaphore_barrier_and_specific),
+    TEST(a_fork_is_given_back),
+    TEST(a_task_that_was_taken_throws),
+    TEST(arrays_of_forks_are_given_back),
+    TEST(threads_fork_in_catch_clauses),
+    TEST(forks_of_c_are_given_back),
     {nullptr, nullptr}};
 
 static std::optional<ito::runtime> runtime;

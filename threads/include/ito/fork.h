@@ -19,6 +19,13 @@
  * create threads and be stolen; then it becomes a full thread. A task that would run on a nearly full stack gets a
  * stack of its own. In a kernel thread that is no worker, a task runs at its sync.
  *
+ * Exceptions. Where C++ has exceptions (and in C with -fexceptions, for ITO_FORK), a function that an exception leaves
+ * between fork and sync gives its tasks back, the last first: one that has not begun never runs, one that has is waited
+ * for, and an exception of its own is dropped. In C++ an exception of a task comes out of its ITO_SYNC, also if the task
+ * was stolen; a stolen task of C that throws ends the program. Where nothing is thrown it costs a frame for calls that
+ * fork nothing (docs/guide/ito.md), and with ITO_FORK_AT a flag that is stored and looked at. longjmp over a fork that is
+ * not synced stays forbidden.
+ *
  * Cost: bench/ito. Design: docs/design/deque.md, "Forked tasks"; after Lace (T. van Dijk, J. van de Pol, 2014).
  */
 #ifndef ITO_FORK_H
@@ -31,8 +38,146 @@ extern "C" {
 #endif
 void ito__fork_slow(struct ito__fork *fork, const char *name);
 int ito__sync_slow(struct ito__fork *fork);
+/* The parent's frame goes before the sync. Nonzero: the task has run; 0: it never will. */
+int ito__fork_left(struct ito__fork *fork);
 #ifdef __cplusplus
 }
+#endif
+
+/*
+ * What a C or C++ file with exceptions adds. A guard beside each task knows whether the task is synced. It is a variable
+ * whose address goes nowhere, so that optimising compilers see its value on each path, and look at it on none:
+ *
+ *   ITO__PLAIN(fn)    type of a task of ITO_FORK; that of arrays, ito_task_fn, is one with a flag in C++
+ *   ITO__ROOM(fn)     the declaration of the latter
+ *   ITO__THROWN       where such a task keeps an exception; ITO__RUN sets it, ITO__RETHROW takes it
+ *   ITO__GUARD(x), ITO__SYNCED(x)   behind the fork of x, before its sync
+ *   ITO__SYNC_SLOW    ito__sync_slow, where the caller may be handling an exception
+ */
+#if defined(__EXCEPTIONS)
+#include <ito/unwind.h>
+#endif
+#if defined(__cplusplus) && defined(__EXCEPTIONS)
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace ito {
+namespace detail {
+
+/* Memory for an exception_ptr, which exists from set(), in a task that ran elsewhere, to take(). */
+class thrown {
+  public:
+    void set(std::exception_ptr &&error) noexcept { new (at) std::exception_ptr(std::move(error)); }
+    std::exception_ptr take() noexcept {
+        auto *error = reinterpret_cast<std::exception_ptr *>(at);
+        std::exception_ptr taken(std::move(*error));
+        error->~exception_ptr();
+        return taken;
+    }
+
+  private:
+    alignas(std::exception_ptr) unsigned char at[sizeof(std::exception_ptr)];
+};
+__attribute__((noinline, cold)) inline void rethrow(thrown *from) {
+    std::exception_ptr error = from->take();
+    if (error)
+        std::rethrow_exception(std::move(error));
+}
+__attribute__((noinline, cold)) inline int sync_slow(ito__fork *fork) noexcept {
+    exceptions guard;
+    return ito__sync_slow(fork);
+}
+__attribute__((noinline, cold)) inline void leave(ito__fork *fork, thrown *error) noexcept {
+    exceptions guard;
+    if (ito__fork_left(fork))
+        error->take();
+}
+
+class forked {
+  public:
+    __attribute__((always_inline)) forked(ito__fork *f, thrown *t) noexcept : fork(f), error(t) {}
+    __attribute__((always_inline)) ~forked() {
+        if (fork)
+            leave(fork, error);
+    }
+    __attribute__((always_inline)) void synced() noexcept { fork = nullptr; }
+    forked(const forked &) = delete;
+    forked &operator=(const forked &) = delete;
+
+  private:
+    ito__fork *fork;
+    thrown *error;
+};
+template <class Task> ITO__INLINE Task *synced(Task *task) noexcept {
+    task->ito_open = false;
+    return task;
+}
+
+} // namespace detail
+} // namespace ito
+
+#define ITO__PLAIN(fn) ito__task_##fn
+#define ITO__ROOM(fn)                                                                                                  \
+    struct ito_task_##fn : ito__task_##fn {                                                                            \
+        bool ito_open = false;                                                                                         \
+        ito_task_##fn() = default;                                                                                     \
+        ito_task_##fn(const ito_task_##fn &) = delete;                                                                 \
+        ito_task_##fn &operator=(const ito_task_##fn &) = delete;                                                      \
+        ~ito_task_##fn() {                                                                                             \
+            if (ito_open)                                                                                              \
+                ito::detail::leave(&ito, &ito_thrown);                                                                 \
+        }                                                                                                              \
+    };
+#define ITO__THROWN ito::detail::thrown ito_thrown;
+#define ITO__RUN(t, ...)                                                                                               \
+    try {                                                                                                              \
+        __VA_ARGS__;                                                                                                   \
+        (t)->ito_thrown.set(nullptr);                                                                                  \
+    } catch (...) {                                                                                                    \
+        (t)->ito_thrown.set(std::current_exception());                                                                 \
+    }
+#define ITO__RETHROW(t) ito::detail::rethrow(&(t)->ito_thrown);
+#define ITO__GUARD(name)                                                                                               \
+    ;                                                                                                                  \
+    ito::detail::forked name##__ito_guard(&name.ito, &name.ito_thrown)
+#define ITO__SYNCED(name) name##__ito_guard.synced(),
+#define ITO__SYNC_SLOW ito::detail::sync_slow
+/* A function may be left while tasks of an array are forked: each has a flag, and gives itself back. */
+#define ITO__FORK_AT(task, fn, ...)                                                                                    \
+    ((void)(static_cast<struct ito_task_##fn *>(fn##__ito_fork(task, ##__VA_ARGS__))->ito_open = true))
+#define ITO__SYNC_AT(task, fn) fn##__ito_sync(ito::detail::synced(task))
+
+#else
+
+#define ITO__PLAIN(fn) ito_task_##fn
+#define ITO__ROOM(fn)
+#define ITO__THROWN
+#define ITO__RUN(t, ...) __VA_ARGS__;
+#define ITO__RETHROW(t)
+#define ITO__SYNC_SLOW ito__sync_slow
+#define ITO__FORK_AT(task, fn, ...) ((void)fn##__ito_fork(task, ##__VA_ARGS__))
+#define ITO__SYNC_AT(task, fn) fn##__ito_sync(task)
+
+#if defined(__EXCEPTIONS)
+static __attribute__((noinline, cold, unused)) void ito__fork_leave(struct ito__fork *fork) {
+    struct ito__unwind saved, none = {0};
+    saved = ito__unwind_exchange(none);
+    ito__fork_left(fork);
+    ito__unwind_exchange(saved);
+}
+ITO__INLINE void ito__fork_unguard(struct ito__fork **guard) {
+    if (*guard)
+        ito__fork_leave(*guard);
+}
+#define ITO__GUARD(name)                                                                                               \
+    ;                                                                                                                  \
+    struct ito__fork *name##__ito_guard __attribute__((cleanup(ito__fork_unguard))) = &name.ito
+#define ITO__SYNCED(name) name##__ito_guard = 0,
+#else
+#define ITO__GUARD(name)
+#define ITO__SYNCED(name)
+#endif
 #endif
 
 ITO__INLINE void ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__fork *), const char *name) {
@@ -88,7 +233,7 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
          * repeats. */
         __atomic_store_n(&w->bottom, (struct ito__slot *)slot + 1, __ATOMIC_RELEASE);
     }
-    return ito__sync_slow(fork);
+    return ITO__SYNC_SLOW(fork);
 }
 
 /* clang-format off */
@@ -128,19 +273,24 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
 #define ITO__USES_6 ITO__USES_5, t->f
 
 #define ITO__TASK(n, RESULT, STORE, RETURN, VALUE, fn, ...)                                        \
-    struct ito_task_##fn { struct ito__fork ito; RESULT ITO__CAT(ITO__FIELDS_, n)(__VA_ARGS__) };  \
+    struct ITO__PLAIN(fn) { struct ito__fork ito; ITO__THROWN RESULT ITO__CAT(ITO__FIELDS_, n)(__VA_ARGS__) }; \
+    ITO__ROOM(fn)                                                                                  \
     static __attribute__((unused)) void fn##__ito_run(struct ito__fork *fork) {                    \
-        struct ito_task_##fn *t = (struct ito_task_##fn *)fork;                                    \
+        struct ITO__PLAIN(fn) *t = (struct ITO__PLAIN(fn) *)fork;                                  \
         (void)t;                                                                                   \
-        STORE fn(ITO__CAT(ITO__USES_, n));                                                         \
+        ITO__RUN(t, STORE fn(ITO__CAT(ITO__USES_, n)))                                             \
     }                                                                                              \
-    ITO__INLINE void fn##__ito_fork(struct ito_task_##fn *t ITO__CAT(ITO__PARAMS_, n)(__VA_ARGS__)) { \
+    ITO__INLINE struct ITO__PLAIN(fn) *fn##__ito_fork(struct ITO__PLAIN(fn) *t ITO__CAT(ITO__PARAMS_, n)(__VA_ARGS__)) { \
         ITO__CAT(ITO__STORES_, n)                                                                  \
         ito__fork_push(&t->ito, fn##__ito_run, #fn);                                               \
+        return t;                                                                                  \
     }                                                                                              \
-    ITO__INLINE RETURN fn##__ito_sync(struct ito_task_##fn *t) {                                   \
+    ITO__INLINE RETURN fn##__ito_sync(struct ITO__PLAIN(fn) *t) {                                  \
         if (ITO__LIKELY(ito__fork_take(&t->ito)))                                                  \
             STORE fn(ITO__CAT(ITO__USES_, n));                                                     \
+        else {                                                                                     \
+            ITO__RETHROW(t)                                                                        \
+        }                                                                                          \
         VALUE                                                                                      \
     }
 /* clang-format on */
@@ -149,11 +299,11 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
     ITO__TASK(ITO__COUNT(0, ##__VA_ARGS__), type result;, t->result =, type, return t->result;, fn, ##__VA_ARGS__)
 #define ITO_TASK_VOID(fn, ...) ITO__TASK(ITO__COUNT(0, ##__VA_ARGS__), , , void, , fn, ##__VA_ARGS__)
 #define ITO_FORK(name, fn, ...)                                                                                        \
-    struct ito_task_##fn name;                                                                                         \
-    fn##__ito_fork(&name, ##__VA_ARGS__)
-#define ITO_SYNC(name, fn) fn##__ito_sync(&name)
+    struct ITO__PLAIN(fn) name;                                                                                        \
+    fn##__ito_fork(&name, ##__VA_ARGS__) ITO__GUARD(name)
+#define ITO_SYNC(name, fn) (ITO__SYNCED(name) fn##__ito_sync(&name))
 /* The same for tasks in an array: `struct ito_task_fn room[n]`, @task a pointer to one of them. */
-#define ITO_FORK_AT(task, fn, ...) fn##__ito_fork(task, ##__VA_ARGS__)
-#define ITO_SYNC_AT(task, fn) fn##__ito_sync(task)
+#define ITO_FORK_AT(task, fn, ...) ITO__FORK_AT(task, fn, ##__VA_ARGS__)
+#define ITO_SYNC_AT(task, fn) ITO__SYNC_AT(task, fn)
 
 #endif
