@@ -18,6 +18,8 @@ pub struct Costs {
     pub wake_latency_short_ns: f64,
     /// ...and for 1 ms.
     pub wake_latency_long_ns: f64,
+    /// What that takes longer where each of the two CPUs is idle while the other works for 10 us.
+    pub relay_ns: f64,
     /// Time after the kernel put the sleeper into the futex's queue during which waking it is still cheap.
     pub fall_ns: f64,
     /// The waker's part of that, where the CPU was idle for 50 us.
@@ -57,12 +59,15 @@ pub fn measure() -> Option<Costs> {
     }
     // Other programs can only make a batch slower, so batches of one kind are spread over the whole time.
     let mut batches: [Vec<(f64, f64)>; 4] = Default::default();
+    let mut relays = Vec::new();
     for _ in 0..BATCHES {
         batches[0].push(ping(a, b, 60, Gap::Ns(50_000)).means());
         batches[1].push(ping(a, b, 60, Gap::Ns(3_000)).means());
         batches[2].push(ping(a, b, 10, Gap::Ns(1_000_000)).means());
         batches[3].push(ping(a, a, 60, Gap::Ns(0)).means());
+        relays.push((usual_mean(relay(a, b)), 0.0));
     }
+    let (in_turns, _) = undisturbed(relays);
     let [middle, short, long, local] = batches.map(undisturbed);
     let (wake_latency_ns, wake_call_ns) = middle;
     let (one_way, wake_local_ns) = local;
@@ -72,6 +77,8 @@ pub fn measure() -> Option<Costs> {
         // A wake-up from a deeper sleep takes longer; a measurement that says the reverse is noise.
         wake_latency_short_ns: short.0.min(wake_latency_ns),
         wake_latency_long_ns: long.0.max(wake_latency_ns),
+        // Each was idle for the other's 10 us and wake-up, about as long as in the middle measurement.
+        relay_ns: (in_turns - wake_latency_ns).max(0.0),
         fall_ns: (cheap_window(a, b, short.1) - retry_ns).max(0.0),
         wake_call_ns,
         wake_call_short_ns: short.1.min(wake_call_ns),
@@ -222,6 +229,46 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize, rounds: u32, gap: Gap) -> Pings {
     Pings { latencies, calls }
 }
 
+/// Two threads that work for 10 us in turns, each asleep meanwhile: times from the call that wakes the other until it runs.
+fn relay(a: usize, b: usize) -> Vec<f64> {
+    const TURNS: u32 = 60;
+    let (turn, called, origin) = (AtomicU32::new(0), AtomicU64::new(0), Instant::now());
+    let start = Barrier::new(2);
+    let since = || origin.elapsed().as_nanos() as u64;
+    let play = |cpu: usize, odd: u32| {
+        pin(cpu);
+        start.wait();
+        let mut latencies = Vec::new();
+        for mine in (0..WARM + TURNS).map(|round| 2 * round + odd) {
+            // ORDER acquire; pairs with the other's release store: `called` is of its last turn.
+            let mut now = turn.load(Ordering::Acquire);
+            while now != mine {
+                futex(&turn, libc::FUTEX_WAIT, now);
+                now = turn.load(Ordering::Acquire);
+            }
+            if mine >= 2 * WARM {
+                latencies.push(since().saturating_sub(called.load(Ordering::Relaxed)) as f64);
+            }
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(10) {
+                std::hint::spin_loop();
+            }
+            called.store(since(), Ordering::Relaxed);
+            // ORDER release; see above.
+            turn.store(mine + 1, Ordering::Release);
+            futex(&turn, libc::FUTEX_WAKE, 1);
+        }
+        latencies
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| play(b, 1));
+        let own = scope.spawn(|| play(a, 0));
+        let mut latencies = own.join().unwrap_or_default();
+        latencies.extend(other.join().unwrap_or_default());
+        latencies
+    })
+}
+
 /// The lower quartile of the batches, of each of the two parts.
 fn undisturbed(batches: Vec<(f64, f64)>) -> (f64, f64) {
     let (mut latencies, mut calls): (Vec<f64>, Vec<f64>) = batches.into_iter().unzip();
@@ -356,6 +403,7 @@ mod tests {
             "{costs:?}"
         );
         assert!(costs.slowdown >= 1.0, "{costs:?}");
+        assert!(costs.relay_ns >= 0.0 && costs.relay_ns < 1e8, "{costs:?}");
         println!("{costs:?}");
         assert_eq!(allowed_cpus(), before);
     }

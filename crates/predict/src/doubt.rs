@@ -18,9 +18,12 @@ const RUNTIME: f64 = 0.1;
 const TASKS: f64 = 0.2;
 /// Fewer tasks are pieces of work like others.
 const SOME_TASKS: u64 = 20;
+/// Speed-ups with and without the waits that one CPU hides may differ by this factor: their middle is then within a quarter of both.
+const HIDDEN: f64 = 1.5;
 
 /// Why there is no number, each a clause; empty: there is no reason.
-pub(crate) fn reasons(p: &Prediction, first: &Extract) -> Vec<String> {
+/// `hidden`: of the speed-ups with and without hidden waits, the greater over the lesser.
+pub(crate) fn reasons(p: &Prediction, first: &Extract, hidden: f64) -> Vec<String> {
     let mut out = Vec::new();
     let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
     let share = |ns: u64| ns as f64 / used;
@@ -49,21 +52,45 @@ pub(crate) fn reasons(p: &Prediction, first: &Extract) -> Vec<String> {
             ns as f64 / n as f64 / 1e3
         ));
     }
+    if hidden > HIDDEN && p.second.is_none() {
+        out.push(format!(
+            "threads hand over {:.1} times a ms to one that takes their CPU, and whether they wait for it is not recorded: the \
+             speed-ups with and without that differ by a factor of {hidden:.1} (`kasuri predict -- PROGRAM` records it)",
+            first.hand_overs as f64 * 1e6 / first.wall_ns.max(1) as f64
+        ));
+    }
     out
 }
 
+/// Threads that spin for each other need a CPU each: else it depends on the scheduler whether the one that is waited for has one.
+/// Returns how many those are; none: there is not much spinning.
+fn spinners(first: &Extract) -> Option<usize> {
+    let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
+    (first.spinning_ns as f64 / used > SPINNING).then_some(first.spinners)
+}
+
 impl Prediction {
-    /// Leaves out the speed-ups of which nothing is known: all, or with a second run those of other numbers of CPUs than its own.
-    pub(crate) fn refuse(&mut self, reasons: Vec<String>) {
-        if reasons.is_empty() {
-            return;
-        }
-        self.refused = reasons;
+    /// Leaves out the speed-ups of which nothing is known: all, or those on fewer CPUs than threads that spin; with a second run, not
+    /// that of its number of CPUs.
+    pub(crate) fn refuse(&mut self, mut reasons: Vec<String>, first: &Extract) {
         let threads = self.threads.max(1);
         let measured = self.second.as_ref().map(|s| s.cpus.min(threads));
+        let spinners = spinners(first).unwrap_or(0);
+        let is_all = !reasons.is_empty();
         let is_known: Vec<bool> = (self.points.iter())
-            .map(|p| measured == Some(p.cpus.min(threads)))
+            .map(|p| {
+                measured == Some(p.cpus.min(threads)) || !is_all && p.cpus >= spinners.min(threads)
+            })
             .collect();
+        if !is_all && is_known.iter().all(|&is| is) {
+            return;
+        }
+        if !is_all {
+            reasons.push(format!(
+                "{spinners} threads spin for each other, and on fewer CPUs the scheduler decides whether the one waited for has one"
+            ));
+        }
+        self.refused = reasons;
         keep(&mut self.points, &is_known);
         self.models
             .iter_mut()

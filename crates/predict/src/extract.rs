@@ -60,12 +60,16 @@ pub struct Extract {
     pub spinning_ns: u64,
     /// ...of it, time of which no thread of the program can have been the end, ns: no wait stands for it.
     pub spinning_for_unknown_ns: u64,
+    /// Threads that spin for another one, or that such a one waits for.
+    pub spinners: usize,
     /// CPU time in libraries that run tasks, as samples tell, without spinning, ns.
     pub runtime_ns: u64,
     /// Tasks that were seen to run, and from the start to the end of each, summed, ns.
     pub tasks: (u64, u64),
     /// CPU time of threads that took the CPU of the one that had just woken them, ns: whether that thread would have waited for them is not known.
     pub hidden_ns: u64,
+    /// How often that was.
+    pub hand_overs: u64,
     /// The program in which it waits for them, where that is more than 1 % of the work.
     pub tied: Option<Program>,
     /// Median time that a thread ran before another one of the program took its CPU, ns; none: too few.
@@ -111,6 +115,10 @@ enum Gap {
 /// Slices of the OpenMP probe: a worker between two regions, and a region (`probes/openmp`).
 const DOCK: &str = "omp: idle";
 const REGION: &str = "parallel ";
+
+/// From waking a thread until it has the CPU of the one that woke it, if it takes that: the rest of a system call. A thread
+/// whose turn ends later than that after it woke another is one of many that share a CPU.
+const JUST_NS: i64 = 50_000;
 
 /// A wait at a barrier around the current slice; `waits_from`: the end of the last task in it, or its start.
 struct AtBarrier {
@@ -230,10 +238,10 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
     for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
         reader.sleeps(thread, gaps);
     }
-    let hidden_ns = reader.hidden_waits(is_tied);
+    let (hidden_ns, hand_overs) = reader.hidden_waits(is_tied);
     reader.docks(&gaps);
     let tracks = reader.tracks(&gaps, spinning);
-    let unknown_ns = reader.spins(&tracks);
+    let (unknown_ns, spinners) = reader.spins(&tracks);
     for ((thread, gaps), track) in reader.threads().into_iter().zip(&gaps).zip(&tracks) {
         let running = spins::without(&track.running, &track.spinning);
         reader.write(thread, gaps, running, annotation_ns);
@@ -242,7 +250,8 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
     let spun = tracks.iter().flat_map(|track| &track.spinning);
     out.spinning_ns = spun.map(|s| (s.1 - s.0).ns().max(0) as u64).sum();
     out.spinning_for_unknown_ns = unknown_ns;
-    out.hidden_ns = hidden_ns;
+    out.spinners = spinners;
+    (out.hidden_ns, out.hand_overs) = (hidden_ns, hand_overs);
     let length = |s: &Stretch| (s.1 - s.0).ns().max(0) as u64;
     out.runtime_ns = (reader.threads().into_iter().zip(&tracks))
         .filter_map(|(thread, track)| Some((runtime.get(thread.ix())?, track)))
@@ -259,15 +268,30 @@ fn is_target(trace: &Trace, thread: ThreadIx) -> bool {
     thread.is_some() && trace.process_of(thread).is_target
 }
 
+/// Whether it is a thread of the program that had a CPU.
+fn ran(trace: &Trace, thread: ThreadIx) -> bool {
+    let runs = |r: StateRow| r.state == ThreadState::Running && r.end > r.start;
+    is_target(trace, thread) && trace.states_of(thread).any(runs)
+}
+
+/// The speed-up that two more runs of a program measured, without what others took: the time on one CPU over the time on more. None: the
+/// second run used no more CPUs.
+pub fn speedup_of(one: &Trace, more: &Trace) -> Option<f64> {
+    let of = |trace: &Trace| {
+        let all = (0..trace.threads.len()).map(|ix| ThreadIx(ix as u32));
+        let threads: Vec<ThreadIx> = all.filter(|&thread| ran(trace, thread)).collect();
+        facts(trace, &threads)
+    };
+    let (one, more) = (of(one), of(more));
+    let is_more = more.had_cpus(one.n_cpus + 1) > one.n_cpus;
+    (is_more && one.quiet_ns() > 0).then(|| one.quiet_ns() as f64 / more.quiet_ns().max(1) as f64)
+}
+
 impl Reader<'_> {
     fn find_threads(&mut self) {
         for ix in 0..self.trace.threads.len() {
             let thread = ThreadIx(ix as u32);
-            let ran = self
-                .trace
-                .states_of(thread)
-                .any(|r| r.state == ThreadState::Running && r.end > r.start);
-            if !is_target(self.trace, thread) || !ran {
+            if !ran(self.trace, thread) {
                 continue;
             }
             self.script_of[ix] = self.program.scripts.len() as u32;
@@ -484,9 +508,9 @@ impl Reader<'_> {
     }
 
     /// Threads that lost their CPU to one that they had just woken: when they have it again, what they would have waited for may have
-    /// been done meanwhile (the answer to a request; or nothing, and they never wait). Returns that time, ns.
-    fn hidden_waits(&mut self, is_tied: bool) -> u64 {
-        let mut hidden = 0;
+    /// been done meanwhile (the answer to a request; or nothing, and they never wait). Returns that time, ns, and how often it was.
+    fn hidden_waits(&mut self, is_tied: bool) -> (u64, u64) {
+        let (mut hidden, mut times) = (0, 0);
         for thread in self.threads() {
             let rows: Vec<StateRow> = self.trace.states_of(thread).collect();
             let lost = |pair: &&[StateRow]| {
@@ -498,6 +522,7 @@ impl Reader<'_> {
             for (ran, waits) in pairs {
                 if let Some(until) = self.ran_instead(thread, &ran, &waits) {
                     hidden += (until - waits.start).ns().max(0) as u64;
+                    times += 1;
                     if is_tied {
                         let event = self.program.n_events;
                         self.program.n_events += 1;
@@ -507,22 +532,25 @@ impl Reader<'_> {
                 }
             }
         }
-        hidden
+        (hidden, times)
     }
 
     /// Until when the thread that took the CPU kept it, if the one that lost it had just woken it.
     fn ran_instead(&self, thread: ThreadIx, ran: &StateRow, waits: &StateRow) -> Option<Time> {
+        let (info, s) = (&self.trace.threads[waits.by.ix()], &self.trace.states);
+        let rows = info.states.start as usize..info.states.end as usize;
+        // By position: the rows before may be millions, for each of as many calls.
+        let from = rows.start + s.start[rows.clone()].partition_point(|&start| start < ran.start);
+        let until = rows.start + s.start[rows.clone()].partition_point(|&start| start < waits.end);
         let mut woken = None;
-        let rows = self.trace.threads[waits.by.ix()].states.clone();
-        let starts = &self.trace.states.start[rows.start as usize..rows.end as usize];
-        let from = starts.partition_point(|&start| start < ran.start);
-        let around = self.trace.states_of(waits.by).skip(from);
-        for row in around.take_while(|row| row.start < waits.end) {
-            match row.state {
-                ThreadState::RunnableWoken if row.by == thread => woken = Some(row.start),
-                ThreadState::Running if row.start == waits.start => {
-                    let is_new = woken.is_some_and(|at| at >= ran.start);
-                    return is_new.then_some(row.end.min(waits.end));
+        for row in from..until {
+            match s.state[row] {
+                ThreadState::RunnableWoken if s.by[row] == thread => woken = Some(s.start[row]),
+                ThreadState::Running if s.start[row] == waits.start => {
+                    let just = woken.is_some_and(|at| (waits.start - at).ns() <= JUST_NS);
+                    let end = s.start[row + 1..rows.end].first();
+                    let end = end.map_or(info.alive.end, |&end| end);
+                    return just.then_some(end.min(waits.end));
                 }
                 _ => {}
             }
@@ -554,16 +582,19 @@ impl Reader<'_> {
     }
 
     /// Marks the waits of threads that spun, and what ended them. Returns the time of those that nothing can have ended, ns.
-    fn spins(&mut self, tracks: &[spins::Track]) -> u64 {
+    /// And how many threads wait so or are waited for.
+    fn spins(&mut self, tracks: &[spins::Track]) -> (u64, usize) {
         let (waits, unknown_ns) = spins::waits(tracks);
         let threads = self.threads();
+        let both = waits.iter().flat_map(|wait| [wait.thread, wait.by]);
+        let spinners = both.collect::<HashSet<usize>>().len();
         for wait in waits {
             self.spin_edge(
                 (threads[wait.thread], wait.from),
                 (threads[wait.by], wait.at),
             );
         }
-        unknown_ns
+        (unknown_ns, spinners)
     }
 
     /// A worker that did not sleep between two regions goes on when another thread begins the next one.

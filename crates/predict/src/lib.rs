@@ -25,7 +25,7 @@ mod second;
 pub mod whatif;
 
 pub use answer::*;
-pub use extract::{Extract, Recording, Unfit, extract};
+pub use extract::{Extract, Recording, Unfit, extract, speedup_of};
 pub use machine::Machine;
 pub use predict::{CPUS, Options, from_extracts, predict};
 pub use profile::{graph, load};

@@ -13,6 +13,10 @@ pub struct Machine {
     pub wake_latency_short_ns: f64,
     /// ...and for [`LONG_NS`].
     pub wake_latency_long_ns: f64,
+    /// A wake-up takes so much longer where the waker's own CPU was idle until after the other one went idle: threads that
+    /// work in turns, each on a CPU of its own. Absent in answers of earlier versions: 0.
+    #[serde(default)]
+    pub relay_ns: f64,
     /// Cost of that call to the waker when the other CPU has been idle for [`IDLE_NS`].
     pub wake_call_ns: f64,
     /// The same for [`SHORT_NS`]...
@@ -45,6 +49,7 @@ impl Default for Machine {
             wake_latency_ns: 30_000.0,
             wake_latency_short_ns: 15_000.0,
             wake_latency_long_ns: 40_000.0,
+            relay_ns: 8_000.0,
             fall_ns: 200.0,
             wake_call_ns: 8_000.0,
             wake_call_short_ns: 7_000.0,
@@ -100,6 +105,7 @@ impl Machine {
             wake_latency_ns: least(|m| m.wake_latency_ns),
             wake_latency_short_ns: least(|m| m.wake_latency_short_ns),
             wake_latency_long_ns: least(|m| m.wake_latency_long_ns),
+            relay_ns: least(|m| m.relay_ns),
             wake_call_ns: least(|m| m.wake_call_ns),
             wake_call_short_ns: least(|m| m.wake_call_short_ns),
             wake_call_long_ns: least(|m| m.wake_call_long_ns),
@@ -120,6 +126,7 @@ impl Machine {
             wake_latency_ns: 0.0,
             wake_latency_short_ns: 0.0,
             wake_latency_long_ns: 0.0,
+            relay_ns: 0.0,
             fall_ns: 0.0,
             wake_call_ns: 0.0,
             wake_call_short_ns: 0.0,
@@ -141,6 +148,7 @@ impl Machine {
             wake_latency_ns: self.wake_latency_ns * factor,
             wake_latency_short_ns: self.wake_latency_short_ns * factor,
             wake_latency_long_ns: self.wake_latency_long_ns * factor,
+            relay_ns: self.relay_ns * factor,
             fall_ns: self.fall_ns * factor,
             wake_call_ns: self.wake_call_ns * factor,
             wake_call_short_ns: self.wake_call_short_ns * factor,

@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::models::{self, Load};
 use crate::program::Program;
 use crate::replay::{LockUse, Outcome, Setup, replay};
-use crate::second::{Replayed, SecondRun};
+use crate::second::{Replayed, SCATTER, SecondRun};
 use crate::{doubt, profile, whatif};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// Whether to replay changed programs too.
     pub what_if: bool,
+    /// Speed-ups of further pairs of runs, on as many CPUs as both recordings: see [`crate::speedup_of`].
+    pub again: Vec<f64>,
 }
 
 impl Default for Options {
@@ -32,6 +34,7 @@ impl Default for Options {
             machine: Machine::default(),
             cpus: CPUS.to_vec(),
             what_if: true,
+            again: Vec::new(),
         }
     }
 }
@@ -66,7 +69,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     match second {
         Some(second) if second.had_cpus(first.n_cpus + 1) > first.n_cpus => {
             runs.learn(second);
-            runs.compare(second);
+            runs.compare(second, &options.again);
         }
         Some(_) => runs.second_is_useless = true,
         None => (),
@@ -75,6 +78,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let load = profile::load(program);
     let graph = profile::graph(program);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
+    let hidden = runs.hidden.unwrap_or(1.0);
     let (efficiency, without_locks) = runs.lock_efficiency(&points);
     let cap = runs.cap(&points);
     let has_locks = !program.locks.is_empty();
@@ -99,7 +103,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         locks: runs.lock_profiles(&points),
         points,
         refused: Vec::new(),
-        measured: runs.measured.clone(),
+        measured: runs.measured(),
         second: runs.fitted.as_ref().map(|f| f.run.clone()),
         believed: String::new(),
         models: Vec::new(),
@@ -121,8 +125,11 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     if options.what_if {
         out.what_if = changes(&mut runs, &out, &replayed);
     }
-    let reasons = doubt::reasons(&out, first);
-    out.refuse(reasons);
+    let reasons = doubt::reasons(&out, first, hidden);
+    out.refuse(reasons, first);
+    if !out.points.is_empty() {
+        out.notes.extend(runs.range_notes());
+    }
     out
 }
 
@@ -163,7 +170,6 @@ struct Runs<'a> {
     slowdown_is_seen: bool,
     transfer: Vec<f64>,
     inflation: Vec<Option<f64>>,
-    measured: Vec<Measured>,
     fitted: Option<Fitted<'a>>,
     known: HashMap<(usize, Variant), Rc<(f64, Outcome)>>,
     more: HashMap<usize, Option<f64>>,
@@ -173,6 +179,8 @@ struct Runs<'a> {
     /// Locks of such circles.
     deadlocked: BTreeSet<Vec<u32>>,
     second_is_useless: bool,
+    /// Of the speed-ups with and without hidden waits, the greater over the lesser, on the last number of CPUs.
+    hidden: Option<f64>,
 }
 
 /// The second recording, with what it says of the replay.
@@ -203,7 +211,6 @@ impl<'a> Runs<'a> {
             slowdown_is_seen: false,
             transfer: Vec::new(),
             inflation: vec![None; first.program.locks.len()],
-            measured: Vec::new(),
             fitted: None,
             known: HashMap::new(),
             more: HashMap::new(),
@@ -211,16 +218,13 @@ impl<'a> Runs<'a> {
             forced: 0,
             deadlocked: BTreeSet::new(),
             second_is_useless: false,
+            hidden: None,
         }
     }
 
     /// From a second run on more CPUs: how much slower code inside and outside locks is there.
     fn learn(&mut self, second: &Extract) {
         let (a, b) = (&self.first.program, &second.program);
-        self.measured.push(Measured {
-            cpus: second.had_cpus(self.first.n_cpus + 1),
-            speedup: self.first.quiet_ns() as f64 / second.quiet_ns().max(1) as f64,
-        });
         let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
         if outside(a) > 0.0 {
             // Faster there by more than a little is a machine that was slower during the first run, not the program.
@@ -334,7 +338,7 @@ impl<'a> Runs<'a> {
 
     /// Where threads may have waited for those that took their CPU, both are possible: the range has both, and the middle is
     /// expected.
-    fn with_hidden_waits(&self, cpus: usize, ends: (f64, f64, f64)) -> (f64, f64, f64) {
+    fn with_hidden_waits(&mut self, cpus: usize, ends: (f64, f64, f64)) -> (f64, f64, f64) {
         let Some(tied) = &self.first.tied else {
             return ends;
         };
@@ -343,14 +347,27 @@ impl<'a> Runs<'a> {
         let other = over(one, self.run(tied, n, Variant::Expected, 1).wall_ns, cpus);
         let (expected, low, high) = ends;
         let middle = (expected * other).sqrt();
-        (middle, low.min(other * 0.98), high.max(other * 1.02))
+        self.hidden = Some((expected / other).max(other / expected));
+        (
+            middle,
+            low.min(other * (1.0 - SCATTER)),
+            high.max(other * (1.0 + SCATTER)),
+        )
     }
 
     /// The second run's measurement against both replays.
-    fn compare(&mut self, second: &'a Extract) {
+    fn compare(&mut self, second: &'a Extract, again: &[f64]) {
         let here = self.replayed(second, second.had_cpus(self.first.n_cpus + 1));
-        let run = SecondRun::new(self.first, second, here.first);
+        let run = SecondRun::new(self.first, second, here.first, again);
         self.fitted = Some(Fitted { second, run, here });
+    }
+
+    fn measured(&self) -> Vec<Measured> {
+        let measured = |f: &Fitted<'_>| Measured {
+            cpus: f.run.cpus,
+            speedup: f.run.speedup,
+        };
+        self.fitted.iter().map(measured).collect()
     }
 
     fn replayed(&mut self, second: &Extract, cpus: usize) -> Replayed {
@@ -366,7 +383,7 @@ impl<'a> Runs<'a> {
     /// What the second run makes of a replayed speed-up: the expected, the lowest and the highest.
     fn fit(&mut self, cpus: usize, (speedup, low, high): (f64, f64, f64)) -> (f64, f64, f64) {
         let Some(Fitted { second, run, here }) = self.fitted.take() else {
-            return (speedup, low, high.min(cpus as f64));
+            return (speedup, low, high);
         };
         let there = self.replayed(second, cpus);
         let fitted = run.extend(cpus, here, there);
@@ -381,8 +398,11 @@ impl<'a> Runs<'a> {
             self.speedup(cpus, Variant::Cheap),
             self.speedup(cpus, Variant::Dear),
         );
-        // A replay's own scatter and what no model knows: two per cent at least.
-        let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
+        // A replay's own scatter and what runs scatter. A range of less would not hold what is measured again.
+        let (low, high) = (
+            a.min(b).min(speedup) * (1.0 - SCATTER),
+            a.max(b).max(speedup) * (1.0 + SCATTER),
+        );
         let ends = self.with_hidden_waits(cpus, (speedup, low, high));
         self.fit(cpus, ends)
     }
@@ -607,12 +627,6 @@ impl<'a> Runs<'a> {
                 1.0 / second.run.lack
             ));
         }
-        if first.tied.is_some() && self.fitted.is_none() {
-            out.push(format!(
-                "for {:.0} % of the CPU time a thread that was woken took the CPU of the one that woke it; whether that one waits for it on more CPUs is not known, and the range has both (--second-run tells)",
-                100.0 * ratio(first.hidden_ns, first.program.work_ns())
-            ));
-        }
         if first.disturbed_ns * 20 > first.wall_ns {
             out.push("other programs used this CPU while it was recorded".into());
         }
@@ -637,13 +651,25 @@ impl<'a> Runs<'a> {
                 first.suspended
             ));
         }
+        if self.second_is_useless {
+            out.push("the second run used no more CPUs than the first: it adds nothing; other programs may have used them".into());
+        }
+        out
+    }
+
+    /// What the range of a speed-up has in it.
+    fn range_notes(&self) -> Vec<String> {
+        let (mut out, first) = (Vec::new(), self.first);
+        if first.tied.is_some() && self.fitted.is_none() {
+            out.push(format!(
+                "for {:.0} % of the CPU time a thread that was woken took the CPU of the one that woke it; whether that one waits for it on more CPUs is not known, and the range has both (--second-run tells)",
+                100.0 * ratio(first.hidden_ns, first.program.work_ns())
+            ));
+        }
         if !self.machine.is_measured {
             out.push("costs of waking and handing over are assumed, not measured on this machine: the range is three times as wide".into());
         }
         if !self.slowdown_is_seen {
-            if self.second_is_useless {
-                out.push("the second run used no more CPUs than the first: it adds nothing; other programs may have used them".into());
-            }
             out.push("by how much this program's code slows down when other CPUs are busy is not known: the range has a quarter; threads that write the same memory, or wait for it, can lose more (--second-run measures it)".into());
         }
         out

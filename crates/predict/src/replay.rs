@@ -179,6 +179,8 @@ struct Cpu {
     /// Its thread is still on its way.
     arriving: bool,
     idle_since: f64,
+    /// When it came out of its last idleness.
+    busy_since: f64,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -320,6 +322,7 @@ impl<'a> World<'a> {
             spins: false,
             arriving: false,
             idle_since: 0.0,
+            busy_since: 0.0,
         };
         let mut world = World {
             program,

@@ -26,9 +26,11 @@ pub struct SecondRun {
     pub wall_ns: u64,
     /// ...of it, time that other programs took, ns.
     pub lost_ns: u64,
-    /// Measured: the first recording's time over this one's, both without what others took.
+    /// Measured by each pair of runs, without what others took: the first recording's time over this one's; then those of further pairs.
+    pub runs: Vec<f64>,
+    /// Their median.
     pub speedup: f64,
-    /// The same where the others' time is taken to have cost nothing, or the least; and what one run scatters.
+    /// The least of them, where the others' time is taken to have cost nothing, or the least; and what is not seen of so few runs.
     pub low: f64,
     /// As above, the most.
     pub high: f64,
@@ -44,8 +46,13 @@ pub struct SecondRun {
     pub idle: f64,
 }
 
-/// One run's scatter, as a share: of seven runs on a quiet machine the lowest and the highest lie about so far from the median.
-const SCATTER: f64 = 0.04;
+/// Beyond the lowest and the highest of [`SOME_RUNS`] and more pairs of runs, as a share.
+pub(crate) const SCATTER: f64 = 0.04;
+/// The same around fewer: of the eight tuning programs of `bench/predict/run --set meet` the median of seven pairs lay within
+/// that of one pair's for seven.
+const ONE_RUN: f64 = 0.2;
+/// From so many pairs on their own spread is believed.
+const SOME_RUNS: usize = 3;
 
 /// The speed-ups of both replays on some number of CPUs.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +64,24 @@ pub(crate) struct Replayed {
 }
 
 impl SecondRun {
-    pub(crate) fn new(first: &Extract, second: &Extract, replayed: f64) -> SecondRun {
+    /// `again`: the speed-ups of further pairs of runs.
+    pub(crate) fn new(
+        first: &Extract,
+        second: &Extract,
+        replayed: f64,
+        again: &[f64],
+    ) -> SecondRun {
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
-        let speedup = ratio(first.quiet_ns(), second.quiet_ns());
+        let mut runs = vec![ratio(first.quiet_ns(), second.quiet_ns())];
+        runs.extend_from_slice(again);
+        let speedup = median(&runs);
+        let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = runs.iter().copied().fold(0.0, f64::max);
+        let beyond = if runs.len() < SOME_RUNS {
+            ONE_RUN
+        } else {
+            SCATTER
+        };
         // Others' time may have cost the program nothing, or its owner may have been waited for by all.
         let (a, b) = (
             ratio(first.quiet_ns(), second.wall_ns),
@@ -71,9 +93,10 @@ impl SecondRun {
             cpus,
             wall_ns: second.wall_ns,
             lost_ns: second.lost_ns,
+            runs,
             speedup,
-            low: a.min(speedup) * (1.0 - SCATTER),
-            high: b.max(speedup) * (1.0 + SCATTER),
+            low: a.min(least) * (1.0 - beyond),
+            high: b.max(most) * (1.0 + beyond),
             replayed,
             lack: replayed / speedup.max(1e-9),
             work_growth: ratio(second.program.work_ns(), first.program.work_ns()),
@@ -108,6 +131,14 @@ impl SecondRun {
     }
 }
 
+/// Of an even number, the mean of the two in the middle.
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    low + (high - low) / 2.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +171,7 @@ mod tests {
     #[test]
     fn the_measurement_is_the_answer_where_it_was_made() {
         // 7.37 s on one CPU, 0.2 s on two: threads that spun while the other had no CPU. The replay said 2.06.
-        let run = SecondRun::new(&recorded(1, 7_370, 0), &recorded(2, 200, 0), 2.06);
+        let run = SecondRun::new(&recorded(1, 7_370, 0), &recorded(2, 200, 0), 2.06, &[]);
         let (expected, low, high) = run.extend(2, both(2.06), both(2.06));
         assert!((expected - 36.85).abs() < 1e-9, "{expected}");
         assert!(low < expected && expected < high);
@@ -151,7 +182,7 @@ mod tests {
     #[test]
     fn a_loss_stays_or_grows_on_more_cpus_and_shrinks_on_fewer() {
         // A counter that all add to: four CPUs were to give 4, and give 2.
-        let run = SecondRun::new(&recorded(1, 4_000, 0), &recorded(4, 2_000, 0), 4.0);
+        let run = SecondRun::new(&recorded(1, 4_000, 0), &recorded(4, 2_000, 0), 4.0, &[]);
         assert!((run.lack - 2.0).abs() < 1e-9);
         let (two, ..) = run.extend(2, both(4.0), both(2.0));
         assert!((two - 2.0 / 2f64.powf(1.0 / 3.0)).abs() < 1e-9, "{two}");
@@ -162,9 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn the_range_is_that_of_the_runs_where_there_are_some() {
+        let run =
+            |again: &[f64]| SecondRun::new(&recorded(1, 150, 0), &recorded(2, 100, 0), 2.0, again);
+        let (one, three) = (run(&[]), run(&[1.0, 1.3]));
+        assert!((one.speedup - 1.5).abs() < 1e-9 && (three.speedup - 1.3).abs() < 1e-9);
+        assert!((one.low - 1.2).abs() < 1e-9 && (one.high - 1.8).abs() < 1e-9);
+        assert!((three.low - 0.96).abs() < 1e-9 && (three.high - 1.56).abs() < 1e-9);
+        // Runs that agree leave less doubt than one, and two are no spread.
+        assert!(run(&[1.5, 1.5]).low > one.low);
+        assert!((run(&[1.3]).speedup - 1.4).abs() < 1e-9 && run(&[1.3]).low < 1.1);
+        assert_eq!(three.runs, [1.5, 1.0, 1.3]);
+    }
+
+    #[test]
     fn time_that_others_took_widens_the_range_and_is_no_part_of_the_time() {
-        let quiet = SecondRun::new(&recorded(1, 1_000, 0), &recorded(2, 500, 0), 2.0);
-        let busy = SecondRun::new(&recorded(1, 1_200, 200), &recorded(2, 700, 200), 2.0);
+        let quiet = SecondRun::new(&recorded(1, 1_000, 0), &recorded(2, 500, 0), 2.0, &[]);
+        let busy = SecondRun::new(&recorded(1, 1_200, 200), &recorded(2, 700, 200), 2.0, &[]);
         assert!((quiet.speedup - 2.0).abs() < 1e-9 && (busy.speedup - 2.0).abs() < 1e-9);
         assert!(busy.low < quiet.low && busy.high > quiet.high);
         assert!(busy.low < 1_000.0 / 700.0 && busy.high > 1_200.0 / 500.0);

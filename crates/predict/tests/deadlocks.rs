@@ -271,7 +271,9 @@ fn is_consistent(p: &kasuri_predict::Prediction, what: &str) {
     }
     for q in &p.points {
         assert!(q.low <= q.speedup && q.speedup <= q.high, "{what}: {q:?}");
-        assert!(q.high <= q.cpus as f64, "{what}: {q:?}");
+        // Beyond it by what runs scatter: two CPUs were measured to give 2.02 times the speed of one.
+        assert!(q.speedup <= q.cpus as f64, "{what}: {q:?}");
+        assert!(q.high <= 1.04 * q.cpus as f64 + 1e-9, "{what}: {q:?}");
         assert!((0.0..=1.0).contains(&q.cpu_use), "{what}: {q:?}");
         assert!((0.0..=1.0).contains(&q.wait_ratio), "{what}: {q:?}");
         assert!(

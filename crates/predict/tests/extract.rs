@@ -21,6 +21,38 @@ fn waking(ns: i64, context: i32, tid: i32) -> Event {
     Event::waking(ns, context, tid, T)
 }
 
+/// A recording of the threads 10 and 11 of process 10 on one CPU, up to `until`.
+fn two_threads(
+    strings: Strings,
+    until: i64,
+    cpu: Vec<Event>,
+    streams: Vec<AnnotationVec>,
+) -> Trace {
+    let known = |tid| KnownThread {
+        time: Time(0),
+        pid: 10,
+        tid,
+        ppid: 1,
+        comm: "worker".into(),
+    };
+    let setup = Setup {
+        root_pids: vec![10],
+        n_cpus: 1,
+        recorded: vec![0],
+        known: vec![known(10), known(11)],
+        span: Time(0)..Time(until),
+        ..Setup::default()
+    };
+    Input {
+        setup,
+        strings,
+        cpus: vec![cpu],
+        streams,
+    }
+    .build()
+    .unwrap()
+}
+
 /// Two threads on one CPU: 10 computes 1000 and waits at the barrier, 11 computes 3000, comes to it and ends; 10 computes 2000 more.
 /// `times`: how often each wait is said, one inside the other.
 fn met(times: i64) -> Trace {
@@ -46,39 +78,18 @@ fn met(times: i64) -> Trace {
         events,
         at: 0,
     };
-    let known = |tid| KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    };
     let cpu = vec![
         switch(1_000, 10, Sleeping, 11),
         waking(3_900, 11, 10),
         switch(4_000, 11, Sleeping, 10),
         switch(6_000, 10, Sleeping, 0),
     ];
-    let setup = Setup {
-        root_pids: vec![10],
-        n_cpus: 1,
-        recorded: vec![0],
-        known: vec![known(10), known(11)],
-        span: Time(0)..Time(6_000),
-        ..Setup::default()
-    };
+    let until = 6_000;
     let streams = vec![
         stream(10, nested(990, 4_010)),
         stream(11, nested(3_800, 3_950)),
     ];
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams,
-    }
-    .build()
-    .unwrap()
+    two_threads(strings, until, cpu, streams)
 }
 
 #[test]
@@ -121,21 +132,7 @@ fn polled(pause: i64) -> Trace {
         switch(end, 11, Sleeping, 10),
         switch(end + 1_000, 10, Sleeping, 0),
     ];
-    let known = |tid| KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    };
-    let setup = Setup {
-        root_pids: vec![10],
-        n_cpus: 1,
-        recorded: vec![0],
-        known: vec![known(10), known(11)],
-        span: Time(0)..Time(end + 1_000),
-        ..Setup::default()
-    };
+    let until = end + 1_000;
     let events = vec![
         put(900, WAIT_BEGIN),
         put(3_001, WAIT_END),
@@ -148,14 +145,7 @@ fn polled(pause: i64) -> Trace {
         events,
         at: 0,
     };
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams: vec![stream],
-    }
-    .build()
-    .unwrap()
+    two_threads(strings, until, cpu, vec![stream])
 }
 
 #[test]
@@ -173,46 +163,26 @@ fn a_timed_wait_begun_again_takes_as_long_as_what_it_is_for() {
     }
 }
 
-/// 10 computes 1000 and wakes 11, which takes its CPU, computes 2000 and sleeps; 10 computes 3000 more. Whether it waited for 11 is not known.
-fn taken_over() -> Trace {
+/// 10 computes 1000 and wakes 11, which `later` takes its CPU, computes 2000 and sleeps; 10 computes 3000 more. Whether it waited
+/// for 11 is not known.
+fn taken_over(later: i64) -> Trace {
+    let took = 1_050 + later;
     let mut strings = Strings::default();
     strings.intern("worker");
-    let known = |tid| KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    };
     let cpu = vec![
         switch(100, 11, Sleeping, 10),
         waking(1_050, 10, 11),
-        switch(1_100, 10, RunnablePreempted, 11),
-        switch(3_100, 11, Sleeping, 10),
-        switch(6_100, 10, Sleeping, 0),
+        switch(took, 10, RunnablePreempted, 11),
+        switch(took + 2_000, 11, Sleeping, 10),
+        switch(took + 5_000, 10, Sleeping, 0),
     ];
-    let setup = Setup {
-        root_pids: vec![10],
-        n_cpus: 1,
-        recorded: vec![0],
-        known: vec![known(10), known(11)],
-        span: Time(0)..Time(6_200),
-        ..Setup::default()
-    };
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams: Vec::new(),
-    }
-    .build()
-    .unwrap()
+    two_threads(strings, took + 5_100, cpu, Vec::new())
 }
 
 #[test]
 fn a_wait_that_one_cpu_hides_is_in_the_range() {
-    let found = extract(&taken_over(), 0.0).unwrap();
-    assert_eq!(found.hidden_ns, 2_000);
+    let found = extract(&taken_over(50), 0.0).unwrap();
+    assert_eq!((found.hidden_ns, found.hand_overs), (2_000, 1));
     let machine = Machine::ideal();
     let wall = |program, cpus| replay(program, &How::new(&machine, cpus)).wall_ns.round();
     // Alone 1000 + 3000 beside 2000; with the wait one after the other.
@@ -224,4 +194,58 @@ fn a_wait_that_one_cpu_hides_is_in_the_range() {
     );
     let tied = found.tied.expect("a second program");
     assert!(near(wall(&tied, 2), 6_000.0), "{tied:?}");
+    // A turn that ended long after is a turn that ended: the woken thread had to wait for that.
+    let later = extract(&taken_over(60_000), 0.0).unwrap();
+    assert!(later.hidden_ns == 0 && later.tied.is_none());
+}
+
+#[test]
+fn two_idle_cpus_in_turns_wake_later_than_a_busy_one() {
+    const TURNS: u32 = 100;
+    // 10 us in turns; or the first works on, for longer than the other, and nobody waits for the second.
+    let program = |in_turns: bool| {
+        let mut steps = [Vec::new(), Vec::new()];
+        for turn in 0..TURNS {
+            let work = if in_turns || turn % 2 == 1 {
+                10_000
+            } else {
+                40_000
+            };
+            let [mine, other] = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
+            steps[mine].extend([Step::Compute(work), Step::Post(turn)]);
+            if in_turns || other == 1 {
+                steps[other].push(Step::Wait(turn));
+            }
+        }
+        let script = |steps| kasuri_predict::program::Script {
+            steps,
+            ..Default::default()
+        };
+        kasuri_predict::program::Program {
+            scripts: steps.map(script).to_vec(),
+            n_events: TURNS,
+            ..Default::default()
+        }
+    };
+    let wall = |in_turns: bool, relay_ns: f64| {
+        let machine = Machine {
+            relay_ns,
+            wake_latency_ns: 5_000.0,
+            wake_latency_short_ns: 5_000.0,
+            wake_latency_long_ns: 5_000.0,
+            ..Machine::ideal()
+        };
+        let mut how = How::new(&machine, 2);
+        how.jitter = 0.0;
+        replay(&program(in_turns), &how).wall_ns
+    };
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
+    assert!(near(wall(true, 0.0), 1_500_000.0), "{}", wall(true, 0.0));
+    // Each hand-over but the first ones costs more.
+    assert!(
+        near(wall(true, 8_000.0), 2_300_000.0),
+        "{}",
+        wall(true, 8_000.0)
+    );
+    assert_eq!(wall(false, 8_000.0), wall(false, 0.0));
 }

@@ -401,6 +401,7 @@ fn class_is_the_referees() {
         machine,
         cpus: vec![2],
         what_if: false,
+        ..Default::default()
     };
     let mut seen = [0; 3];
     for case in 0..40 {

@@ -57,7 +57,48 @@ fn doubts() -> Vec<(Extract, Extract, &'static str)> {
             with(&|e| e.tasks = (100, WORK * 21 / 100)),
             "100 tasks of 21.0 us",
         ),
+        // Two threads of 5 ms each: with the first 20 % of one after the other 1.67 times as fast, with 50 % 1.33 times.
+        (hidden(20), hidden(50), "hand over 0.2 times a ms"),
     ]
+}
+
+/// One of the threads may have waited for this share of the other's work, %.
+fn hidden(percent: u64) -> Extract {
+    let mut out = recorded();
+    let mut tied = out.program.clone();
+    tied.n_events = 1;
+    let part = WORK / 2 * percent / 100;
+    tied.scripts[0].steps = vec![
+        Step::Compute(part),
+        Step::Post(0),
+        Step::Compute(WORK / 2 - part),
+    ];
+    tied.scripts[1].steps.insert(0, Step::Wait(0));
+    (out.tied, out.hidden_ns, out.hand_overs) = (Some(tied), part, 2);
+    out
+}
+
+#[test]
+fn threads_that_spin_for_each_other_need_a_cpu_each() {
+    let mut first = recorded();
+    first.program.scripts = vec![first.program.scripts[0].clone(); 3];
+    (first.wall_ns, first.spinners) = (WORK * 3 / 2, 3);
+    for (spins, two) in [(WORK * 7 / 100, true), (WORK * 9 / 100, false)] {
+        first.spinning_ns = spins;
+        let p = answer(&first, None);
+        assert_eq!((p.at(2).is_some(), p.at(3).is_some()), (two, true));
+        assert_eq!(p.refused.is_empty(), two);
+        assert!(p.models.iter().all(|m| m.speedup.len() == p.points.len()));
+    }
+    assert!(answer(&first, None).refused[0].starts_with("3 threads spin"));
+}
+
+#[test]
+fn what_widens_a_range_is_not_said_where_there_is_none() {
+    let widens = |p: &Prediction| p.notes.iter().any(|n| n.contains("the range "));
+    assert!(widens(&answer(&recorded(), None)));
+    let (_, above, _) = doubts().remove(1);
+    assert!(!widens(&answer(&above, None)));
 }
 
 #[test]

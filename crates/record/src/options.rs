@@ -121,6 +121,8 @@ pub struct Options {
     pub pack: bool,
     /// CPUs that the program may use; empty: the same as the recorder.
     pub cpus: Vec<usize>,
+    /// Threads of the program that are woken do not take the CPU of the one that woke them (SCHED_BATCH).
+    pub batch: bool,
     /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
 }
@@ -152,6 +154,7 @@ impl Options {
             stacks: Stacks::default(),
             pack: true,
             cpus: Vec::new(),
+            batch: false,
             shm_dir: PathBuf::from("/dev/shm"),
         }
     }

@@ -81,25 +81,25 @@ fn with_these_threads_and_with_one_for_each_cpu() {
 #[test]
 fn a_wide_range_is_the_verdict() {
     let mut first = apart();
-    // The same program, one after the other.
-    let one_after_the_other = recorded(
+    // The same program, where one begins after a part of the other.
+    let partly_in_turns = recorded(
         [
-            vec![Step::Compute(20 * MS), Step::Post(0)],
+            vec![Step::Compute(8 * MS), Step::Post(0), Step::Compute(12 * MS)],
             vec![Step::Wait(0), Step::Compute(20 * MS)],
         ],
         40 * MS,
     );
-    (first.tied, first.hidden_ns) = (Some(one_after_the_other.program), 20 * MS);
+    (first.tied, first.hidden_ns) = (Some(partly_in_turns.program), 8 * MS);
     let p = predicted(&first, None);
     let two = p.at(2).expect("a number");
-    assert!(two.low <= 1.0 && two.high > 1.9, "{two:?}");
+    assert!(two.low <= 1.4 && two.high > 2.0, "{two:?}");
     let text = said(&p);
     assert!(
-        text.contains("verdict between 0.9") && text.contains("see uncertainties"),
+        text.contains("verdict between 1.3") && text.contains("see uncertainties"),
         "{text}"
     );
     assert!(
-        text.contains("for 50 % of the CPU time a thread that was woken took the CPU"),
+        text.contains("for 20 % of the CPU time a thread that was woken took the CPU"),
         "{text}"
     );
 }
@@ -109,6 +109,7 @@ fn no_number_says_why_and_a_second_run_leaves_its_own() {
     let mut first = apart();
     first.runtime_ns = 20 * MS;
     let text = said(&predicted(&first, None));
+    assert!(!text.contains("the range has"), "{text}");
     assert!(
         text.contains("verdict no number: 50 % of the CPU time is in the library"),
         "{text}"
@@ -132,4 +133,26 @@ fn no_number_says_why_and_a_second_run_leaves_its_own() {
         text.contains("second run 32.0 ms on 2 CPUs: 1.25x"),
         "{text}"
     );
+}
+
+#[test]
+fn threads_that_spin_have_numbers_where_each_has_a_cpu() {
+    let mut first = recorded(
+        [vec![Step::Compute(20 * MS)], vec![Step::Compute(20 * MS)]],
+        40 * MS,
+    );
+    first.program.scripts.extend(first.program.scripts.clone());
+    first.wall_ns *= 2;
+    (first.spinning_ns, first.spinners) = (8 * MS, 4);
+    let mut p = predicted(&first, None);
+    assert!(p.at(2).is_none() && p.at(4).is_some());
+    p.machine.slowdown = 0.97;
+    let text = said(&p);
+    assert!(
+        text.contains("x on 4 CPUs, no number for fewer: 4 threads spin for each other"),
+        "{text}"
+    );
+    assert!(text.contains("other busy CPUs do not slow code"), "{text}");
+    p.machine.slowdown = 1.1;
+    assert!(said(&p).contains("other busy CPUs slow code by 10.0 %"));
 }

@@ -200,6 +200,7 @@ fn answers(trace: &Trace) -> (Locks, Option<Prediction>) {
         machine: Machine::default(),
         cpus: vec![2],
         what_if: false,
+        ..kasuri_predict::Options::default()
     };
     let locks = locks(trace, &Options::default());
     let prediction = kasuri_predict::predict(trace, None, &wanted).ok();
@@ -316,7 +317,9 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
             two.low <= two.speedup && two.speedup <= two.high,
             "{what}: {two:?}"
         );
-        assert!(two.high <= 2.0, "{what}: {two:?}");
+        assert!(two.speedup <= 2.0, "{what}: {two:?}");
+        // Beyond it by what runs scatter.
+        assert!(two.high <= 2.08 + 1e-9, "{what}: {two:?}");
         assert!(
             cap.is_none_or(|cap| two.speedup <= cap * 1.000_001),
             "{what}: {two:?} {cap:?}"

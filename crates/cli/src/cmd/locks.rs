@@ -55,6 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         machine: machine(false),
         cpus: vec![2],
         what_if: false,
+        ..kasuri_predict::Options::default()
     };
     // The replay is of threads; where tasks take the locks it is not what would happen.
     let can_replay = !locks.locks.is_empty() && locks.tasks.is_empty();

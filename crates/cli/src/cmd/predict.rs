@@ -12,6 +12,11 @@ use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Pairs of runs of --second-run, and for how long a further one may be begun: their spread is that of the range.
+const PAIRS: usize = 3;
+const PAIRS_BEGIN: Duration = Duration::from_secs(10);
 
 /// Predict the speed-up on more CPUs
 ///
@@ -20,7 +25,8 @@ use std::process::ExitCode;
 /// would gain.
 ///
 /// With -- PROGRAM, records the program on one CPU first. --second-run also records it on two CPUs, which shows how much slower
-/// its code and its critical sections run there; its speed-up is then the answer for two CPUs, and others follow from it.
+/// its code and its critical sections run there; its speed-up is then the answer for two CPUs, and others follow from it. A
+/// program that is over within seconds runs three times on one CPU and on two, and the range has their spread.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +38,7 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Also record PROGRAM on two CPUs
+    /// Also record PROGRAM on two CPUs; a short one, three times
     #[arg(long, requires = "program")]
     second_run: bool,
     /// Recording of the same program on more CPUs
@@ -72,7 +78,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => machine(args.other_machine),
     };
     let cpu = allowed.first().copied().unwrap_or(0);
-    let trace = args.source.load(&|options| options.cpus = vec![cpu])?;
+    let (begin, mut again) = (Instant::now(), Vec::new());
+    let trace = args.source.load(&|options| {
+        options.cpus = vec![cpu];
+        // Else a woken thread takes the CPU, and whether the one that woke it would have waited is not recorded.
+        options.batch = true;
+    })?;
     let second = match &args.second {
         Some(path) => Some(Input::new(path.clone(), false).load()?),
         None if args.second_run && allowed.len() < 2 => {
@@ -81,10 +92,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None if args.second_run => {
             let two: Vec<usize> = allowed.iter().copied().take(2).collect();
-            Some(
-                args.source
-                    .record_again(&|options| options.cpus = two.clone())?,
-            )
+            let second = (args.source).record_again(&|options| options.cpus = two.clone())?;
+            again = more_pairs(&args.source, &two, begin)?;
+            Some(second)
         }
         None => None,
     };
@@ -94,6 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut options = Options {
         machine: costs,
+        again,
         ..Options::default()
     };
     if !args.cpus.is_empty() {
@@ -129,19 +140,38 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             out.write_all(kasuri_text::chart::curve::speedup(&prediction).as_bytes())
         })?;
     }
+    show(&prediction, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints it: as JSON, or as text as wide as the screen.
+fn show(prediction: &Prediction, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    if args.json {
-        kasuri_text::json::write(&prediction, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
+    if json {
+        kasuri_text::json::write(prediction, &mut out)?;
+        return Ok(());
     }
     let layout = Layout {
         width: screen_width(),
         colour: has_colour(),
         ..Layout::default()
     };
-    out.write_all(table::predict(&prediction, &layout).as_bytes())?;
+    out.write_all(table::predict(prediction, &layout).as_bytes())?;
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Speed-ups of more runs on one CPU and on two, in turns.
+fn more_pairs(source: &Source, two: &[usize], begin: Instant) -> anyhow::Result<Vec<f64>> {
+    let mut out = Vec::new();
+    for _ in 1..PAIRS {
+        if begin.elapsed() > PAIRS_BEGIN {
+            break;
+        }
+        let run = |cpus: &[usize]| source.record_again(&|options| options.cpus = cpus.to_vec());
+        out.extend(kasuri_predict::speedup_of(&run(&two[..1])?, &run(two)?));
+    }
+    Ok(out)
 }
 
 /// The prediction from one recording; none: it cannot be replayed.
@@ -213,6 +243,7 @@ pub fn machine(is_other: bool) -> Machine {
         switch_ns: costs.switch_ns,
         wake_latency_short_ns: costs.wake_latency_short_ns,
         wake_latency_long_ns: costs.wake_latency_long_ns,
+        relay_ns: costs.relay_ns,
         fall_ns: costs.fall_ns,
         retry_ns: costs.retry_ns,
         transfer_ns: costs.transfer_ns,

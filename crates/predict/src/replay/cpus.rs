@@ -66,11 +66,16 @@ impl World<'_> {
         self.cpus[cpu].arriving = true;
         self.n_busy += 1;
         let idle_ns = self.now - self.cpus[cpu].idle_since;
-        let (latency, cost) = if waker_cpu.is_some_and(|waker| waker != cpu) {
-            (machine.latency(idle_ns), machine.call(idle_ns))
-        } else {
-            (machine.switch_ns, machine.wake_local_ns)
+        let (latency, cost) = match waker_cpu.filter(|&waker| waker != cpu) {
+            Some(waker) => {
+                // Both were idle at once: the threads work in turns.
+                let is_relay = self.cpus[waker].busy_since > self.cpus[cpu].idle_since;
+                let more = if is_relay { machine.relay_ns } else { 0.0 };
+                (machine.latency(idle_ns) + more, machine.call(idle_ns))
+            }
+            None => (machine.switch_ns, machine.wake_local_ns),
         };
+        self.cpus[cpu].busy_since = self.now + latency;
         self.at(self.now + latency, What::Arrive(cpu as u32));
         cost
     }

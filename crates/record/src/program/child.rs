@@ -288,3 +288,20 @@ pub fn pin_process(pid: i32, cpus: &[usize]) -> Result<()> {
     rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
         .map_err(|e| Error::system("give the program its CPUs", e))
 }
+
+/// Gives a process, and its later children, the policy under which a woken thread does not take the CPU of the one that woke it, if
+/// it has the usual one. Where that is refused the program runs as always.
+pub fn keep_cpu_when_waking(pid: i32) {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call gets a valid pointer to struct sched_param. The system calls themselves, because musl's functions always fail.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getscheduler, pid) == i64::from(libc::SCHED_OTHER) {
+            libc::syscall(
+                libc::SYS_sched_setscheduler,
+                pid,
+                libc::SCHED_BATCH,
+                &raw const param,
+            );
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Starting programs, ending them, and the signals in between.
 use crate::error::Error;
-use crate::program::child::{Child, OpenFiles, pin_process};
+use crate::program::child::{Child, OpenFiles, keep_cpu_when_waking, pin_process};
 use crate::program::signals::Signals;
 use crate::program::{namespaces, procs};
 use std::ffi::OsString;
@@ -120,6 +120,28 @@ fn a_program_gets_the_cpus_that_were_asked_for() {
     pin_process(child.pid(), &[]).unwrap();
     child.release().unwrap();
     assert_eq!(ends(&mut child), 1);
+}
+
+#[test]
+fn a_program_keeps_its_cpu_when_it_wakes_another_thread() {
+    // Field 41 of the shell's own line is its policy; what is cut off holds no spaces but the separators.
+    let script = "read -r line </proc/$$/stat; set -- ${line##*) }; shift 38; exit $1";
+    let policy = |batch: bool| {
+        let mut child = fork(&["sh", "-c", script], None, &[]);
+        if batch {
+            keep_cpu_when_waking(child.pid());
+        }
+        child.release().unwrap();
+        ends(&mut child)
+    };
+    let usual = policy(false);
+    if usual != libc::SCHED_OTHER {
+        println!("skipped: the tests run under policy {usual}");
+        return;
+    }
+    assert_eq!(policy(true), libc::SCHED_BATCH);
+    // A process that is gone changes nothing.
+    keep_cpu_when_waking(i32::MAX);
 }
 
 fn send(signal: i32) {

@@ -15,7 +15,7 @@ use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Stacks, Target};
-use crate::program::child::{Child, OpenFiles, pin_process};
+use crate::program::child::{Child, OpenFiles, keep_cpu_when_waking, pin_process};
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
@@ -205,6 +205,9 @@ impl<'a> Recorder<'a> {
             )?;
             // Sets the program's affinity, not ours: the recorder must not take its CPU.
             pin_process(child.pid(), &self.options.cpus)?;
+            if self.options.batch {
+                keep_cpu_when_waking(child.pid());
+            }
             self.live.meta.root_pids = vec![child.pid()];
             self.child = Some(child);
         }

@@ -26,6 +26,14 @@ pub fn render(p: &Prediction, layout: &Layout) -> String {
     page.text
 }
 
+/// What busy CPUs do to the code of others.
+fn slowdown(factor: f64) -> String {
+    match 100.0 * (factor - 1.0) {
+        slower if slower >= 0.05 => format!("slow code by {slower:.1} %"),
+        _ => "do not slow code".into(),
+    }
+}
+
 /// A factor.
 fn times(speedup: f64) -> String {
     format!("{speedup:.2}x")
@@ -72,6 +80,11 @@ impl Page<'_> {
                 times(point.speedup),
                 plural(second.cpus as u64, "CPU")
             ),
+            (None, Some(point)) => format!(
+                "{} on {}, no number for fewer",
+                times(point.speedup),
+                plural(point.cpus as u64, "CPU")
+            ),
             _ => "no number".into(),
         };
         let advice = match p.second {
@@ -94,10 +107,14 @@ impl Page<'_> {
         self.fact(
             "second run",
             &format!(
-                "{} on {}: {} ({:.2} .. {:.2}), {} by the replay alone; {:.2} times the CPU time{spinning}; its CPUs were idle for {}",
+                "{} on {}: {}{} ({:.2} .. {:.2}), {} by the replay alone; {:.2} times the CPU time{spinning}; its CPUs were idle for {}",
                 duration(s.wall_ns.saturating_sub(s.lost_ns) as f64),
                 plural(s.cpus as u64, "CPU"),
                 times(s.speedup),
+                match s.runs.len() {
+                    0 | 1 => String::new(),
+                    n => format!(", the median of {n} pairs of runs"),
+                },
                 s.low,
                 s.high,
                 times(s.replayed),
@@ -138,11 +155,11 @@ impl Page<'_> {
         self.fact(
             "machine",
             &format!(
-                "waking a thread on another CPU takes {} ({} of it on the waking CPU), moving a cache line {}; other busy CPUs slow code by {:.1} %{}",
+                "waking a thread on another CPU takes {} ({} of it on the waking CPU), moving a cache line {}; other busy CPUs {}{}",
                 duration(m.wake_latency_ns),
                 duration(m.wake_call_ns),
                 duration(m.transfer_ns),
-                100.0 * (m.slowdown - 1.0),
+                slowdown(m.slowdown),
                 if m.is_measured { "" } else { " (assumed)" }
             ),
         );
