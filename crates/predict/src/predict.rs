@@ -179,7 +179,7 @@ struct Runs<'a> {
     /// Locks of such circles.
     deadlocked: BTreeSet<Vec<u32>>,
     second_is_useless: bool,
-    /// Of the speed-ups with and without hidden waits, the greater over the lesser, on the last number of CPUs.
+    /// Of the speed-ups with and without hidden waits, the greater over the lesser, on the first number of CPUs.
     hidden: Option<f64>,
 }
 
@@ -347,7 +347,7 @@ impl<'a> Runs<'a> {
         let other = over(one, self.run(tied, n, Variant::Expected, 1).wall_ns, cpus);
         let (expected, low, high) = ends;
         let middle = (expected * other).sqrt();
-        self.hidden = Some((expected / other).max(other / expected));
+        (self.hidden).get_or_insert((expected / other).max(other / expected));
         (
             middle,
             low.min(other * (1.0 - SCATTER)),
