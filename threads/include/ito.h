@@ -42,7 +42,7 @@ typedef struct ito_config {
 /**
  * ito_init - start the workers; the caller becomes the root thread.
  * @config: null for defaults.
- * Return:  0; EBUSY already started; EINVAL bad config; ENOMEM, EAGAIN as pthread_create.
+ * Return:  0; EBUSY already started; EINVAL bad config or environment (then told on stderr); ENOMEM, EAGAIN as pthread_create.
  * Thread:  any kernel thread. Blocks: no. From then on the root thread may continue on any worker, as all threads may.
  */
 int ito_init(const ito_config *config);

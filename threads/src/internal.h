@@ -216,7 +216,8 @@ struct ito_thread *ito__inject_pop(void);
 
 struct ito__stack *ito__stack_get(struct worker *w, size_t bytes); /* w null: foreign; null: no memory */
 void ito__stack_put(struct worker *w, struct ito__stack *stack);
-void ito__stack_start(size_t default_bytes);
+size_t ito__stack_bytes(const struct ito__stack *stack); /* the size that it was asked for by, as a power of two */
+void ito__stack_start(size_t default_bytes, size_t guard_bytes);
 void ito__stack_stop(void);
 extern size_t ito__stack_default;
 
@@ -235,6 +236,8 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64
 /* `fork` was taken from `slot`, and not by its parent's sync. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
+/* What it runs; null: not known, as of one that the fast path created. */
+const void *ito__function_of(const struct ito_thread *t);
 
 /* ---- scheduling (schedule.c, park.c) ----------------------------------------------------------------------------- */
 
@@ -259,6 +262,16 @@ bool ito__hungry(void); /* a new thread would soon be stolen; a hint */
 void ito__search_begin(void);
 void ito__search_end(void);
 uint64_t ito__timers_run(uint64_t now_ns);
+
+/* ---- the environment (env.c) ------------------------------------------------------------------------------------- */
+
+struct ito__variable {
+    const char *name;
+    bool is_size; /* K, M, G, T may follow the number */
+    size_t least, most;
+};
+/* Its number in *value, which stays as it is when the variable is not set. False: it is wrong, and that was told. */
+bool ito__env(const struct ito__variable *v, size_t *value);
 
 /* ---- stack overflow (overflow.c): per process, per kernel thread that is a worker ------------------------------- */
 

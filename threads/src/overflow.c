@@ -4,11 +4,12 @@
  * program does that touches memory it must not (SIGSEGV, with a core file where they are on).
  *
  * The handler is installed only if the program has none, and it needs a stack of its own: each worker gets a signal
- * stack, unless the kernel thread has one already. A frame larger than the guard page may jump over the guard; gcc's
- * and clang's -fstack-clash-protection touches every page on the way.
+ * stack, unless the kernel thread has one already. A frame larger than the guard (stack.c) may jump over it; gcc's and
+ * clang's -fstack-clash-protection touches every page on the way.
  */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "say.h"
 
 #include <signal.h>
 #include <string.h>
@@ -21,52 +22,37 @@ static struct sigaction overflow_before; /* what SIGSEGV did, when `overflow_ins
 static bool overflow_installed;
 static __thread void *signal_stack; /* of this kernel thread; mapped here, not by the program */
 
-/* A line without stdio, which a signal handler may not call. What does not fit is cut. */
-struct text {
-    char line[400];
-    size_t n;
-};
-static void text_add(struct text *t, const char *s) {
-    while (*s && t->n < sizeof t->line)
-        t->line[t->n++] = *s++;
-}
-static void text_add_number(struct text *t, uint64_t value, unsigned base) {
-    char digits[24], *at = digits + sizeof digits;
-    *--at = 0;
-    do
-        *--at = "0123456789abcdef"[value % base];
-    while ((value /= base) != 0);
-    text_add(t, at);
-}
-
 /* Calls only what a signal handler may call. */
-static void overflow_say(const struct ito_thread *thread) {
-    struct text t = {.n = 0};
-    text_add(&t, "ito: error: stack overflow in thread ");
-    if (thread->name) {
-        text_add(&t, thread->name);
-        text_add(&t, " ");
+static void overflow_say(const struct ito_thread *thread, const char *at, const void *code) {
+    size_t bytes = (size_t)((char *)thread->stack - thread->stack->low);
+    size_t needed = (size_t)((char *)thread->stack - at), enough = 2 * ito__stack_bytes(thread->stack);
+    while (enough < 2 * needed)
+        enough *= 2;
+    struct ito__text t = {.n = 0};
+    ito__text_add(&t, "ito: error: stack overflow in thread ");
+    ito__text_thread(&t, thread);
+    if (code) {
+        ito__text_add(&t, ", in ");
+        ito__text_function(&t, code);
     }
-    text_add(&t, "(0x");
-    text_add_number(&t, (uintptr_t)thread, 16);
-    text_add(&t, "): it has ");
-    text_add_number(&t, (uint64_t)((char *)thread->stack - thread->stack->low), 10);
-    text_add(&t, " bytes; give it more by ito_attr.stack_bytes, or all by ito_config.stack_bytes or ITO_STACK=");
-    text_add_number(&t, 2 * thread->stack->bytes, 10);
-    text_add(&t, "\n");
-    if (write(2, t.line, t.n) < 0)
-        t.n = 0;
+    ito__text_add(&t, ": its stack has ");
+    ito__text_number(&t, bytes);
+    ito__text_add(&t, " bytes, it uses ");
+    ito__text_number(&t, needed);
+    ito__text_add(&t, " or more; give it more by ito_attr.stack_bytes, or all by ito_config.stack_bytes or ITO_STACK=");
+    ito__text_number(&t, enough >> 10);
+    ito__text_add(&t, "K");
+    ito__text_write(&t);
 }
 
 /* Only a fault between the lowest byte of the mapping and the usable part of the running thread's own stack is an
  * overflow; the root thread's stack is the kernel's affair. */
 static void overflow_handler(int signal, siginfo_t *info, void *context) {
-    (void)context;
     const struct ito__worker *w = ito__tls_worker;
     const struct ito_thread *t = w ? w->current : NULL;
     const char *at = info->si_addr;
     if (t && t->stack && !(t->flags & ITO__ROOT) && at >= t->stack->map && at < t->stack->low)
-        overflow_say(t);
+        overflow_say(t, at, ito__prim_interrupted(context));
     /* Return to the same instruction, now without a handler. */
     sigaction(signal, &overflow_before, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Stacks: docs/design/stack.md. They are carved from regions that are mapped as a whole, so that a million stacks are a
- * few mappings; the kernel commits pages when they are touched. Each has a guard at its low end. Sizes are powers of
- * two. Each worker keeps some free stacks of the default size; the rest are in a depot for all workers.
+ * few mappings; the kernel commits pages when they are touched. Each has a guard at its low end, wide for the first ones.
+ * Sizes are powers of two. Each worker keeps some free stacks of the default size; the rest are in a depot for all workers.
  *
  * The depot's fields are written and read under its lock, but for two counters, which are relaxed: nothing depends on
  * their order.
@@ -12,10 +12,17 @@
 #define CLASSES 48u /* size class c: 1 << c bytes, guard included */
 /* Places in their last page at which stacks begin; docs/design/stack.md says why. */
 #define COLOURS 11u
-/* Bytes of the first region and of the largest, each twice the one before: a small program maps 1 MiB, and a million
+/* Bytes of the first region and of the largest, each twice the one before: a small program maps 4 MiB, and a million
  * stacks of 64 KiB are some 250 mappings of 256 MiB. */
-#define FIRST_REGION ((size_t)1 << 20)
+#define FIRST_REGION ((size_t)1 << 22)
 #define LAST_REGION ((size_t)1 << 28)
+/* A wide guard stops a frame that is larger than what is left of the stack; it is as wide as the gap that Linux keeps
+ * below the stack of main (stack_guard_gap). It costs 2 KiB of page tables, half of what a blocked thread needs, and so
+ * is for the first stacks only: this much address space is spent on them, and at most an eighth of RLIMIT_AS. */
+#define WIDE_GUARD ((size_t)1 << 20)
+#define WIDE_GUARDS (sizeof(void *) == 8 ? (size_t)1 << 30 : (size_t)1 << 26)
+/* So many of them are mappings, which are made faster than 256 markers; a program has 65,530 mappings. */
+#define MAPPED_GUARDS 4096u
 
 struct region {
     char *at;
@@ -29,8 +36,9 @@ static struct {
     size_t n_regions, room_regions;
     char *at, *end; /* what is left of the newest region */
     size_t next_region;
+    size_t guard, guards_left; /* bytes of a wide guard, and of all those that are still to be made */
     uint64_t n_unguarded;
-    uint32_t n_colours;
+    uint32_t n_wide, n_colours;
 } depot;
 
 size_t ito__stack_default;
@@ -48,10 +56,14 @@ static uint32_t class_of(size_t bytes) {
     return c;
 }
 
-void ito__stack_start(size_t default_bytes) {
+/* @guard_bytes: of each stack; 0: wide ones for the first stacks, and a page for the others. */
+void ito__stack_start(size_t default_bytes, size_t guard_bytes) {
+    size_t page = ito__prim_page(), most = ito__prim_address_limit() / 8;
     default_class = class_of(default_bytes);
     ito__stack_default = (size_t)1 << default_class;
     depot.next_region = FIRST_REGION;
+    depot.guard = guard_bytes ? (guard_bytes + page - 1) / page * page : WIDE_GUARD;
+    depot.guards_left = guard_bytes ? SIZE_MAX : most < WIDE_GUARDS ? most : WIDE_GUARDS;
 }
 
 /* The depot's lock is held. The list is what ito__stack_stop() unmaps. It lives in pages of its own: nothing here
@@ -99,9 +111,19 @@ static char *carve(size_t bytes) {
 /* A new stack. Its descriptor lies at its own upper end, so that one touched page serves both. Only carving needs the
  * lock; the memory is the caller's alone from then on. */
 static struct ito__stack *make(uint32_t size_class) {
-    size_t bytes = (size_t)1 << size_class, page = ito__prim_page();
+    size_t bytes = (size_t)1 << size_class, guard = ito__prim_page();
+    bool by_mapping = false;
+    char *at = NULL;
     ito__spin_lock(&depot.lock);
-    char *at = carve(bytes);
+    /* The size has room for a guard of one page; what a wider one takes more lies below it. */
+    if (depot.guards_left >= depot.guard && (at = carve(bytes + depot.guard - guard)) != NULL) {
+        bytes += depot.guard - guard;
+        depot.guards_left -= depot.guard;
+        guard = depot.guard;
+        by_mapping = depot.n_wide++ < MAPPED_GUARDS;
+    }
+    if (at == NULL)
+        at = carve(bytes);
     ito__spin_unlock(&depot.lock);
     if (at == NULL)
         return NULL;
@@ -112,13 +134,18 @@ static struct ito__stack *make(uint32_t size_class) {
     stack->map = at;
     stack->bytes = bytes;
     stack->size_class = size_class;
-    stack->guarded = ito__prim_guard(at, page);
-    stack->low = at + page;
-    stack->fork_low = stack->low + (bytes >= 4 * ITO__FORK_RESERVE ? ITO__FORK_RESERVE : bytes / 4);
+    stack->guarded = ito__prim_guard(at, guard, by_mapping);
+    stack->low = at + guard;
+    size_t reserve = ((size_t)1 << size_class) / 4;
+    stack->fork_low = stack->low + (reserve < ITO__FORK_RESERVE ? reserve : ITO__FORK_RESERVE);
     if (!stack->guarded)
         __atomic_fetch_add(&depot.n_unguarded, 1, __ATOMIC_RELAXED);
     ITO__HOOK_STACK_NEW(stack->low, (char *)stack);
     return stack;
+}
+
+size_t ito__stack_bytes(const struct ito__stack *stack) {
+    return (size_t)1 << stack->size_class;
 }
 
 /* A free stack of this size, from any worker; null: none. The last one that came goes first: its pages are most

@@ -12,22 +12,6 @@
  */
 #include "internal.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-/* For mistakes that no return value can report: a message, then abort. Writes by one system call and allocates nothing,
- * as the heap may be what is broken. */
-void ito__fatal(const char *what, const struct ito_thread *t) {
-    char line[256];
-    int n = snprintf(line, sizeof line, "ito: error: %s (thread %p%s%s)\n", what, (const void *)t,
-                     t && t->name ? ", " : "", t && t->name ? t->name : "");
-    if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0)
-        n = 0;
-    abort();
-}
-
 /* ---- begin ------------------------------------------------------------------------------------------------------ */
 
 /* First code of a thread that runs before its creator. The creator's context has just been saved, so thieves may take
@@ -184,6 +168,13 @@ static void *run_fork(void *arg) {
     if (old >= ITO__STATES)
         ito__ready((struct ito_thread *)old);
     return NULL;
+}
+
+const void *ito__function_of(const struct ito_thread *t) {
+    void *(*fn)(void *) = t->fn;
+    if (fn == run_fork)
+        return (const void *)(uintptr_t)((struct ito__fork *)t->arg)->run;
+    return (const void *)(uintptr_t)fn;
 }
 
 /* Make a thread of a forked task, for a worker that has taken it. It is detached: no thread joins it, and its parent
@@ -417,6 +408,7 @@ void ito__end_slow(void *result) {
     ITO__TRACE_END(t);
     ITO__HOOK_END(t);
     t->result = result;
+    t->fn = NULL; /* the descriptor's next thread may be one that the fast path creates, which leaves it as it is */
     /* The slot below is the creator's continuation if the thread is still PRIVATE; else any thread or task. */
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)

@@ -195,7 +195,7 @@ uint32_t ito__trace_name(const void *address) {
     if (recall(at, key, &id))
         return id;
     char name[128];
-    ito__symbol(address, name, sizeof name);
+    ito__symbol(address, name, sizeof name, NULL, 0);
     id = name[0] ? kasuri_intern(name) : 0;
     if (id || !name[0])
         remember(at, key, id);

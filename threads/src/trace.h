@@ -111,7 +111,7 @@ static inline void ito__trace_poll(void) {
 }
 
 /* The name of the function or variable at `address`, from the symbol table of the file it was loaded from; "" when it
- * has none. */
-void ito__symbol(const void *address, char *name, unsigned room);
+ * has none. In @path, unless it is null, that file. */
+void ito__symbol(const void *address, char *name, unsigned room, char *path, unsigned path_room);
 
 #endif

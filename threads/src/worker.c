@@ -14,22 +14,23 @@
  * none (schedule.c). A worker other than 0 has that context on the stack that pthread_create gave it. Worker 0's kernel
  * thread runs the root thread on the program's stack, so its scheduler context gets a stack of ito's.
  *
- * Environment, where the configuration has 0: ITO_WORKERS (default: ito__prim_n_cpus()), ITO_STACK (bytes, 65536).
+ * Environment, where the configuration has 0: ITO_WORKERS (default: ito__prim_n_cpus()), ITO_STACK (65536). ITO_GUARD:
+ * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. One that is wrong is told on stderr.
  */
 #include "internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct ito__pool ito__pool;
 
-/* A number above 0 from the environment; `otherwise` if the variable is missing or anything else. */
-static size_t env_number(const char *name, size_t otherwise) {
-    const char *text = getenv(name);
-    char *end = NULL;
-    unsigned long long n = text ? strtoull(text, &end, 10) : 0;
-    return text && end != text && *end == 0 && n > 0 ? (size_t)n : otherwise;
-}
+/* What the environment may say. A stack has four pages at least (stack.c); more than a quarter of the address space is
+ * a mistake. */
+#define MOST_WORKERS 4096u
+#define MOST_BYTES (sizeof(void *) == 8 ? (size_t)1 << 45 : (size_t)1 << 30)
+static const struct ito__variable env_workers = {"ITO_WORKERS", false, 1, MOST_WORKERS};
+static const struct ito__variable env_stack = {"ITO_STACK", true, 16384, MOST_BYTES};
+static const struct ito__variable env_guard = {"ITO_GUARD", true, 4096, MOST_BYTES};
+static const struct ito__variable env_fold = {"ITO_FOLD", false, 0, 1};
 
 /* The calling kernel thread becomes worker `w`. Its thread-local pointer is what makes it one for all other code. */
 static void here(struct worker *w, struct ito_thread *current) {
@@ -170,7 +171,7 @@ static int start(uint32_t n) {
     return 0;
 }
 
-/* Checks the configuration and fills in the defaults; start() does the rest. 4,096 workers at most. */
+/* Checks the configuration and fills in the defaults; start() does the rest. */
 int ito_init(const ito_config *config) {
     ito_config c = ITO_CONFIG_INIT;
     if (config) {
@@ -181,14 +182,18 @@ int ito_init(const ito_config *config) {
     if (ito__pool.n_workers != 0)
         return EBUSY;
     ito__pool.n_cpus = ito__prim_n_cpus();
-    size_t n = c.n_workers ? c.n_workers : env_number("ITO_WORKERS", ito__pool.n_cpus);
-    if (n > 4096)
+    size_t n = ito__pool.n_cpus < MOST_WORKERS ? ito__pool.n_cpus : MOST_WORKERS, stack = 65536, guard = 0, fold = 1;
+    if ((c.n_workers == 0 && !ito__env(&env_workers, &n)) || (c.stack_bytes == 0 && !ito__env(&env_stack, &stack)) ||
+        !ito__env(&env_guard, &guard) || !ito__env(&env_fold, &fold))
+        return EINVAL;
+    n = c.n_workers ? c.n_workers : n;
+    if (n > MOST_WORKERS)
         return EINVAL;
     ito__pool.spin_ns = 1000u * (uint64_t)(c.spin_us ? c.spin_us : 20);
     ito__pool.pin = c.flags & ITO_CONFIG_PIN;
     ito__pool.seed = c.seed ? c.seed : ito__prim_random();
     ito__pool.membarrier = !(c.flags & ITO_CONFIG_NO_MEMBARRIER) && ito__prim_membarrier_setup();
-    ito__stack_start(c.stack_bytes ? c.stack_bytes : env_number("ITO_STACK", 65536));
+    ito__stack_start(c.stack_bytes ? c.stack_bytes : stack, guard);
     return start((uint32_t)n);
 }
 

@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <ito.h>
+#include <ito/fork.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,11 @@ static void expect_death(void (*fn)(void), int signal, const char *word, const c
     }
 }
 
+static void *blocked(void *sem) {
+    ito_sem_wait(sem);
+    return NULL;
+}
+
 /* -- stack overflow -- */
 
 static volatile int enough = 1 << 30;
@@ -78,8 +84,72 @@ static void overflow_small(void) {
     ito_join(t, NULL);
 }
 static void stack_overflow_names_the_thread(void) {
-    expect_death(overflow_named, SIGSEGV, "stack overflow in thread the digger", "ito_attr.stack_bytes");
-    expect_death(overflow_small, SIGSEGV, "stack overflow in thread (0x", "bytes; give it more");
+    expect_death(overflow_named, SIGSEGV, "stack overflow in thread the digger (0x",
+                 "digger()), in dig(): its stack has");
+    CHECK(strstr(said, "ito_attr.stack_bytes") && strstr(said, "ITO_STACK=128K"));
+    expect_death(overflow_small, SIGSEGV, "stack overflow in thread (0x", "in dig(): its stack has");
+    CHECK(strstr(said, "ITO_STACK=32K"));
+}
+
+/* A local array larger than the stack: the first byte written lies far below the stack, where others' stacks would be.
+ * Each thread keeps a number that no other may change. */
+#define LARGE 300000
+static volatile char sink;
+static __attribute__((noinline)) void large_array(size_t at) {
+    volatile char room[LARGE];
+    room[at] = 1;
+    room[LARGE - 1 - at] = 1;
+    sink = room[at];
+}
+static void *large_frame(void *arg) {
+    ito_yield();
+    large_array((size_t)(uintptr_t)arg);
+    return arg;
+}
+static size_t large_at;
+static void overflow_jump(void) {
+    CHECK_EQ(start(), 0);
+    ito_thread *t[40];
+    ito_sem sem = ITO_SEM_INIT(0);
+    for (int i = 0; i < 39; i++)
+        CHECK_EQ(ito_create(&t[i], NULL, blocked, &sem), 0);
+    CHECK_EQ(ito_create(&t[39], NULL, large_frame, (void *)(uintptr_t)large_at), 0);
+    ito_join(t[39], NULL);
+}
+static void forked_jump(size_t at);
+ITO_TASK_VOID(forked_jump, size_t)
+static void forked_jump(size_t at) {
+    large_array(at);
+}
+static void *forks_a_jump(void *arg) {
+    ITO_FORK(x, forked_jump, large_at);
+    ITO_SYNC(x, forked_jump);
+    return arg;
+}
+static void overflow_forked(void) {
+    CHECK_EQ(start(), 0);
+    ito_thread *t;
+    CHECK_EQ(ito_create(&t, NULL, forks_a_jump, NULL), 0);
+    ito_join(t, NULL);
+}
+static void a_large_frame_does_not_jump_the_guard(void) {
+    for (large_at = 0; large_at < LARGE / 2; large_at += LARGE / 2 - 1) {
+        expect_death(overflow_jump, SIGSEGV, "in large_array(): its stack has", "ITO_STACK=");
+        expect_death(overflow_forked, SIGSEGV, "in large_array(): its stack has", "ITO_STACK=");
+    }
+    /* What it advises is enough. */
+    char advice[32] = "";
+    CHECK_EQ(sscanf(strstr(said, "ITO_STACK="), "ITO_STACK=%31s", advice), 1);
+    setenv("ITO_STACK", advice, 1);
+    large_at = 0;
+    int status = child(overflow_jump);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    unsetenv("ITO_STACK");
+    /* The control: with a guard of a page it is not seen. */
+    setenv("ITO_GUARD", "4K", 1);
+    child(overflow_jump);
+    unsetenv("ITO_GUARD");
+    CHECK(!strstr(said, "overflow"));
 }
 
 /* A wild pointer is no overflow; a handler of the program's own is left alone. */
@@ -124,10 +194,6 @@ static void other_faults_are_not_ours(void) {
 static void *quick(void *arg) {
     return arg;
 }
-static void *waits(void *arg) {
-    ito_sem_wait(arg);
-    return arg;
-}
 static void *joins_itself(void *arg) {
     (void)arg;
     CHECK_EQ(ito_join(ito_self(), NULL), EDEADLK);
@@ -156,14 +222,14 @@ static void joining_twice_is_told(void) {
     CHECK_EQ(ito_join(NULL, NULL), EINVAL);
 
     ito_sem sem = ITO_SEM_INIT(0);
-    CHECK_EQ(ito_create(&t, NULL, waits, &sem), 0);
+    CHECK_EQ(ito_create(&t, NULL, blocked, &sem), 0);
     struct joined both = {t, &sem};
     CHECK_EQ(ito_create(&other, NULL, joins, &both), 0);
     int error = (int)(intptr_t)joins(&both);
     CHECK_EQ(ito_join(other, &result), 0);
     CHECK_EQ(error + (intptr_t)result, EINVAL); /* one of the two */
 
-    CHECK_EQ(ito_create(&t, NULL, waits, &sem), 0);
+    CHECK_EQ(ito_create(&t, NULL, blocked, &sem), 0);
     CHECK_EQ(ito_detach(t), 0);
     CHECK_EQ(ito_detach(t), EINVAL);
     CHECK_EQ(ito_join(t, NULL), EINVAL);
@@ -180,6 +246,49 @@ static void root_exits(void) {
 }
 static void the_root_thread_cannot_exit(void) {
     expect_death(root_exits, SIGABRT, "ito_exit", "root");
+}
+
+/* -- the environment -- */
+
+static void starts(void) {
+    int error = start();
+    _exit(error == 0 ? (int)ito_n_workers() : error == EINVAL ? 100 : 101);
+}
+static void expect_variable(const char *name, const char *value, int workers, const char *words) {
+    setenv(name, value, 1);
+    int status = child(starts);
+    unsetenv(name);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != workers || !strstr(said, words) || (!*words && *said)) {
+        fprintf(stderr, "%s=%s: expected %d and \"%s\"; status %x, said: %s\n", name, value, workers, words, status,
+                said);
+        abort();
+    }
+}
+static void variables_are_told_when_wrong(void) {
+    static const char sizes[] = ": expected a size in bytes, as 65536, 64K or 1M, from 16K to ";
+    static const char numbers[] = ": expected a number from 1 to 4096\n";
+    const char *before = getenv("ITO_WORKERS");
+    char *workers = before ? strdup(before) : NULL;
+    static const char *const wrong_numbers[] = {"abc", "-1", "0", "4097", "2x", "2K", " 2", "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong_numbers / sizeof *wrong_numbers; i++)
+        expect_variable("ITO_WORKERS", wrong_numbers[i], 100, numbers);
+    expect_variable("ITO_WORKERS", "7", 7, "");
+    setenv("ITO_WORKERS", "2", 1);
+    static const char *const wrong_sizes[] = {"abc", "1000", "64Q", "K", "64KX", "-64K", "9999999T", "64 K", "16383"};
+    for (size_t i = 0; i < sizeof wrong_sizes / sizeof *wrong_sizes; i++)
+        expect_variable("ITO_STACK", wrong_sizes[i], 100, sizes);
+    static const char *const sizes_ok[] = {"", "65536", "64K", "64k", "64KB", "64KiB", "1M", "1G"};
+    for (size_t i = 0; i < sizeof sizes_ok / sizeof *sizes_ok; i++)
+        expect_variable("ITO_STACK", sizes_ok[i], 2, "");
+    expect_variable("ITO_GUARD", "1M", 2, "");
+    expect_variable("ITO_GUARD", "1", 100, "ITO_GUARD=1: expected a size in bytes, as 65536, 64K or 1M, from 4K to ");
+    expect_variable("ITO_FOLD", "0", 2, "");
+    expect_variable("ITO_FOLD", "no", 100, "ITO_FOLD=no: expected a number from 0 to 1\n");
+    if (workers)
+        setenv("ITO_WORKERS", workers, 1);
+    else
+        unsetenv("ITO_WORKERS");
+    free(workers);
 }
 
 /* -- outside of a runtime -- */
@@ -229,9 +338,11 @@ static const struct check_test tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
     TEST(stack_overflow_names_the_thread),
+    TEST(a_large_frame_does_not_jump_the_guard),
     TEST(other_faults_are_not_ours),
     {"joining_twice_is_told", joining},
     TEST(the_root_thread_cannot_exit),
+    TEST(variables_are_told_when_wrong),
     TEST(objects_work_without_a_runtime),
     TEST(timers_start_again_after_fork),
     {NULL, NULL}};

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #ifndef MADV_GUARD_INSTALL
@@ -49,6 +51,31 @@ size_t ito__prim_page(void) {
     return p;
 }
 
+size_t ito__prim_address_limit(void) {
+    struct rlimit limit;
+    int saved = errno;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur > SIZE_MAX)
+        limit.rlim_cur = SIZE_MAX; /* RLIM_INFINITY is as large or larger */
+    errno = saved;
+    return (size_t)limit.rlim_cur;
+}
+
+const void *ito__prim_interrupted(const void *context) {
+    const ucontext_t *at = context;
+#if defined(__x86_64__)
+    return (const void *)(uintptr_t)at->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (const void *)(uintptr_t)at->uc_mcontext.pc;
+#elif defined(__arm__)
+    return (const void *)(uintptr_t)at->uc_mcontext.arm_pc;
+#elif defined(__riscv)
+    return (const void *)(uintptr_t)at->uc_mcontext.__gregs[REG_PC];
+#else
+    (void)at;
+    return NULL;
+#endif
+}
+
 /* NORESERVE: a region of stacks is far larger than what will be touched, and must not count against the system's
  * limit of committed memory. errno is kept here and below: the program's calls must not change by where a stack comes
  * from. */
@@ -68,17 +95,21 @@ void ito__prim_unmap(void *at, size_t bytes) {
     munmap(at, bytes);
 }
 
-bool ito__prim_guard(void *at, size_t bytes) {
-    /* Guard markers live in the page table: no mapping each, so a million of them is fine. mprotect splits the mapping:
-     * two more of vm.max_map_count (65,530) each. */
+/* Guard markers live in the page table, one for each page: no mapping each, so a million guards of a page are fine. A
+ * kernel before 6.13 has none. */
+static bool mark(void *at, size_t bytes) {
     static int no_markers;
-    int saved = errno;
     bool ok = !load_relaxed(&no_markers) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0;
-    if (!ok) {
-        if (errno == EINVAL)
-            store_relaxed(&no_markers, 1);
-        ok = mprotect(at, bytes, PROT_NONE) == 0;
-    }
+    if (!ok && errno == EINVAL)
+        store_relaxed(&no_markers, 1);
+    return ok;
+}
+
+/* A mapping takes the same time for any width, and splits the one around it: two more of vm.max_map_count (65,530). */
+bool ito__prim_guard(void *at, size_t bytes, bool by_mapping) {
+    int saved = errno;
+    bool ok = by_mapping ? mprotect(at, bytes, PROT_NONE) == 0 || mark(at, bytes)
+                         : mark(at, bytes) || mprotect(at, bytes, PROT_NONE) == 0;
     errno = saved;
     return ok;
 }

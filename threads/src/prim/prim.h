@@ -11,9 +11,14 @@
  * size. */
 void *ito__prim_map(size_t bytes);
 void ito__prim_unmap(void *at, size_t bytes);
-/* Make [at, at+bytes) fault. False: not possible (no MADV_GUARD_INSTALL and no mapping left for mprotect). */
-bool ito__prim_guard(void *at, size_t bytes);
+/* Make [at, at+bytes) fault, by a mapping of its own or by markers in the page table: whichever is asked for, else the
+ * other. False: neither is possible. */
+bool ito__prim_guard(void *at, size_t bytes, bool by_mapping);
 size_t ito__prim_page(void);
+/* Bytes of address space that this process may have (RLIMIT_AS). */
+size_t ito__prim_address_limit(void);
+/* Of the context that a signal handler got: the instruction that it interrupted; null on other CPUs. For handlers. */
+const void *ito__prim_interrupted(const void *context);
 
 /* Sleep while *word == value; at most ns (UINT64_MAX: for ever). Spurious returns allowed. */
 void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns);

@@ -137,3 +137,10 @@ uint64_t ito__timers_run(uint64_t now_ns) {
     (void)now_ns;
     return UINT64_MAX;
 }
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+void ito__fatal(const char *what, const struct ito_thread *t) {
+    (void)t;
+    explore_fail(what);
+}
