@@ -456,3 +456,35 @@ fn info_describes_any_file() {
         assert!(json["answers"].as_array().unwrap().len() > 10);
     }
 }
+
+/// Not known is neither nothing nor all of it.
+#[test]
+fn locks_of_a_trace_without_switches_say_that_cpu_time_is_not_known() {
+    let dir = scratch("locks-without-switches");
+    let line = |us: u32, event: &str| format!("sh-7 [001] d..2. 12.{us:06}: {event}\n");
+    let calls = [
+        line(100, "contention_begin: 0xffff888 (flags=SPIN)"),
+        line(300, "contention_end: 0xffff888 (ret=0)"),
+        line(400, "sys_enter: NR 202 (1, 80, 0, 0, 0, 0)"),
+        line(900, "sys_exit: NR 202 = 0"),
+    ];
+    let switch = "sched_switch: prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=0 next_prio=120";
+    let cpu_time = |text: &str| {
+        let path = file(&dir, "trace.txt", text.as_bytes());
+        let output = run(&["locks", &path]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}");
+        let row = |of: &str| {
+            text.lines()
+                .find(|line| line.contains(of))
+                .unwrap()
+                .to_owned()
+        };
+        assert!(row("spinlock").contains("200 us"), "{text}");
+        let of_call = row("sys_202");
+        assert!(of_call.contains("500 us"), "{of_call}");
+        of_call.contains(" - ")
+    };
+    assert!(cpu_time(&calls.concat()));
+    assert!(!cpu_time(&[calls.concat(), line(950, switch)].concat()));
+}

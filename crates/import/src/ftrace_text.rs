@@ -392,9 +392,21 @@ fn setup(survey: &Survey, strings: &Strings) -> Setup {
         known,
         // Each CPU's buffer begins with the oldest event that was not overwritten.
         starts_late: true,
+        stops: stops(survey),
         has_migrations: survey.counts.contains_key(&b"sched_migrate_task"[..]),
         ..Setup::default()
     }
+}
+
+/// The CPUs whose events may end early: a buffer that does not overwrite takes nothing more once it is full, and the text does not say so.
+/// One that overwrites has the newest events.
+fn stops(survey: &Survey) -> Vec<(u16, Time)> {
+    if survey.overwritten > 0 {
+        return Vec::new();
+    }
+    (0..survey.cpus.len())
+        .map(|cpu| (cpu as u16, Time::MIN))
+        .collect()
 }
 
 /// Facts for people, among them what the trace cannot show.

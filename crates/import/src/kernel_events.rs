@@ -134,15 +134,15 @@ impl Role {
         Role::of_named(has_waking, is_meant).unwrap_or(Role::Other)
     }
 
-    /// The role of LTTng's event with this name. It names system calls, and interrupts without a handler, one by one.
+    /// The role of LTTng's event with this name. It names system calls, and interrupts without a handler, one by one; before LTTng 2.6
+    /// the entry of a system call was `sys_NAME` and the exit of any `exit_syscall`.
     pub fn of_lttng(name: &str, has_waking: bool) -> Role {
-        let is_call = |begin: &str| {
-            let native = name.strip_prefix("compat_").unwrap_or(name);
-            native.starts_with(begin)
-        };
         match name {
-            _ if is_call("syscall_entry_") => Role::SyscallEntry,
-            _ if is_call("syscall_exit_") => Role::SyscallExit,
+            _ if syscall_of_lttng(name).is_some() => Role::SyscallEntry,
+            _ if without_compat(name).starts_with("syscall_exit_") => Role::SyscallExit,
+            "exit_syscall" => Role::SyscallExit,
+            "softirq_entry" => Role::SoftirqEntry,
+            "softirq_exit" => Role::SoftirqExit,
             _ if name.contains("irq_vectors_") && name.ends_with("_entry") => Role::VectorEntry,
             _ if name.contains("irq_vectors_") && name.ends_with("_exit") => Role::VectorExit,
             "" => Role::Other,
@@ -203,6 +203,18 @@ impl Role {
             _ => None,
         }
     }
+}
+
+/// An event's name in LTTng without the word that says that a program of 32 bits made the call.
+fn without_compat(name: &str) -> &str {
+    name.strip_prefix("compat_").unwrap_or(name)
+}
+
+/// The name of the system call that LTTng's event is the entry of.
+pub(crate) fn syscall_of_lttng(name: &str) -> Option<&str> {
+    let name = without_compat(name);
+    name.strip_prefix("syscall_entry_")
+        .or_else(|| name.strip_prefix("sys_"))
 }
 
 /// The kind of lock for `flags` of lock:contention_begin (LCB_F_* in include/trace/events/lock.h): spin 1, read 2,
@@ -341,5 +353,27 @@ impl Role {
             },
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lttng_named_system_calls_and_softirqs_otherwise_before() {
+        for (now, before) in [
+            ("syscall_entry_futex", "sys_futex"),
+            ("compat_syscall_entry_futex", "compat_sys_futex"),
+            ("compat_syscall_exit_futex", "exit_syscall"),
+            ("irq_softirq_entry", "softirq_entry"),
+            ("irq_softirq_exit", "softirq_exit"),
+        ] {
+            let role = Role::of_lttng(now, true);
+            assert_ne!(role, Role::Other, "{now}");
+            assert_eq!(Role::of_lttng(before, true), role, "{before}");
+            assert_eq!(syscall_of_lttng(before), syscall_of_lttng(now));
+        }
+        assert_eq!(Role::of_lttng("irq_softirq_raise", true), Role::Other);
     }
 }

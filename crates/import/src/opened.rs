@@ -84,9 +84,14 @@ impl<'a> Opened<'a> {
             None => self.setup.span.start.0,
         };
         let mut setup = self.setup;
+        // Kasuri's recorder takes switches with whatever else it takes from the kernel; others do as they are told.
+        setup.may_lack_switches = self.kind != Kind::Kasuri;
         setup.span = back(setup.span.start, shift)..back(setup.span.end, shift);
         for known in &mut setup.known {
             known.time = back(known.time, shift);
+        }
+        for (_, until) in &mut setup.stops {
+            *until = back(*until, shift);
         }
         let n_annotations = Rc::new(Cell::new(0));
         let cpus = self.cpus.into_iter();

@@ -447,3 +447,60 @@ fn salvage_keeps_what_lies_before_the_damage() {
     );
     assert!(trace.wakeups.time.len() > 50);
 }
+
+/// The packets of a stream file of the golden `kernel`: a head of 32 bytes, then begin, end, bits of content, bits with padding.
+fn packets(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut at = 0;
+    let mut out = Vec::new();
+    while at < bytes.len() {
+        let bits = u64::from_le_bytes(bytes[at + 56..at + 64].try_into().unwrap());
+        assert!(bits > 0);
+        out.push(at..at + bits as usize / 8);
+        at += bits as usize / 8;
+    }
+    out
+}
+
+/// LTTng writes out the last packets when the session is destroyed: what ran last did not run until then.
+#[test]
+fn the_span_is_that_of_the_events_however_late_packets_are_written_out() {
+    let whole = golden("kernel");
+    let mut late = whole.clone();
+    let mut n = 0;
+    for (_, bytes) in late.iter_mut().filter(|f| f.0.starts_with("channel")) {
+        let last = packets(bytes).last().unwrap().start;
+        let end = &mut bytes[last + 40..last + 48];
+        let later = u64::from_le_bytes((&*end).try_into().unwrap()) + 20_000_000_000;
+        end.copy_from_slice(&later.to_le_bytes());
+        n += 1;
+    }
+    assert!(n > 1);
+    let (whole, late) = (read(&whole, false).unwrap(), read(&late, false).unwrap());
+    assert_eq!(late.span, whole.span);
+    assert_eq!(late.states.start, whole.states.start);
+    assert_eq!(late.states.state, whole.states.state);
+}
+
+/// A CPU whose last packets are missing (a crash, a full disk) ran something after them, and nobody knows what.
+#[test]
+fn a_cpu_whose_packets_end_early_is_unknown_until_the_end() {
+    let mut files = golden("kernel");
+    let whole = read(&files, false).unwrap();
+    files.retain(|f| f.0 != "channel1_1");
+    let (_, bytes) = files.iter_mut().find(|f| f.0 == "channel0_1").unwrap();
+    let of_file = packets(bytes);
+    assert!(of_file.len() > 1);
+    bytes.truncate(of_file[of_file.len() / 2].start);
+    let cut = read(&files, false).unwrap();
+    check(&cut);
+    assert_eq!(cut.span, whole.span);
+    let last = |trace: &Trace, cpu: usize| {
+        let row = trace.cpus[cpu].occupancy.end as usize - 1;
+        let on = &trace.occupancy;
+        (on.start[row], on.thread[row].is_some() || on.idle[row])
+    };
+    assert_eq!(last(&cut, 0), last(&whole, 0));
+    assert!(last(&whole, 1).1);
+    let (since, is_known) = last(&cut, 1);
+    assert!(!is_known && since < last(&whole, 1).0, "{since:?}");
+}

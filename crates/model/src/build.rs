@@ -61,6 +61,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     merge(queues, &mut strings, |number, event| {
         sched.event(number, event)
     })?;
+    sched.finish(&setup);
     let mut streams = streams;
     let (owners, inner) = stream_owners(&mut sched, &mut streams, &setup, &mut strings);
     sched.table.add_sleepers(&setup.root_pids);

@@ -290,6 +290,12 @@ pub struct Setup {
     pub in_doubt: Vec<(i32, u32)>,
     /// The CPUs' streams start some time after `span.start`: what was before is unknown (flight recorder).
     pub starts_late: bool,
+    /// CPUs whose streams may stop before `span.end`, and the time up to which each is known to be complete ([`Time::MIN`]: not known).
+    /// What ran there after that time, or after the CPU's last event where that is later, is unknown.
+    pub stops: Vec<(u16, Time)>,
+    /// Switches may not have been recorded at all. If there is none, the states of threads are not known: that an event names the thread
+    /// in whose context it was raised does not say how long that thread ran.
+    pub may_lack_switches: bool,
     /// CPUs whose events were recorded, also those that had none.
     pub recorded: Vec<u32>,
     /// Migrations are recorded as events; else they are told by where threads come on.

@@ -14,7 +14,7 @@ use crate::input::{Event, LockCall, Setup, What};
 use crate::probe_calls::ProbeCalls;
 use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
-use crate::state_log::LoggedState;
+use crate::state_log::{LoggedState, StateLog};
 use crate::table::{NONE, Table};
 use crate::{Duration, StrIx, Strings, ThreadState, Time};
 
@@ -93,6 +93,8 @@ pub(crate) struct Sched {
     /// Time of the last event.
     now: Time,
     has_migrations: bool,
+    /// An event said that a thread came on or left a CPU.
+    has_switches: bool,
 }
 
 const UNKNOWN_LATENCY: Duration = Duration(-1);
@@ -124,6 +126,7 @@ impl Sched {
             end: setup.span.end,
             now: setup.span.start,
             has_migrations: setup.has_migrations,
+            has_switches: false,
         }
     }
 
@@ -165,6 +168,60 @@ impl Sched {
         }
     }
 
+    /// After the last event: what the events do not tell becomes unknown.
+    pub fn finish(&mut self, setup: &Setup) {
+        if setup.may_lack_switches && !self.has_switches {
+            return self.forget_states();
+        }
+        self.stop(&setup.stops);
+    }
+
+    /// No switch was recorded: nobody knows when threads ran. Events showed that they did at moments, not from when to when.
+    fn forget_states(&mut self) {
+        for row in &mut self.table.rows {
+            if let Some(last) = row.states.last() {
+                row.end = row.end.max(last.start);
+            }
+            row.states = StateLog::default();
+        }
+        for cpu_log in &mut self.cpus {
+            cpu_log.start.clear();
+            cpu_log.thread.clear();
+            (cpu_log.hidden, cpu_log.placed) = (0, 0);
+        }
+    }
+
+    /// These CPUs' streams end before the recording does ([`Setup::stops`]). Who ran there then, or waited for one of them, may have done
+    /// anything since. Who slept is taken to sleep on: most are woken by a thread on a CPU whose stream tells it.
+    fn stop(&mut self, stops: &[(u16, Time)]) {
+        let mut until = vec![self.end; self.cpus.len()];
+        for &(cpu, complete) in stops {
+            if let Some(cpu_log) = self.cpus.get(usize::from(cpu)).filter(|log| log.seen) {
+                until[usize::from(cpu)] = complete.max(cpu_log.last).min(self.end);
+            }
+        }
+        for row in 0..self.table.rows.len() as u32 {
+            let thread = &self.table.rows[row as usize];
+            let (cpu, state) = (thread.cpu, thread.state);
+            let was_there = state == ThreadState::Running || state.is_runnable();
+            if let Some(&until) = until.get(usize::from(cpu))
+                && until < self.end
+                && was_there
+                && !thread.dead
+            {
+                self.forget_wakeup(row);
+                self.spans
+                    .syscall_exit(&mut self.table, row, until, self.start);
+                self.set(row, until, ThreadState::Unknown, cpu, NONE);
+            }
+        }
+        for (cpu, until) in until.into_iter().enumerate() {
+            if until < self.end && self.cpus[cpu].current != Current::Unknown {
+                self.occupy(cpu as u16, until, Current::Unknown);
+            }
+        }
+    }
+
     /// The state before an event, as far as the events' keeper needs it.
     fn before(&self, cpu: u16, event: &Event) -> Before {
         let tid = match event.what {
@@ -197,6 +254,7 @@ impl Sched {
                 next,
                 next_comm,
             } => {
+                self.has_switches = true;
                 self.leave(cpu, time, prev, prev_comm, left_as, next);
                 self.arrive(cpu, time, next, next_comm);
             }
@@ -207,6 +265,7 @@ impl Sched {
             } => self.waking(cpu, time, event, tid, comm, queue),
             What::Migrate { tid, from, to } => self.migrate(cpu, time, tid, from, to),
             What::In { tid } => {
+                self.has_switches = true;
                 if let Current::Thread(before) = self.cpus[usize::from(cpu)].current
                     && before != self.table.find(tid)
                 {
@@ -215,6 +274,7 @@ impl Sched {
                 self.arrive(cpu, time, tid, StrIx::NONE);
             }
             What::Out { tid, left_as } => {
+                self.has_switches = true;
                 self.leave(cpu, time, tid, StrIx::NONE, left_as, -1);
                 self.occupy(cpu, time, Current::Other);
             }

@@ -966,3 +966,94 @@ fn a_thread_bears_the_last_name_seen() {
     let thread = trace.threads.iter().find(|t| t.tid == 10).unwrap();
     assert_eq!(trace.strings.get(thread.name), "new");
 }
+
+/// A stream that ends early says nothing of what ran on its CPU afterwards, as little as one that begins late of what ran before.
+#[test]
+fn after_the_end_of_a_cpus_stream_nothing_is_known_of_who_ran_there() {
+    let switch = |ns, prev, next| switch(ns, prev, ThreadState::Sleeping, next);
+    let cpus = || {
+        vec![
+            // 11 sleeps, 10 runs at the end, and 12 was woken for this CPU.
+            vec![switch(10, 0, 11), switch(20, 11, 10)],
+            vec![switch(15, 0, 20), waking(30, 20, 12, 0), switch(90, 20, 21)],
+        ]
+    };
+    let build = |stops: Vec<(u16, Time)>| {
+        let setup = Setup {
+            span: Time(0)..Time(100),
+            n_cpus: 2,
+            has_migrations: true,
+            stops,
+            ..Setup::default()
+        };
+        let input = Input {
+            setup,
+            cpus: cpus(),
+            ..Input::default()
+        };
+        let trace = input.build().unwrap();
+        assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        trace
+    };
+    let last = |trace: &Trace, tid| states(trace, tid).last().copied().unwrap();
+    let occupied = |trace: &Trace, cpu: usize| {
+        let rows = trace.cpus[cpu].occupancy.clone();
+        let row = rows.end as usize - 1;
+        let on = &trace.occupancy;
+        (on.start[row].0, on.thread[row].is_some() || on.idle[row])
+    };
+    let whole = build(vec![]);
+    assert_eq!(last(&whole, 10), (20, ThreadState::Running, 0, 0));
+    assert_eq!(last(&whole, 12), (30, ThreadState::RunnableWoken, 0, 20));
+    assert_eq!(occupied(&whole, 0), (20, true));
+    // From the last event on, or from where it is known to be complete to; a wake-up after that leads nowhere.
+    for (complete, from) in [(Time::MIN, 20), (Time(5), 20), (Time(60), 60)] {
+        let cut = build(vec![(0, complete), (7, Time(1))]);
+        assert_eq!(last(&cut, 10).0, from);
+        assert_eq!(last(&cut, 10).1, ThreadState::Unknown);
+        assert_eq!(last(&cut, 12).1, ThreadState::Unknown);
+        assert_eq!(last(&cut, 12).0, from.max(30));
+        assert_eq!(last(&cut, 11).1, ThreadState::Sleeping);
+        assert_eq!(last(&cut, 21), last(&whole, 21), "the other CPU");
+        assert_eq!(occupied(&cut, 0), (from, false));
+        assert_eq!(occupied(&cut, 1), (90, true));
+    }
+    let complete = build(vec![(0, Time(100)), (1, Time::MAX)]);
+    assert_eq!(last(&complete, 10), last(&whole, 10));
+}
+
+/// Events name the thread in whose context they were raised: that it ran then does not say from when to when.
+#[test]
+fn without_any_switch_no_state_is_known() {
+    let call = |ns, tid| event(ns, tid, What::SyscallEntry { name: StrIx::NONE });
+    let end = |ns, tid| event(ns, tid, What::SyscallExit);
+    let build = |may_lack_switches, more: Vec<Event>| {
+        let setup = Setup {
+            span: Time(0)..Time(100),
+            n_cpus: 1,
+            may_lack_switches,
+            ..Setup::default()
+        };
+        let mut events = vec![call(10, 5), end(40, 5), waking(50, 5, 6, 0), call(60, 5)];
+        events.extend(more);
+        let cpus = vec![events];
+        let trace = Input {
+            setup,
+            cpus,
+            ..Input::default()
+        }
+        .build()
+        .unwrap();
+        assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        assert_eq!(trace.kernel_spans.start, [Time(10), Time(60)]);
+        assert_eq!(trace.wakeups.time, [Time(50)]);
+        let on = &trace.occupancy;
+        let n_known = (0..on.start.len()).filter(|&row| on.thread[row].is_some() || on.idle[row]);
+        (trace.states.start.len(), n_known.count())
+    };
+    assert_eq!(build(true, vec![]), (0, 0));
+    // The recorder always takes switches: where there is none, the thread ran on.
+    assert!(build(false, vec![]).0 > 0);
+    let left = switch(70, 5, ThreadState::Sleeping, 0);
+    assert!(build(true, vec![left]).0 > 0);
+}

@@ -57,6 +57,10 @@ pub fn locks(l: &Locks) -> Panel {
 
 /// A row for each lock.
 fn lock_table(l: &Locks) -> Table {
+    let of_states = |part, whole| match l.knows_states {
+        true => share(part, whole),
+        false => "".into(),
+    };
     let rows = l.locks.iter().map(|lock| {
         let u = &lock.used;
         vec![
@@ -70,9 +74,9 @@ fn lock_table(l: &Locks) -> Table {
             ns(u.hold_p50_ns),
             ns(u.hold_p99_ns),
             ns(u.hold_max_ns),
-            share(lock.holder_running_ns, u.wait_ns),
-            share(lock.holder_preempted_ns, u.wait_ns),
-            share(lock.holder_blocked_ns, u.wait_ns),
+            of_states(lock.holder_running_ns, u.wait_ns),
+            of_states(lock.holder_preempted_ns, u.wait_ns),
+            of_states(lock.holder_blocked_ns, u.wait_ns),
             maybe(lock.path_share),
         ]
     });
@@ -137,6 +141,12 @@ fn waits_for(l: &Locks) -> Table {
         };
         // The lock was free: the waiter had been woken and was not yet on a CPU.
         let nobody = w.holder.is_empty() && w.holder_tid == 0;
+        // Someone held the lock: if in none of these states, then in one that is not known.
+        let is_known = nobody || w.running_ns + w.preempted_ns + w.blocked_ns > 0;
+        let state = |ns| match is_known {
+            true => share(ns, w.ns),
+            false => "".into(),
+        };
         vec![
             who(&w.waiter, w.waiter_tid).into(),
             if nobody {
@@ -146,9 +156,9 @@ fn waits_for(l: &Locks) -> Table {
             },
             w.lock.clone().into(),
             ns(w.ns),
-            share(w.running_ns, w.ns),
-            share(w.preempted_ns, w.ns),
-            share(w.blocked_ns, w.ns),
+            state(w.running_ns),
+            state(w.preempted_ns),
+            state(w.blocked_ns),
         ]
     });
     Table {

@@ -87,7 +87,7 @@ impl<'a> Channel<'a> {
     }
 
     /// A stamp of the current stream class in ns.
-    fn ns(&self, cycles: u64) -> i64 {
+    pub fn ns(&self, cycles: u64) -> i64 {
         self.clocks
             .get(self.stream)
             .map_or(0, |clock| clock.ns(cycles))

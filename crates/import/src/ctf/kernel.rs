@@ -10,7 +10,7 @@
 //! of their own: [`KernelCpu`] merges them by time, and follows which thread runs and whether an interrupt is being
 //! handled, since LTTng's events have this only as optional contexts.
 use super::channel::{Channel, Next};
-use crate::kernel_events::{self, Role};
+use crate::kernel_events::{self, Role, syscall_of_lttng};
 use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
@@ -166,11 +166,7 @@ impl Plan {
             plan.tid = place_of(program, leaf);
         }
         if role == Role::SyscallEntry {
-            let name = event
-                .name
-                .split_once("syscall_entry_")
-                .map_or("", |(_, name)| name);
-            plan.name = strings.intern(name);
+            plan.name = strings.intern(syscall_of_lttng(&event.name).unwrap_or(""));
         }
         plan
     }

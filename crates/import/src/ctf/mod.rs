@@ -32,7 +32,7 @@ use crate::{Error, File, Kind, Opened, Options};
 use channel::{Channel, FoundLoss, Losses, Next};
 use clocks::{Clocks, ToNs};
 use files::{Source, sources};
-use kasuri_format::ctf::{Layout, Value};
+use kasuri_format::ctf::{Layout, Packet, Reader, Value};
 use kasuri_model::input::KnownThread;
 use kasuri_model::{Info, Strings, Time};
 use kernel::{Kernel, KernelCpu};
@@ -63,19 +63,17 @@ pub(crate) fn open<'a>(
     let losses = Losses::default();
     let mut user = User::default();
     let mut extent: Option<(i64, i64)> = None;
+    let mut packets: Option<(i64, i64)> = None;
     for source in &sources {
         let layout = &source.layout;
         let to_ns: Vec<ToNs> = (0..layout.streams.len())
             .map(|s| clocks.to_ns(layout, s))
             .collect();
         let to_ns = Rc::new(to_ns);
-        extent = joined(extent, packet_extent(source, &to_ns));
+        packets = joined(packets, packet_extent(source, &to_ns));
         let channel = |stream| Channel::new(layout, stream, to_ns.clone(), losses.clone(), options);
         if kernel::is_kernel(layout) {
-            extent = match extent {
-                None => scan(source, &channel)?,
-                known => known,
-            };
+            extent = joined(extent, event_extent(source, &to_ns));
             open_kernel(source, &channel, &mut opened, strings)?;
         } else {
             let channels = source.streams.iter().map(channel).collect();
@@ -84,7 +82,10 @@ pub(crate) fn open<'a>(
             read.map_err(crate::error::source)?;
         }
     }
-    let (start, end) = joined(extent, user.extent).unwrap_or((0, 0));
+    // Packets may begin long before and end long after their events: LTTng writes out the last ones when a session is destroyed, not when
+    // it is stopped. Only losses of a trace without any event lie between its packets.
+    let extent = joined(extent, user.extent).or(packets);
+    let (start, end) = extent.unwrap_or((0, 0));
     opened.setup.span = Time(start)..Time(end);
     opened.setup.known.append(&mut user.known);
     opened.setup.known.sort_by_key(|known| known.time);
@@ -123,18 +124,24 @@ fn open_kernel<'s, 'a>(
     let kernel = Rc::new(Kernel::new(&source.layout, strings));
     opened.setup.has_migrations |= kernel.has_migrations;
     let mut by_cpu: BTreeMap<u16, Vec<Channel<'a>>> = BTreeMap::new();
+    // A packet has all events up to its end, or says how many were discarded. After the end of the last one nothing is known.
+    let mut complete: BTreeMap<u16, Time> = BTreeMap::new();
     for stream in &source.streams {
         let channel = channel(stream);
         let cpu = channel.cpu.unwrap_or(by_cpu.len() as u16);
         // No machine has more CPUs; a damaged number must not size a table.
         if cpu < 8192 {
+            let until = complete.entry(cpu).or_insert(Time::MIN);
+            let ends = stream.packets.iter().filter_map(|p| p.end);
+            *until = ends.fold(*until, |until, end| until.max(Time(channel.ns(end))));
             by_cpu.entry(cpu).or_default().push(channel);
         }
     }
     // A stream whose first packet has a number above 0 lost the packets before it.
-    let late = |p: &kasuri_format::ctf::Packet| p.sequence.is_some_and(|n| n > 0);
+    let late = |p: &Packet| p.sequence.is_some_and(|n| n > 0);
     let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
     opened.setup.starts_late |= firsts.any(late);
+    opened.setup.stops.extend(complete);
     for (cpu, channels) in by_cpu {
         opened.setup.recorded.push(cpu.into());
         opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
@@ -174,24 +181,31 @@ fn packet_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
     spans.fold(None, |all, one| joined(all, Some(one)))
 }
 
-/// The span of the events, if packets do not have it. This reads the headers of all events.
-fn scan<'a, 's>(
-    source: &'s Source<'a>,
-    channel: &impl Fn(&'s files::Stream<'a>) -> Channel<'a>,
-) -> Result<Option<(i64, i64)>, Error> {
+/// The span of the events: from the first of each stream to the last. Damage is passed over; it is reported when the events are read.
+fn event_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
     let mut extent = None;
     for stream in &source.streams {
-        let mut channel = channel(stream);
-        while let Some(next) = channel.next().map_err(crate::error::source)? {
-            if let Next::Event(time, head) = next {
-                extent = joined(extent, Some((time, time)));
-                if let Err(error) = channel.reader.skip(head) {
-                    channel.damaged(error).map_err(crate::error::source)?;
+        let mut reader = Reader::new(source.layout.clone(), stream.bytes);
+        let mut first_and_last = |packet: &Packet| {
+            let clock = clocks.get(packet.stream)?;
+            reader.enter(packet).ok()?;
+            let (mut first, mut last) = (None, None);
+            while let Ok(Some(head)) = reader.head() {
+                last = Some(clock.ns(head.cycles));
+                first = first.or(last);
+                if reader.skip(head).is_err() {
+                    break;
                 }
             }
-        }
+            reader.leave();
+            Some((first?, last?))
+        };
+        // The first and the last packet that have events; packets between them need no look.
+        let from = stream.packets.iter().find_map(&mut first_and_last);
+        let to = stream.packets.iter().rev().find_map(&mut first_and_last);
+        extent = joined(extent, joined(from, to));
     }
-    Ok(extent)
+    extent
 }
 
 /// The threads that existed before the recording: LTTng lists them when it begins (`lttng_statedump_*`). Reading stops

@@ -273,8 +273,7 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
         known: known_threads(recording, origin_ns),
         recorded,
         starts_late: keeps_the_end(recording),
-        has_migrations: false,
-        keeps_events: false,
+        ..Setup::default()
     }
 }
 

@@ -191,6 +191,10 @@ impl Page<'_> {
             number("ON PATH", 3),
             number("THREADS", 7),
         ]);
+        let of_states = |of: i64, whole: i64| match locks.knows_states {
+            true => part(of, whole),
+            false => "-".into(),
+        };
         let shown = self.shown(locks.locks.len());
         for lock in &locks.locks[..shown] {
             let u = &lock.used;
@@ -207,7 +211,7 @@ impl Page<'_> {
                 ns(u.hold_p99_ns),
                 ns(u.hold_max_ns),
                 ns(u.wait_max_ns),
-                part(u.wait_spin_ns, u.wait_ns),
+                of_states(u.wait_spin_ns, u.wait_ns),
                 maybe(lock.path_share),
                 count(lock.threads.into()),
             ]);
@@ -315,7 +319,9 @@ impl Page<'_> {
                 0 => "tasks".into(),
                 tid => tid.to_string(),
             };
-            let of_wait = |ns: i64| match is_free {
+            // Someone held the lock: if in none of these states, then in one that is not known.
+            let is_known = w.running_ns + w.preempted_ns + w.blocked_ns > 0;
+            let of_wait = |ns: i64| match is_free || !is_known {
                 true => "-".into(),
                 false => part(ns, w.ns),
             };
@@ -450,7 +456,10 @@ impl Page<'_> {
             grid.row([
                 printable(&p.name),
                 p.processes.to_string(),
-                ns(p.cpu_ns),
+                match locks.knows_states {
+                    true => ns(p.cpu_ns),
+                    false => "-".into(),
+                },
                 maybe(p.used.lock_ratio),
                 maybe(p.used.wait_ratio),
                 maybe(p.syscall_ratio),
@@ -511,7 +520,10 @@ impl Page<'_> {
                 s.pid.to_string(),
                 printable(&s.name),
                 count(s.count),
-                ns(s.cpu_ns),
+                match locks.knows_states {
+                    true => ns(s.cpu_ns),
+                    false => "-".into(),
+                },
                 ns(s.wall_ns),
                 ns(s.max_ns),
             ]);

@@ -128,12 +128,10 @@ class Kernel:
 
 def main():
     events, by_name, user = 0, collections.Counter(), []
-    kernel, begin, end = Kernel(), [], []
+    kernel, begin, end = Kernel(), None, None
     discarded, discarded_packets = 0, 0
     for m in bt2.TraceCollectionMessageIterator(sys.argv[1]):
         kind = type(m).__name__
-        if "PacketBeginning" in kind or "PacketEnd" in kind:
-            (begin if "Beginning" in kind else end).append(m.default_clock_snapshot.ns_from_origin)
         if "DiscardedEvents" in kind:
             discarded += m.count or 0
         if "DiscardedPackets" in kind:
@@ -144,6 +142,7 @@ def main():
         events += 1
         by_name[e.name] += 1
         time = m.default_clock_snapshot.ns_from_origin if hasattr(m, "default_clock_snapshot") else 0
+        begin, end = min(time, begin or time), max(time, end or time)
         fields = {}
         if e.payload_field is not None:
             walk("", e.payload_field, fields)
@@ -166,8 +165,9 @@ def main():
         "discarded_events": discarded,
         "discarded_packets": discarded_packets,
     }
-    if begin and end:
-        out["span"] = [min(begin), max(end)]
+    # Of the events: packets may begin before their first and end long after their last.
+    if end:
+        out["span"] = [begin, end]
     if kernel.ins:
         out["kernel"] = kernel.answers(*out["span"])
     if user:
