@@ -22,6 +22,7 @@
 #include <ito/sync.h>
 #include <ito/unwind.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -589,20 +590,21 @@ class graph {
     std::exception_ptr error;
 };
 
-/* body(begin, end) for pieces of [begin, end); the first exception comes out, after the other pieces have run. */
+/* body(begin, end) for pieces of [begin, end), of `grain` indices or more; the first exception comes out, after the other
+ * pieces have run. */
 template <class F> void parallel_for(std::size_t begin, std::size_t end, std::size_t grain, F &&body) {
     struct loop {
         std::remove_reference_t<F> &body;
-        mutex error_mutex;
-        std::exception_ptr error;
-    } loop{body, {}, nullptr};
+        std::atomic<bool> has_thrown;
+        std::exception_ptr error; /* of the one that set it */
+    } loop{body, {false}, nullptr};
     auto piece = [](std::size_t from, std::size_t to, void *arg) {
         auto *mine = static_cast<struct loop *>(arg);
         try {
             mine->body(from, to);
         } catch (...) {
-            std::lock_guard<mutex> lock(mine->error_mutex);
-            if (!mine->error)
+            /* ORDER relaxed: the end of the loop orders the exception before its caller's look. */
+            if (!mine->has_thrown.exchange(true, std::memory_order_relaxed))
                 mine->error = std::current_exception();
         }
     };

@@ -97,8 +97,10 @@ struct worker {
 
     pthread_t kernel_thread;
     uint32_t started;
-    uint32_t trace_searching; /* owner: whether the recorder was last told that it searches */
-    struct ito__fold fold;    /* owner */
+    uint32_t trace_searching;           /* owner: whether the recorder was last told that it searches */
+    struct ito__fold fold;              /* owner */
+    uint32_t n_short_loops, loop_doubt; /* owner: loop.c */
+    uint64_t loop_credit_ns;            /* owner: loop.c */
 
     /* Counters for tests and people; owner, relaxed. */
     uint64_t n_steals, n_far_steals, n_forced_steals, n_parks, n_ready_steals;

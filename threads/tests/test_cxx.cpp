@@ -211,9 +211,10 @@ static void groups_loops_and_futures() {
     CHECK_EQ(std::accumulate(marks.begin(), marks.end(), 0), 10000);
     caught = false;
     try {
-        ito::parallel_for(0, 100, 1, [](std::size_t from, std::size_t) {
-            if (from == 33)
-                throw from;
+        ito::parallel_for(0, 100, 1, [](std::size_t from, std::size_t to) {
+            for (; from < to; from++)
+                if (from == 33)
+                    throw from;
         });
     } catch (std::size_t which) {
         caught = which == 33;

@@ -310,6 +310,73 @@ static void loop_covers_once(void) {
     }
     free(marks);
 }
+
+/* The first time nothing is known of the body, then it is known as short, then as long; no piece may be smaller than the
+ * grain but the last. */
+struct paced {
+    unsigned char marks[4096];
+    size_t n, grain, small, spins;
+};
+static void mark_paced(size_t begin, size_t end, void *arg) {
+    struct paced *p = arg;
+    if (end - begin < p->grain && end != p->n)
+        __atomic_fetch_add(&p->small, 1, __ATOMIC_RELAXED);
+    for (size_t i = begin; i < end; i++) {
+        p->marks[i]++;
+        for (size_t k = 0; k < p->spins; k++)
+            __asm__ volatile("" : : : "memory");
+    }
+}
+static void loop_covers_once_at_any_pace(void) {
+    static struct paced p;
+    static const size_t spins[] = {0, 0, 20000, 0};
+    for (size_t s = 0; s < sizeof spins / sizeof *spins; s++)
+        for (p.grain = 1; p.grain <= 4096; p.grain *= 8)
+            for (int round = 0; round < (spins[s] ? 2 : 100); round++) {
+                p.n = (size_t)(spins[s] ? 64 : 1 + round * 37);
+                p.spins = spins[s];
+                memset(p.marks, 0, sizeof p.marks);
+                CHECK_EQ(ito_for(0, p.n, p.grain, mark_paced, &p), 0);
+                for (size_t i = 0; i < sizeof p.marks; i++)
+                    CHECK_EQ(p.marks[i], i < p.n);
+            }
+    CHECK_EQ(p.small, 0);
+}
+
+/* Threads are counted by where the body runs: a loop of a microsecond stays in its caller, however many workers sleep. */
+struct stays {
+    ito_thread *caller;
+    size_t elsewhere;
+};
+static void see_where(size_t begin, size_t end, void *arg) {
+    struct stays *s = arg;
+    if (ito_self() != s->caller)
+        __atomic_fetch_add(&s->elsewhere, end - begin, __ATOMIC_RELAXED);
+}
+static void short_loops_stay_where_they_are(void) {
+    struct stays s = {ito_self(), 0};
+    for (int i = 0; i < 20; i++) /* its pace becomes known */
+        ito_for(0, 100, 1, see_where, &s);
+    s.elsewhere = 0;
+    for (int i = 0; i < 1000; i++)
+        ito_for(0, 100, 1, see_where, &s);
+    /* The kernel may take the CPU away, which makes a loop long, and some of those after it. */
+    CHECK(s.elsewhere < 100 * 1000 / 2);
+}
+
+/* Two indices that last are two threads, also if nothing was known of them; each waits until the other has begun. */
+static void meet(size_t begin, size_t end, void *arg) {
+    ito_sem *begun = arg;
+    CHECK_EQ(end - begin, 1);
+    ito_sem_post(&begun[begin]);
+    ito_sem_wait(&begun[1 - begin]);
+}
+static void two_long_indices_run_beside_each_other(void) {
+    ito_sem begun[2] = {ITO_SEM_INIT(0), ITO_SEM_INIT(0)};
+    if (ito_n_workers() > 1)
+        CHECK_EQ(ito_for(0, 2, 1, meet, begun), 0);
+}
+
 static void add_thirds(size_t begin, size_t end, void *sum, void *arg) {
     (void)arg;
     for (size_t i = begin; i < end; i++)
@@ -436,6 +503,9 @@ static const struct check_test tests[] = {
     TEST(group_waits_for_all),
     TEST(group_wait_gives_up),
     TEST(loop_covers_once),
+    TEST(loop_covers_once_at_any_pace),
+    TEST(short_loops_stay_where_they_are),
+    TEST(two_long_indices_run_beside_each_other),
     TEST(reduce_gives_the_same_bits),
     TEST(future_reaches_all),
     TEST(sleep_is_never_short),

@@ -49,10 +49,11 @@ ITO_API int ito_group_wait_until(ito_group *g, uint64_t deadline_ns);
 /**
  * ito_for - call @body for pieces of [@begin, @end) that cover it once. Pieces run at the same time where workers are
  * free.
- * @grain:  at least that many indices per piece (the last may have fewer); 0: the library chooses.
+ * @grain:  at least that many indices per piece (the last may have fewer); 0: the library chooses. Pieces are larger
+ *          where indices take little time, up to the whole range.
  * Return:  0 when all pieces have run.
- * Method:  a range is halved only while a worker is hungry (lazy binary splitting). Without memory for a thread the
- *          piece runs in the caller.
+ * Method:  a range is halved only while a worker is hungry (lazy binary splitting), and not if it will be over in some
+ *          microseconds. Without memory for a thread the piece runs in the caller.
  */
 ITO_API int ito_for(size_t begin, size_t end, size_t grain, void (*body)(size_t begin, size_t end, void *arg),
                     void *arg);
@@ -72,6 +73,8 @@ struct ito_reduction {
 
 /**
  * ito_reduce - like ito_for, with a sum (maximum, histogram...) left in @result.
+ * @grain:  at most so many indices per piece; 0: 8 to 4,096 pieces, of 4,096 indices where there are so many. Where an
+ *          index is worth a thread, 1.
  * Return:  0; EINVAL size 0 or above ITO_REDUCE_MAX.
  * Note:    pieces and the order of joins depend on the range and on @grain alone, so floating-point results are the
  *          same bits on any number of workers. Only whether two halves run at the same time is decided while it runs.

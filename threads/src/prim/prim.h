@@ -30,6 +30,8 @@ bool ito__prim_membarrier_setup(void);
 bool ito__prim_membarrier(void);
 
 uint64_t ito__prim_now(void); /* CLOCK_MONOTONIC, ns */
+/* The same as of the kernel's last tick, some milliseconds ago at most: a tenth of the cost. */
+uint64_t ito__prim_tick(void);
 void ito__prim_yield(void);
 uint32_t ito__prim_random(void);
 
