@@ -79,6 +79,9 @@ struct worker {
     uint32_t n_stacks;
     struct ito_thread sched; /* the worker's own context: searches and parks */
     struct ito__stack *sched_stack;
+#ifdef ITO__OWN_TLS
+    struct ito__stack kernel_stack; /* stands for the kernel thread's own stack: only `tls` is used */
+#endif
 
     /* What thieves touch. Invariant, under `lock`: base <= top <= split <= limit <= split + 1; slots [top, split) are
      * public, [split, bottom) private. */
@@ -286,6 +289,21 @@ void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((nor
 
 #include "context.h"
 
+/* libito-pthread.so (threads/pthread): each thread has thread-local storage of its own, errno with it, and takes it
+ * along. In libito it has that of the worker's kernel thread, and only errno is carried over. */
+#ifdef ITO__OWN_TLS
+#include "../pthread/own_tls.h"
+#define ITO__TLS_WORKER(worker, current) ito__tls_worker_start(worker, current)
+#define ITO__TLS_SAVE(worker, thread) ((void)0)
+#define ITO__TLS_ENTER(worker, next) ito__tls_enter(worker, next)
+#define ITO__TLS_RESTORE(thread) ((void)0)
+#else
+#define ITO__TLS_WORKER(worker, current) ((void)0)
+#define ITO__TLS_SAVE(worker, thread) ((void)((thread)->saved_errno = *(worker)->hot.errno_at))
+#define ITO__TLS_ENTER(worker, next) ((void)0)
+#define ITO__TLS_RESTORE(thread) ((void)(*ito__worker()->errno_at = (thread)->saved_errno))
+#endif
+
 /*
  * Leave `me` (its context goes to me->sp) for `next`; after(arg) runs on next's stack before `next` continues. Returns
  * when `me` is resumed, maybe on another worker. `me` can be resumed as soon as after() has let others know of it: by
@@ -293,12 +311,13 @@ void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((nor
  */
 static inline void switch_to(struct worker *w, struct ito_thread *me, struct ito__next next, void (*after)(void *),
                              void *arg) {
-    me->saved_errno = *w->hot.errno_at;
+    ITO__TLS_SAVE(w, me);
     w->hot.current = next.thread;
     ITO__HOOK_LEAVE(me, next.thread, 0);
+    ITO__TLS_ENTER(w, next.thread);
     ito__context_switch(&me->sp, next.sp, after, arg);
     ITO__HOOK_ENTER(me);
-    *ito__worker()->errno_at = me->saved_errno;
+    ITO__TLS_RESTORE(me);
 }
 
 #endif

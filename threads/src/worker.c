@@ -37,6 +37,7 @@ static void here(struct worker *w, struct ito_thread *current) {
     w->hot.current = current;
     w->hot.errno_at = &errno;
     ito__tls_worker = &w->hot;
+    ITO__TLS_WORKER(w, current);
 }
 
 /* The kernel thread of each worker but worker 0, which is the caller of ito_init. ito__schedule() returns here when the

@@ -57,6 +57,9 @@ ITO_API int ito_sleep_until(uint64_t deadline_ns);
 
 /* -- mutex --------------------------------------------------------------------------------------------------------- */
 
+#ifdef ITO__PTHREAD /* in libito-pthread.so a mutex lies in a pthread_mutex_t */
+#include <mutex_layout.h>
+#else
 enum ito_mutex_kind {
     ITO_MUTEX_NORMAL = 0,     /* has no owner: locking it twice waits for ever, any thread may unlock it */
     ITO_MUTEX_ERRORCHECK = 1, /* locking twice is EDEADLK, unlocking another's is EPERM */
@@ -91,6 +94,7 @@ typedef struct ito_mutex {
             NULL, NULL                                                                                                 \
         }                                                                                                              \
     }
+#endif
 #define ITO_MUTEX_INIT ITO_MUTEX_INIT_KIND(ITO_MUTEX_DEFAULT)
 
 /**

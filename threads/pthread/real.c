@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Finds the C library's functions (real.h), and gives them to ito's own sources under the names of real_names.h.
+ *
+ * Threads may race in real_resolve() before a constructor has run. ORDER relaxed: all store the same addresses.
+ */
+#include "real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+struct real real_table;
+
+/* In place of a function that this C library does not have: only a program that looks it up at run time calls it. */
+static int missing(void) {
+    return ENOSYS;
+}
+
+void real_resolve(void) {
+    void *found;
+#define REAL_FIND(result, name, parameters)                                                                            \
+    found = dlsym(RTLD_NEXT, #name);                                                                                   \
+    __atomic_store_n((void **)&real_table.name, found ? found : (void *)(unsigned long)&missing, __ATOMIC_RELAXED);
+    REAL_FUNCTIONS(REAL_FIND)
+}
+
+int ito__real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+int ito__real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+    return REAL(pthread_create)(id, attr, fn, arg);
+}
+int ito__real_pthread_join(pthread_t id, void **result);
+int ito__real_pthread_join(pthread_t id, void **result) {
+    return REAL(pthread_join)(id, result);
+}
+void ito__real_pthread_exit(void *result) __attribute__((noreturn));
+void ito__real_pthread_exit(void *result) {
+    REAL(pthread_exit)(result);
+    __builtin_unreachable();
+}
+int ito__real_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr);
+int ito__real_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
+    return REAL(pthread_mutex_init)(m, attr);
+}
+int ito__real_pthread_mutex_lock(pthread_mutex_t *m);
+int ito__real_pthread_mutex_lock(pthread_mutex_t *m) {
+    return REAL(pthread_mutex_lock)(m);
+}
+int ito__real_pthread_mutex_unlock(pthread_mutex_t *m);
+int ito__real_pthread_mutex_unlock(pthread_mutex_t *m) {
+    return REAL(pthread_mutex_unlock)(m);
+}
+int ito__real_pthread_getattr_np(pthread_t id, pthread_attr_t *attr);
+int ito__real_pthread_getattr_np(pthread_t id, pthread_attr_t *attr) {
+    return REAL(pthread_getattr_np)(id, attr);
+}
+int ito__real_pthread_setname_np(pthread_t id, const char *name);
+int ito__real_pthread_setname_np(pthread_t id, const char *name) {
+    return REAL(pthread_setname_np)(id, name);
+}
+int ito__real_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+int ito__real_pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
+    return REAL(pthread_sigmask)(how, set, old);
+}
+int ito__real_sched_yield(void);
+int ito__real_sched_yield(void) {
+    return REAL(sched_yield)();
+}

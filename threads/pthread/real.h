@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The C library's functions behind those of this library. They may be called before any constructor has run. */
+#ifndef ITO_PTHREAD_REAL_H
+#define ITO_PTHREAD_REAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+/* X(result, name, parameters) */
+#define REAL_FUNCTIONS(X)                                                                                              \
+    X(int, pthread_create, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))                           \
+    X(int, pthread_join, (pthread_t, void **))                                                                         \
+    X(int, pthread_tryjoin_np, (pthread_t, void **))                                                                   \
+    X(int, pthread_timedjoin_np, (pthread_t, void **, const struct timespec *))                                        \
+    X(int, pthread_clockjoin_np, (pthread_t, void **, clockid_t, const struct timespec *))                             \
+    X(int, pthread_detach, (pthread_t))                                                                                \
+    X(void, pthread_exit, (void *))                                                                                    \
+    X(int, pthread_cancel, (pthread_t))                                                                                \
+    X(void, pthread_testcancel, (void))                                                                                \
+    X(int, pthread_kill, (pthread_t, int))                                                                             \
+    X(int, pthread_getattr_np, (pthread_t, pthread_attr_t *))                                                          \
+    X(int, pthread_setname_np, (pthread_t, const char *))                                                              \
+    X(int, pthread_getname_np, (pthread_t, char *, size_t))                                                            \
+    X(int, pthread_setschedparam, (pthread_t, int, const struct sched_param *))                                        \
+    X(int, pthread_getschedparam, (pthread_t, int *, struct sched_param *))                                            \
+    X(int, pthread_setschedprio, (pthread_t, int))                                                                     \
+    X(int, pthread_getcpuclockid, (pthread_t, clockid_t *))                                                            \
+    X(int, pthread_setaffinity_np, (pthread_t, size_t, const cpu_set_t *))                                             \
+    X(int, pthread_getaffinity_np, (pthread_t, size_t, cpu_set_t *))                                                   \
+    X(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))                                                    \
+    X(int, pthread_key_delete, (pthread_key_t))                                                                        \
+    X(int, pthread_mutex_init, (pthread_mutex_t *, const pthread_mutexattr_t *))                                       \
+    X(int, pthread_mutex_lock, (pthread_mutex_t *))                                                                    \
+    X(int, pthread_mutex_unlock, (pthread_mutex_t *))                                                                  \
+    X(int, pthread_sigmask, (int, const sigset_t *, sigset_t *))                                                       \
+    X(int, sigprocmask, (int, const sigset_t *, sigset_t *))                                                           \
+    X(int, sched_yield, (void))
+
+struct real {
+#define REAL_FIELD(result, name, parameters) result(*name) parameters;
+    REAL_FUNCTIONS(REAL_FIELD)
+#undef REAL_FIELD
+};
+extern struct real real_table;
+void real_resolve(void) __attribute__((cold, noinline));
+
+/* The C library's function `name`. */
+#define REAL(name) (__builtin_expect(real_table.name != 0, 1) ? (void)0 : real_resolve(), real_table.name)
+
+#endif

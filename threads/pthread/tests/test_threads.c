@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * An ordinary pthread program; CTest runs it alone and with libito-pthread.so preloaded: the same answers.
+ *   test_threads NAME
+ */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- thread-local storage ---------------------------------------------------------------------------------------- */
+
+enum { TLS_THREADS = 100, TLS_ROUNDS = 10000 };
+static __thread uintptr_t mine = 77;
+static __thread int zeroed[32];
+static atomic_ulong migrations;
+
+static void *tls_keeps_its_values(void *arg) {
+    uintptr_t me = (uintptr_t)arg;
+    int *at = &errno;
+    pthread_t self = pthread_self();
+    CHECK(mine == 77);
+    for (int i = 0; i < 32; i++)
+        CHECK(zeroed[i] == 0);
+    mine = me;
+    zeroed[5] = (int)me;
+    unsigned last = (unsigned)syscall(SYS_gettid);
+    for (int i = 0; i < TLS_ROUNDS; i++) {
+        errno = (int)(me + (uintptr_t)i);
+        sched_yield();
+        CHECK(errno == (int)(me + (uintptr_t)i));
+        CHECK(&errno == at);
+        CHECK(mine == me && zeroed[5] == (int)me);
+        CHECK(pthread_equal(pthread_self(), self));
+        if (i % 16 == 0) {
+            unsigned now = (unsigned)syscall(SYS_gettid);
+            atomic_fetch_add(&migrations, now != last);
+            last = now;
+        }
+    }
+    return (void *)(me * 3);
+}
+
+/* 10^6 switches; the second turn has threads on blocks that were used before. */
+static void tls(void) {
+    for (int turn = 0; turn < 2; turn++) {
+        pthread_t t[TLS_THREADS];
+        for (uintptr_t i = 0; i < TLS_THREADS; i++)
+            CHECK(pthread_create(&t[i], NULL, tls_keeps_its_values, (void *)(i + 1)) == 0);
+        for (uintptr_t i = 0; i < TLS_THREADS; i++) {
+            void *result;
+            CHECK(pthread_join(t[i], &result) == 0);
+            CHECK((uintptr_t)result == (i + 1) * 3);
+        }
+    }
+    printf("%lu moves between kernel threads\n", atomic_load(&migrations));
+    /* A light thread is on one of few kernel threads; on more than one worker it has to have moved. */
+    if (getenv("LIGHT") && atoi(getenv("LIGHT")) > 1)
+        CHECK(atomic_load(&migrations) > 0);
+}
+
+/* The threads are light: far fewer kernel threads than threads. Preloaded only. */
+static void *where(void *tids) {
+    atomic_int *seen = tids;
+    int me = (int)syscall(SYS_gettid);
+    for (int i = 0; i < 200; i++) {
+        int none = 0;
+        if (atomic_load(&seen[i]) == me || atomic_compare_exchange_strong(&seen[i], &none, me))
+            break;
+        if (none == me)
+            break;
+    }
+    return NULL;
+}
+static void are_light(void) {
+    static atomic_int seen[200];
+    pthread_t t[200];
+    int n = 0;
+    for (int i = 0; i < 200; i++)
+        CHECK(pthread_create(&t[i], NULL, where, seen) == 0);
+    for (int i = 0; i < 200; i++)
+        pthread_join(t[i], NULL);
+    while (n < 200 && atomic_load(&seen[n]))
+        n++;
+    printf("200 threads on %d kernel threads\n", n);
+    if (getenv("LIGHT"))
+        CHECK(n <= atoi(getenv("LIGHT")));
+}
+
+/* ---- end --------------------------------------------------------------------------------------------------------- */
+
+static pthread_key_t key[40]; /* more than a control block's first level */
+static atomic_int destroyed, cleaned;
+static void destroy(void *value) {
+    atomic_fetch_add(&destroyed, 1);
+    if ((uintptr_t)value > 1)
+        pthread_setspecific(key[0], (void *)((uintptr_t)value - 1)); /* another round */
+}
+static void *sets_keys(void *arg) {
+    for (int i = 0; i < 40; i++)
+        CHECK(pthread_getspecific(key[i]) == NULL);
+    for (int i = 1; i < 40; i++)
+        CHECK(pthread_setspecific(key[i], (void *)1) == 0);
+    CHECK(pthread_setspecific(key[0], arg) == 0);
+    sched_yield();
+    CHECK(pthread_getspecific(key[0]) == arg && pthread_getspecific(key[39]) == (void *)1);
+    return NULL;
+}
+static void keys(void) {
+    CHECK(pthread_key_create(&key[0], destroy) == 0);
+    for (int i = 1; i < 40; i++)
+        CHECK(pthread_key_create(&key[i], i % 2 ? destroy : NULL) == 0);
+    for (int turn = 0; turn < 20; turn++) {
+        pthread_t t;
+        atomic_store(&destroyed, 0);
+        CHECK(pthread_create(&t, NULL, sets_keys, (void *)3) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+        CHECK(atomic_load(&destroyed) == 20 + 3);
+    }
+}
+
+static void clean(void *unused) {
+    (void)unused;
+    atomic_fetch_add(&cleaned, 1);
+}
+/* From below a function of the C library. */
+static int leaves(const void *a, const void *b) {
+    (void)a;
+    (void)b;
+    pthread_exit((void *)4711);
+}
+static void *exits(void *unused) {
+    (void)unused;
+    pthread_cleanup_push(clean, NULL);
+    pthread_cleanup_push(clean, NULL);
+    sched_yield();
+    int two[] = {2, 1};
+    qsort(two, 2, sizeof *two, leaves);
+    pthread_cleanup_pop(0);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+static void exit_unwinds(void) {
+    for (int i = 1; i <= 50; i++) {
+        pthread_t t;
+        void *result;
+        CHECK(pthread_create(&t, NULL, exits, NULL) == 0);
+        CHECK(pthread_join(t, &result) == 0);
+        CHECK(result == (void *)4711 && atomic_load(&cleaned) == 2 * i);
+    }
+}
+
+static atomic_int stop;
+static void *runs_until_stop(void *unused) {
+    (void)unused;
+    while (!atomic_load(&stop))
+        sched_yield();
+    return (void *)5;
+}
+static void *joins_itself(void *unused) {
+    (void)unused;
+    return (void *)(intptr_t)pthread_join(pthread_self(), NULL);
+}
+static void *joins(void *id) {
+    void *result = NULL;
+    CHECK(pthread_join(*(pthread_t *)id, &result) == 0);
+    return result;
+}
+static void joining(void) {
+    pthread_t t, u;
+    void *result;
+    CHECK(pthread_create(&t, NULL, joins_itself, NULL) == 0);
+    CHECK(pthread_join(t, &result) == 0 && (intptr_t)result == EDEADLK);
+    CHECK(pthread_create(&t, NULL, runs_until_stop, NULL) == 0);
+    CHECK(pthread_tryjoin_np(t, NULL) == EBUSY);
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_nsec += 20000000;
+    if (at.tv_nsec >= 1000000000)
+        at.tv_sec++, at.tv_nsec -= 1000000000;
+    CHECK(pthread_timedjoin_np(t, NULL, &at) == ETIMEDOUT);
+    CHECK(pthread_create(&u, NULL, joins, &t) == 0);
+    atomic_store(&stop, 1);
+    CHECK(pthread_join(u, &result) == 0 && result == (void *)5);
+    /* Detached before and after its end. */
+    atomic_store(&stop, 0);
+    CHECK(pthread_create(&t, NULL, runs_until_stop, NULL) == 0);
+    CHECK(pthread_detach(t) == 0);
+    CHECK(pthread_join(t, NULL) == EINVAL);
+    atomic_store(&stop, 1);
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    for (int i = 0; i < 1000; i++)
+        CHECK(pthread_create(&t, &attr, runs_until_stop, NULL) == 0);
+}
+
+/* ---- stacks, names ----------------------------------------------------------------------------------------------- */
+
+static void *on_its_stack(void *wanted) {
+    pthread_attr_t attr;
+    void *low;
+    size_t bytes;
+    char here;
+    CHECK(pthread_getattr_np(pthread_self(), &attr) == 0);
+    CHECK(pthread_attr_getstack(&attr, &low, &bytes) == 0);
+    CHECK((char *)low < &here && &here < (char *)low + bytes);
+    CHECK(bytes + 16384 >= (size_t)wanted); /* the C library, too, takes its block and a guard from it */
+    pthread_attr_destroy(&attr);
+    volatile char use[48000];
+    for (size_t i = 0; i < sizeof use; i += 1000)
+        use[i] = (char)i;
+    sched_yield();
+    for (size_t i = 0; i < sizeof use; i += 1000)
+        CHECK(use[i] == (char)i);
+    CHECK(pthread_setname_np(pthread_self(), "fifteen letters") == 0);
+    CHECK(pthread_setname_np(pthread_self(), "sixteen letters!") == ERANGE);
+    char name[16];
+    CHECK(pthread_getname_np(pthread_self(), name, sizeof name) == 0 && strcmp(name, "fifteen letters") == 0);
+    return NULL;
+}
+static void stacks(void) {
+    pthread_attr_t attr;
+    pthread_t t;
+    size_t usual;
+    pthread_attr_init(&attr);
+    pthread_attr_getstacksize(&attr, &usual);
+    CHECK(pthread_create(&t, NULL, on_its_stack, (void *)usual) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+    static const size_t sizes[] = {65536, 100000, 131072, 1u << 20, 64u << 20};
+    for (int i = 0; i < 5; i++) {
+        CHECK(pthread_attr_setstacksize(&attr, sizes[i]) == 0);
+        CHECK(pthread_create(&t, &attr, on_its_stack, (void *)sizes[i]) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+    /* A stack of its own: a kernel thread, which works together with the others. */
+    void *own;
+    CHECK(posix_memalign(&own, 4096, 1 << 20) == 0);
+    CHECK(pthread_attr_setstack(&attr, own, 1 << 20) == 0);
+    CHECK(pthread_create(&t, &attr, on_its_stack, (void *)(1 << 19)) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+    free(own);
+}
+
+/* ---- cancellation ------------------------------------------------------------------------------------------------ */
+
+static void *tests_for_cancel(void *unused) {
+    (void)unused;
+    pthread_cleanup_push(clean, NULL);
+    for (;;) {
+        pthread_testcancel();
+        sched_yield();
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+static void cancel(void) {
+    pthread_t t;
+    void *result;
+    CHECK(pthread_create(&t, NULL, tests_for_cancel, NULL) == 0);
+    sched_yield();
+    CHECK(pthread_cancel(t) == 0);
+    CHECK(pthread_join(t, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED && atomic_load(&cleaned) == 1);
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------------- */
+
+static void *forks(void *unused) {
+    (void)unused;
+    mine = 5;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        pthread_t t;
+        void *result;
+        CHECK(mine == 5);
+        CHECK(pthread_create(&t, NULL, tls_keeps_its_values, (void *)9) == 0);
+        CHECK(pthread_join(t, &result) == 0 && result == (void *)27);
+        return NULL; /* the last thread of its process: exit(0) */
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    return (void *)1;
+}
+static void forking(void) {
+    pthread_t t;
+    void *result;
+    CHECK(pthread_create(&t, NULL, forks, NULL) == 0);
+    CHECK(pthread_join(t, &result) == 0 && result == (void *)1);
+    forks(NULL);
+}
+
+static void *outlives_main(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    printf("main has gone\n");
+    return NULL;
+}
+static void main_exits(void) {
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, outlives_main, NULL) == 0);
+    pthread_exit(NULL);
+}
+
+static void *in_another_locale(void *unused) {
+    (void)unused;
+    CHECK(uselocale(0) == LC_GLOBAL_LOCALE);
+    uselocale(newlocale(LC_ALL_MASK, "C", 0));
+    void *block[8]; /* malloc's cache of the thread stays with the block */
+    for (int i = 0; i < 8; i++)
+        CHECK((block[i] = malloc(100)));
+    for (int i = 0; i < 8; i++)
+        free(block[i]);
+    return NULL;
+}
+static void used_blocks(void) {
+    for (int i = 0; i < 1000; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, in_another_locale, NULL) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+}
+
+static void *masks(void *unused) {
+    (void)unused;
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    CHECK(pthread_sigmask(SIG_BLOCK, &set, &old) == 0);
+    CHECK(sigismember(&old, SIGUSR1) && !sigismember(&old, SIGUSR2) && !sigismember(&old, SIGTERM));
+    sched_yield();
+    CHECK(sigprocmask(SIG_UNBLOCK, &set, &old) == 0);
+    CHECK(sigismember(&old, SIGUSR1) && sigismember(&old, SIGUSR2));
+    CHECK(pthread_sigmask(99, &set, NULL) == EINVAL);
+    return NULL;
+}
+static atomic_int handled;
+static void handler(int signal) {
+    atomic_fetch_add(&handled, signal == SIGTERM);
+}
+static void signals(void) {
+    sigset_t set;
+    pthread_t t;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_SETMASK, &set, NULL) == 0);
+    CHECK(pthread_create(&t, NULL, masks, NULL) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+    signal(SIGTERM, handler);
+    for (int i = 1; i <= 100; i++) { /* main does nothing but join */
+        atomic_store(&stop, 0);
+        CHECK(pthread_create(&t, NULL, runs_until_stop, NULL) == 0);
+        CHECK(kill(getpid(), SIGTERM) == 0);
+        while (atomic_load(&handled) < i)
+            sched_yield();
+        CHECK(pthread_kill(t, 0) == 0);
+        atomic_store(&stop, 1);
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+}
+
+static const struct test tests[] = {
+    {"tls", tls},
+    {"are_light", are_light},
+    {"keys", keys},
+    {"exit_unwinds", exit_unwinds},
+    {"joining", joining},
+    {"stacks", stacks},
+    {"cancel", cancel},
+    {"forking", forking},
+    {"signals", signals},
+    {"main_exits", main_exits},
+    {"used_blocks", used_blocks},
+};
+
+int main(int argc, char **argv) {
+    return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
+}
