@@ -1,6 +1,7 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
 mod cmd;
 mod duckdb;
+mod gate;
 mod lab;
 mod memory;
 mod merge;
@@ -11,6 +12,7 @@ mod output;
 mod programs;
 mod range;
 mod source;
+mod trial;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ pub mod exit {
     pub const ERROR: u8 = 1;
     /// The command line makes no sense.
     pub const USAGE: u8 = 2;
+    /// `bench`, `compare --fail-if`: what was limited rose by more than its limit and more than noise.
+    pub const GATE_FAILED: u8 = 3;
     /// `record` itself failed before the program ran, as env(1) says it.
     pub const RECORDER_FAILED: u8 = 125;
     /// The program was found but cannot be run.

@@ -400,6 +400,52 @@ fn cli_manual_pages_and_completions() {
 }
 
 #[test]
+fn cli_compare_fails_where_a_gate_does() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/kasuri");
+    let compare = |before: &str, after: &str, runs: usize, gates: &[&str]| {
+        let mut args = vec!["compare", "--json", "--before"];
+        args.extend(std::iter::repeat_n(before, runs));
+        args.push("--after");
+        args.extend(std::iter::repeat_n(after, runs));
+        args.extend(gates.iter().flat_map(|gate| ["--fail-if", gate]));
+        let output = kasuri(&args).current_dir(&golden).output().unwrap();
+        let message = stderr(&output);
+        (output.status.code(), message, !output.stdout.is_empty())
+    };
+    let (locks, mix) = ("locks.kasuri", "mix.kasuri");
+    // Lock wait: none before, some after. The wall time falls by 18.8 %.
+    let gates = ["wall > 5%", "lock_wait > 10%"];
+    let (code, message, printed) = compare(locks, mix, 4, &gates);
+    assert_eq!((code, printed), (Some(3), true), "{message}");
+    assert!(
+        message.contains("gate failed: lock_wait > 10% (from nothing, p 0.029)"),
+        "{message}"
+    );
+    assert!(!message.contains("wall"), "{message}");
+    assert_eq!(
+        compare(mix, locks, 4, &gates).0,
+        Some(3),
+        "the wall time rises by 23 %"
+    );
+    assert_eq!(compare(mix, locks, 4, &["wall > 30%"]).0, Some(0));
+    // A class that neither side has is no rise; a name that neither has is a mistake.
+    assert_eq!(
+        compare(mix, mix, 4, &["throttled_by_cpu_limit > 0%"]).0,
+        Some(0)
+    );
+    let (code, message, printed) = compare(mix, mix, 4, &["wal > 5%"]);
+    assert_eq!((code, printed), (Some(1), false));
+    assert!(message.contains("needed one of 'wall'"), "{message}");
+    // Too few runs to fail are too few to pass.
+    let (code, message, _) = compare(locks, mix, 3, &gates);
+    assert_eq!(code, Some(1));
+    assert!(
+        message.contains("needed 4 or more of each side"),
+        "{message}"
+    );
+}
+
+#[test]
 fn cli_compare_shows_two_sides_and_wants_two() {
     let dir = scratch("compare");
     let one = recording(&dir);

@@ -1,8 +1,12 @@
 //! `kasuri compare BEFORE AFTER`.
 use crate::cmd::stat::{has_colour, screen_width};
+use crate::gate::{Answer, Gate, key};
 use crate::open::Input;
+use crate::{exit, message};
 use anyhow::bail;
 use kasuri_analyze::Summary;
+use kasuri_analyze::account::Class;
+use kasuri_analyze::compare::{Change, Comparison};
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,6 +27,7 @@ Examples:
     kasuri record -q -o all-$i.kasuri -- ./program
   done
   kasuri compare --before one-?.kasuri --after all-?.kasuri
+  kasuri compare --fail-if 'wall > 5%' --fail-if 'lock_wait > 10%' --before old-*.kasuri --after new-*.kasuri
   kasuri compare --json before.kasuri after.kasuri | jq '.regions[] | select(.changed)'")]
 pub struct Args {
     /// One recording made before the change and one made after
@@ -34,6 +39,10 @@ pub struct Args {
     /// Recordings after the change
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "files", requires = "before")]
     after: Vec<PathBuf>,
+    /// Exit with 3 if a measure rose by more than this and by more than noise: wall, switches, lock_wait and other rows of the
+    /// tables; may be given several times. Needs four or more runs of each side
+    #[arg(long, value_name = "MEASURE > PERCENT%")]
+    fail_if: Vec<Gate>,
     /// Print JSON (schema kasuri.compare/1), with every row of every table
     #[arg(long)]
     json: bool,
@@ -62,10 +71,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let before: Vec<Summary> = load(before).collect::<anyhow::Result<_>>()?;
     let after: Vec<Summary> = load(after).collect::<anyhow::Result<_>>()?;
     let comparison = kasuri_analyze::compare::compare(&before, &after);
+    let answers = judge(&args.fail_if, &comparison)?;
+    let code = match answers.iter().any(|answer| answer.failed) {
+        true => ExitCode::from(exit::GATE_FAILED),
+        false => ExitCode::SUCCESS,
+    };
     let mut out = std::io::stdout().lock();
     if args.json {
         kasuri_text::json::write(&comparison, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
+        say(&answers);
+        return Ok(code);
     }
     let layout = Layout {
         width: screen_width(),
@@ -75,7 +90,72 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     out.write_all(table::render_comparison(&comparison, &layout).as_bytes())?;
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    say(&answers);
+    Ok(code)
+}
+
+/// Says on stderr which gates failed: stdout is the comparison.
+fn say(answers: &[Answer]) {
+    for answer in answers.iter().filter(|answer| answer.failed) {
+        message::error(&anyhow::anyhow!("gate failed: {answer}"));
+    }
+}
+
+/// What the gates say. Each row's p is corrected for all rows of the comparison already.
+fn judge(gates: &[Gate], comparison: &Comparison) -> anyhow::Result<Vec<Answer>> {
+    if !gates.is_empty() && !comparison.can_tell {
+        // A gate that cannot fail would look like one that passed.
+        bail!(
+            "{} and {} runs are too few to tell a change from noise, needed 4 or more of each side for --fail-if",
+            comparison.before.runs,
+            comparison.after.runs
+        );
+    }
+    let answer = |gate: &Gate| {
+        let rows = changes(comparison).filter(|row| key(&row.name) == gate.measure);
+        // Two rows may bear one name: a region and its imbalance. The worst of them counts.
+        let worst = rows
+            .map(|row| gate.judge(risen(row), row.p_value.unwrap_or(1.0)))
+            .max_by(|a, b| (a.failed.cmp(&b.failed)).then(b.p_value.total_cmp(&a.p_value)));
+        match worst {
+            Some(answer) => Ok(answer),
+            // A class without any time on either side has no row.
+            None if Class::ALL.iter().any(|class| class.key() == gate.measure) => {
+                Ok(gate.judge(Some(1.0), 1.0))
+            }
+            None => bail!(
+                "--fail-if {gate}: neither side has such a measure, needed one of {}",
+                names(comparison)
+            ),
+        }
+    };
+    gates.iter().map(answer).collect()
+}
+
+/// After over before; none where there was nothing before and is something after.
+fn risen(row: &Change) -> Option<f64> {
+    match row.after.mean == 0.0 {
+        true => Some(0.0),
+        false => row.ratio,
+    }
+}
+
+fn changes(comparison: &Comparison) -> impl Iterator<Item = &Change> {
+    [
+        &comparison.totals,
+        &comparison.account,
+        &comparison.regions,
+        &comparison.imbalance,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The names that gates may have, but for those of annotations.
+fn names(comparison: &Comparison) -> String {
+    let rows = comparison.totals.iter().chain(&comparison.account);
+    let names: Vec<String> = rows.map(|row| format!("'{}'", key(&row.name))).collect();
+    format!("{}, or an annotation's name", names.join(", "))
 }
 
 /// One recording's numbers; the recording itself is let go before the next is read.

@@ -1,4 +1,5 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
+mod bench;
 mod check_overhead;
 mod compare;
 mod completions;
@@ -15,7 +16,7 @@ mod merge;
 mod overhead;
 mod plan;
 mod predict;
-mod record;
+pub mod record;
 mod recover;
 mod report;
 mod sql;
@@ -32,6 +33,7 @@ Exit status:
   0    done
   1    something failed; the reason is on stderr
   2    wrong usage
+  3    bench, compare --fail-if: a gate failed
   125  record: kasuri failed before the program started
   126  record: the program cannot be executed
   127  record: the program was not found
@@ -65,6 +67,7 @@ pub enum Command {
     Flame(flame::Args),
     Critical(critical::Args),
     Compare(compare::Args),
+    Bench(bench::Args),
     Report(report::Args),
     Locks(locks::Args),
     Predict(predict::Args),
@@ -110,6 +113,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Flame(args) => flame::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
         Command::Locks(args) => locks::run(args),
         Command::Predict(args) => predict::run(args),

@@ -1,0 +1,230 @@
+//! `kasuri bench` from outside: programs that are slower by plan, or not at all, and what becomes of it.
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+
+fn bench(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
+    command
+        .arg("bench")
+        .args(words)
+        .stdin(Stdio::null())
+        .env("COLUMNS", "80");
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    bench(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Each prints a number that is not measured but told, so that the answer does not depend on the machine.
+#[test]
+fn a_gate_fails_with_status_3_and_only_by_more_than_its_share() {
+    let told = run(&[
+        "--against",
+        "echo 100",
+        "--metric",
+        "[0-9]+",
+        "--",
+        "echo",
+        "104",
+    ]);
+    assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
+    let page = text(&told.stdout);
+    assert!(
+        page.starts_with("1.04x worse (1.04..1.04, 20 pairs, p <0.0001)\n"),
+        "{page}"
+    );
+    assert!(
+        page.contains("failed: metric > 1% (+4.0 %, p <0.0001)"),
+        "{page}"
+    );
+    assert!(page.lines().all(|line| line.width() <= 80), "{page}");
+    let passes = |words: &[&str]| {
+        let all = [&["--against", "echo 100", "--metric", "[0-9]+"], words].concat();
+        run(&all).status.code()
+    };
+    assert_eq!(
+        passes(&["--fail-if", "metric > 5%", "--", "echo", "104"]),
+        Some(0)
+    );
+    assert_eq!(passes(&["--", "echo", "100"]), Some(0), "the same");
+    assert_eq!(
+        passes(&["--higher", "--", "echo", "104"]),
+        Some(0),
+        "more is better"
+    );
+    assert_eq!(passes(&["--higher", "--", "echo", "96"]), Some(3));
+    assert_eq!(
+        passes(&[
+            "--fail-if",
+            "wall > 100000%",
+            "--fail-if",
+            "metric > 1%",
+            "--",
+            "echo",
+            "104"
+        ]),
+        Some(3)
+    );
+}
+
+#[test]
+fn a_planted_slow_down_is_found_by_the_clock() {
+    let told = run(&[
+        "-n",
+        "10",
+        "--json",
+        "--against",
+        "sleep 0.02",
+        "--",
+        "sleep",
+        "0.06",
+    ]);
+    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told.status.code(), Some(3), "{json}");
+    assert_eq!(
+        (&json["schema"], &json["compared"], &json["pairs"]),
+        (&"kasuri.bench/1".into(), &"wall".into(), &10.into())
+    );
+    let wall = &json["measures"][0];
+    assert_eq!(wall["against"].as_array().unwrap().len(), 10);
+    assert!(
+        wall["low"].as_f64().unwrap() > 1.2 && wall["p_value"].as_f64().unwrap() < 0.05,
+        "{json}"
+    );
+    assert_eq!(json["failed"], true);
+}
+
+#[test]
+fn reports_are_written_and_names_do_no_harm_there() {
+    let told = run(&[
+        "-q",
+        "-n",
+        "6",
+        "--against",
+        "echo 1",
+        "--metric",
+        "[0-9]+",
+        "--junit",
+        "-",
+        "--markdown",
+        "-",
+        "--",
+        "echo",
+        "<a|b>`\u{1b}[31m&\"",
+        "2",
+    ]);
+    let page = text(&told.stdout);
+    assert_eq!(told.status.code(), Some(3), "{page}");
+    assert!(!page.contains('\u{1b}'), "{page:?}");
+    assert!(
+        page.contains("&lt;a|b&gt;") && page.contains("tests=\"1\" failures=\"1\""),
+        "{page}"
+    );
+    assert!(
+        page.contains("<a\\|b>'") && page.contains("| metric | 1 | 2 | +100.0 % |"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_an_error_that_says_why() {
+    for (words, code, needed) in [
+        (
+            &[
+                "--against",
+                "true",
+                "--",
+                "sh",
+                "-c",
+                "echo oh dear >&2; exit 7",
+            ][..],
+            1,
+            "failed with status 7: oh dear",
+        ),
+        (
+            &["--against", "/nowhere/x", "--", "true"],
+            1,
+            "cannot run /nowhere/x",
+        ),
+        (&["--against", "'", "--", "true"], 1, "without its end"),
+        (
+            &["--against", "true", "--fail-if", "speed > 1%", "--", "true"],
+            1,
+            "no such measure",
+        ),
+        (
+            &["--against", "true", "--fail-if", "wall", "--", "true"],
+            2,
+            "needed MEASURE > PERCENT%",
+        ),
+        (
+            &["--against", "true", "--metric", "[", "--", "true"],
+            1,
+            "--metric",
+        ),
+        (
+            &["--against", "echo 1", "--metric", "x", "--", "echo", "1"],
+            1,
+            "nothing that --metric matches",
+        ),
+        (
+            &[
+                "--against",
+                "echo 1",
+                "--check",
+                "grep -q 1",
+                "--",
+                "echo",
+                "2",
+            ],
+            1,
+            "--check says so",
+        ),
+        (
+            &["--against", "sleep 0.3", "--time", "500ms", "--", "true"],
+            1,
+            "needed 6",
+        ),
+    ] {
+        let told = run(words);
+        let message = text(&told.stderr);
+        assert_eq!(told.status.code(), Some(code), "{words:?}: {message}");
+        assert!(message.contains(needed), "{words:?}: {message}");
+        assert!(told.stdout.is_empty());
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_the_answer_so_far() {
+    let words = [
+        "-n",
+        "1000",
+        "--against",
+        "sleep 0.01",
+        "--",
+        "sleep",
+        "0.03",
+    ];
+    let child = bench(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let told = child.wait_with_output().unwrap();
+    let (page, message) = (text(&told.stdout), text(&told.stderr));
+    assert_eq!(told.status.code(), Some(3), "{page}{message}");
+    assert!(
+        page.contains("slower") && message.contains("of 1000 pairs"),
+        "{page}{message}"
+    );
+}
