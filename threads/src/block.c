@@ -21,9 +21,14 @@ void ito__expose(struct ito_thread *me) {
         cas_acq_rel(&me->state, &private, ITO__SHARED);
 }
 
+uint32_t ito__n_foreign_waits;
+
 static void block_foreign(void (*after)(void *), void *arg) {
     struct ito_thread *me = ito__self();
     int saved = errno;
+    /* Counted before it can be woken; from here on it only gives back the bit of what it waits for. ito__ready() takes
+     * it off. Relaxed: a number, read when all workers sleep (stall.c). */
+    __atomic_fetch_add(&ito__n_foreign_waits, 1, __ATOMIC_RELAXED);
     after(arg);
     /* ORDER acquire; pairs with the release store in ito__ready(). Shows what the waker did, the result of the wait. */
     while (load_acquire(&me->wake) == 0)
@@ -84,6 +89,7 @@ void ito__ready(struct ito_thread *t) {
         /* ORDER release; pairs with the acquire load in block_foreign(). Publishes the result of the wait. `t` may be
          * gone once it sees the 1, so the wake-up uses the address only. */
         uint32_t *word = &t->wake;
+        __atomic_fetch_sub(&ito__n_foreign_waits, 1, __ATOMIC_RELAXED);
         store_release(word, 1);
         ito__prim_wake(word, 1);
         return;

@@ -105,6 +105,29 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     ito__spin_unlock(&depot.lock);
 }
 
+static struct ito_thread *first_of(struct ito__chunk *chunk) {
+    return (struct ito_thread *)(void *)(chunk + 1);
+}
+#define PER_CHUNK ((CHUNK_BYTES - sizeof(struct ito__chunk)) / sizeof(struct ito_thread))
+
+void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void *arg) {
+    for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next)
+        for (size_t i = 0; i < PER_CHUNK; i++) {
+            const struct ito_thread *t = first_of(chunk) + i;
+            if (load_relaxed(&t->state) != ITO__FREE && t->stack)
+                tell(t, arg);
+        }
+}
+
+bool ito__descriptor_is_one(const void *at) {
+    for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next) {
+        uintptr_t offset = (uintptr_t)at - (uintptr_t)first_of(chunk);
+        if (offset < PER_CHUNK * sizeof(struct ito_thread))
+            return offset % sizeof(struct ito_thread) == 0;
+    }
+    return false;
+}
+
 /* Descriptors made, less those in the depot and in the workers' own lists, whose lengths are read relaxed. */
 size_t ito__descriptor_live(void) {
     ito__spin_lock(&depot.lock);

@@ -115,6 +115,8 @@ struct ito__pool {
     uint32_t stopping;   /* atomic: set once, by ito_fini */
     bool membarrier;     /* fixed at start */
     bool pin, hierarchy; /* hierarchy: more than one NUMA node */
+    uint32_t stall;      /* ITO__STALL_*; fixed at start */
+    bool stall_told;     /* park_lock */
     uint64_t spin_ns;
     uint64_t seed;
     struct worker *workers; /* [n_workers] */
@@ -228,7 +230,10 @@ extern size_t ito__stack_default;
 
 struct ito_thread *ito__descriptor_get(struct worker *w);
 void ito__descriptor_put(struct worker *w, struct ito_thread *t);
-size_t ito__descriptor_live(void); /* workers stopped or idle: a count, else a hint */
+/* Calls tell() for each that is a thread which has not ended, while no worker runs. */
+void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void *arg);
+bool ito__descriptor_is_one(const void *at); /* the same */
+size_t ito__descriptor_live(void);           /* workers stopped or idle: a count, else a hint */
 void ito__descriptor_stop(void);
 
 /* Of ito_attr.flags, for threads of our own: a recorder does not hear of them, but of the tasks that they run. */
@@ -241,7 +246,7 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64
 /* `fork` was taken from `slot`, and not by its parent's sync. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
-/* What it runs; null: not known, as of one that the fast path created. */
+/* What it runs; null: not known. */
 const void *ito__function_of(const struct ito_thread *t);
 
 /* ---- scheduling (schedule.c, park.c) ----------------------------------------------------------------------------- */
@@ -268,6 +273,16 @@ void ito__search_begin(void);
 void ito__search_end(void);
 uint64_t ito__timers_run(uint64_t now_ns);
 
+/* ---- all threads wait for ever (stall.c) ------------------------------------------------------------------------- */
+
+enum { ITO__STALL_QUIET, ITO__STALL_TELL, ITO__STALL_ABORT };
+/* The caller is a worker in the list of parked ones, as are all others: tells, once, if none can be woken any more. */
+void ito__stall_look(void);
+/* Kernel threads that are no workers and sleep in a wait of ito's: atomic. */
+extern uint32_t ito__n_foreign_waits;
+/* No deadline is armed, and the timers' thread sleeps. How many such threads there are: 0 or 1. */
+bool ito__timers_quiet(unsigned *n_threads);
+
 /* ---- the environment (env.c) ------------------------------------------------------------------------------------- */
 
 struct ito__variable {
@@ -285,6 +300,8 @@ void ito__overflow_stop(void);
 void ito__overflow_worker_start(void);
 void ito__overflow_worker_stop(void);
 
+/* The word for what a thread waits for (enum ito__wait_kind); "": not known. */
+const char *ito__wait_word(uint32_t kind);
 void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((noreturn));
 
 #include "context.h"

@@ -139,6 +139,23 @@ static bool work_exists(struct worker *w) {
     return false;
 }
 
+/* Sleeps until it is woken, or for so long. The last worker to park looks now and then whether it can be woken at all:
+ * after a second, which no living program notices, and in the end once a minute. */
+static void sleep_parked(struct worker *w, uint64_t wait_ns) {
+    uint64_t look_ns = 1000000000, most_ns = 64 * look_ns;
+    if (wait_ns != UINT64_MAX || ito__pool.stall == ITO__STALL_QUIET ||
+        load_relaxed(&ito__pool.n_parked) != ito__pool.n_workers) {
+        ito__prim_wait(&w->parked, 1, wait_ns);
+        return;
+    }
+    for (;; look_ns = look_ns < most_ns ? 2 * look_ns : most_ns) {
+        ito__prim_wait(&w->parked, 1, look_ns);
+        if (!load_relaxed(&w->parked)) /* the lock of the list, taken next, orders what follows */
+            return;
+        ito__stall_look();
+    }
+}
+
 /* Steps 1 to 5 of the table above. On entry the caller counts as searching, on return it does not. */
 void ito__park(struct worker *w, uint64_t deadline_ns) {
     ito__spin_lock(&ito__pool.park_lock);
@@ -172,7 +189,7 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
         }
         w->n_parks++;
         if (wait_ns > 0)
-            ito__prim_wait(&w->parked, 1, wait_ns);
+            sleep_parked(w, wait_ns);
     }
     ito__spin_lock(&ito__pool.park_lock);
     bool listed = w->parked;

@@ -62,6 +62,17 @@ void ito__text_thread(struct ito__text *t, const struct ito_thread *thread) {
     ito__text_add(t, ")");
 }
 
+const char *ito__wait_word(uint32_t kind) {
+    static const char *const words[] = {
+        [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
+        [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
+        [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
+        [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
+        [ITO__WAIT_GRAPH] = "graph",
+    };
+    return kind < sizeof words / sizeof *words && words[kind] ? words[kind] : "";
+}
+
 void ito__text_write(const struct ito__text *t) {
     struct ito__text whole = *t;
     whole.line[whole.n++] = '\n';

@@ -408,7 +408,6 @@ void ito__end_slow(void *result) {
     ITO__TRACE_END(t);
     ITO__HOOK_END(t);
     t->result = result;
-    t->fn = NULL; /* the descriptor's next thread may be one that the fast path creates, which leaves it as it is */
     /* The slot below is the creator's continuation if the thread is still PRIVATE; else any thread or task. */
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)

@@ -31,6 +31,7 @@
  *   root       holder of lock                same
  *   wake_at    holder of lock                same              the deadline that the thread sleeps for
  *   turn       holder of lock                the kernel        futex: it has changed, so the thread does not sleep
+ *   idle       the thread, holding the lock  holder of lock    it has nobody left to wake, and sleeps until `turn` changes
  *   started    holder of timers_start_lock   any (acquire)
  */
 static struct {
@@ -38,6 +39,7 @@ static struct {
     uint32_t turn;
     struct ito__waiter *root;
     uint64_t wake_at;
+    bool idle;
     int started;
 } timers;
 static pthread_mutex_t timers_start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -184,13 +186,14 @@ static void *timers_main(void *unused) {
         struct ito__waiter *due = timers_due(ito_now_ns(), &again);
         uint64_t until = timers.root ? timers.root->timer.deadline_ns : ITO_FOREVER;
         timers.wake_at = until;
+        timers.idle = due == NULL && until == ITO_FOREVER;
         uint32_t turn = timers.turn;
         ito__word_unlock(&timers.lock, 0);
         ito__waiter_wake_all(due, ETIMEDOUT);
-        if (again) {
+        if (again)
             sched_yield();
-            continue;
-        }
+        if (again || (due && until == ITO_FOREVER))
+            continue; /* in the second case to be idle */
         /* If a deadline was armed since the lock was given back, `turn` has changed, and the kernel does not sleep. */
         struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
         syscall(SYS_futex, &timers.turn, FUTEX_WAIT_BITSET_PRIVATE, turn, until == ITO_FOREVER ? NULL : &at, NULL,
@@ -199,11 +202,21 @@ static void *timers_main(void *unused) {
     return NULL;
 }
 
+bool ito__timers_quiet(unsigned *n_threads) {
+    ito__word_lock(&timers.lock);
+    /* ORDER acquire; pairs with the release store in timers_start_slow(), as in ito__timers_start(). */
+    bool started = load_acquire(&timers.started), quiet = timers.root == NULL && (!started || timers.idle);
+    ito__word_unlock(&timers.lock, 0);
+    *n_threads = started;
+    return quiet;
+}
+
 /* Runs in the child after fork, which has neither the timers' thread nor a thread that waits: all begins anew. */
 static void timers_forget(void) {
     timers.lock = 0;
     timers.root = NULL;
     timers.started = 0;
+    timers.idle = false;
     store_relaxed(&ito__pool.n_outside, 0); /* the timers' thread may have been counted while it woke a waiter */
     pthread_mutex_init(&timers_start_lock, NULL);
 }

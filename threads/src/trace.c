@@ -214,14 +214,8 @@ static uint32_t name_of(const struct ito_thread *t) {
 
 /* What a thread waits for, as the id of a word; 0: not known. */
 static uint32_t word_of(uint32_t kind) {
-    static const char *const words[] = {
-        [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
-        [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
-        [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
-        [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
-        [ITO__WAIT_GRAPH] = "graph",
-    };
-    return kind < sizeof words / sizeof *words && words[kind] ? intern(words[kind]) : 0;
+    const char *word = ito__wait_word(kind);
+    return word[0] ? intern(word) : 0;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */

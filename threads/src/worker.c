@@ -15,7 +15,7 @@
  * thread runs the root thread on the program's stack, so its scheduler context gets a stack of ito's.
  *
  * Environment, where the configuration has 0: ITO_WORKERS (default: ito__prim_n_cpus()), ITO_STACK (65536). ITO_GUARD:
- * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. One that is wrong is told on stderr.
+ * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. ITO_STALL: stall.c. One that is wrong is told on stderr.
  */
 #include "internal.h"
 
@@ -30,6 +30,7 @@ struct ito__pool ito__pool;
 static const struct ito__variable env_workers = {"ITO_WORKERS", false, 1, MOST_WORKERS};
 static const struct ito__variable env_stack = {"ITO_STACK", true, 16384, MOST_BYTES};
 static const struct ito__variable env_guard = {"ITO_GUARD", true, 4096, MOST_BYTES};
+static const struct ito__variable env_stall = {"ITO_STALL", false, ITO__STALL_QUIET, ITO__STALL_ABORT};
 static const struct ito__variable env_fold = {"ITO_FOLD", false, 0, 1};
 
 /* The calling kernel thread becomes worker `w`. Its thread-local pointer is what makes it one for all other code. */
@@ -184,13 +185,15 @@ int ito_init(const ito_config *config) {
         return EBUSY;
     ito__pool.n_cpus = ito__prim_n_cpus();
     size_t n = ito__pool.n_cpus < MOST_WORKERS ? ito__pool.n_cpus : MOST_WORKERS, stack = 65536, guard = 0, fold = 1;
+    size_t stall = ITO__STALL_TELL;
     if ((c.n_workers == 0 && !ito__env(&env_workers, &n)) || (c.stack_bytes == 0 && !ito__env(&env_stack, &stack)) ||
-        !ito__env(&env_guard, &guard) || !ito__env(&env_fold, &fold))
+        !ito__env(&env_guard, &guard) || !ito__env(&env_fold, &fold) || !ito__env(&env_stall, &stall))
         return EINVAL;
     n = c.n_workers ? c.n_workers : n;
     if (n > MOST_WORKERS)
         return EINVAL;
     ito__pool.spin_ns = 1000u * (uint64_t)(c.spin_us ? c.spin_us : 20);
+    ito__pool.stall = (uint32_t)stall;
     ito__pool.pin = c.flags & ITO_CONFIG_PIN;
     ito__pool.seed = c.seed ? c.seed : ito__prim_random();
     ito__pool.membarrier = !(c.flags & ITO_CONFIG_NO_MEMBARRIER) && ito__prim_membarrier_setup();

@@ -248,6 +248,162 @@ static void the_root_thread_cannot_exit(void) {
     expect_death(root_exits, SIGABRT, "ito_exit", "root");
 }
 
+/* -- all threads wait for ever -- */
+
+static ito_mutex fork_a = ITO_MUTEX_INIT_KIND(ITO_MUTEX_ERRORCHECK), fork_b = ITO_MUTEX_INIT;
+static ito_sem never_posted = ITO_SEM_INIT(0);
+static void *philosopher(void *second) {
+    ito_mutex *b = second, *a = b == &fork_b ? &fork_a : &fork_b;
+    ito_mutex_lock(a);
+    ito_sem_post(&never_posted); /* both have one */
+    while (never_posted.state < 2)
+        ito_yield();
+    ito_mutex_lock(b);
+    return NULL;
+}
+static void each_has_one_fork(void) {
+    ito_thread *t[2];
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_create(&t[0], NULL, philosopher, &fork_a), 0);
+    CHECK_EQ(ito_create(&t[1], NULL, philosopher, &fork_b), 0);
+    ito_join(t[0], NULL);
+}
+static void locks_twice(void) {
+    CHECK_EQ(start(), 0);
+    ito_mutex m = ITO_MUTEX_INIT_KIND(ITO_MUTEX_NORMAL);
+    ito_mutex_lock(&m);
+    ito_mutex_lock(&m);
+}
+static void *foreign_waits(void *sem) {
+    ito_sem_wait(sem);
+    return NULL;
+}
+/* After a deadline and with a kernel thread that waits as well; one that ended was the last that could have posted. */
+static void *ends_without_a_post(void *arg) {
+    usleep(1500000);
+    return arg;
+}
+static void post_is_lost(void) {
+    pthread_t other;
+    ito_thread *t;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_sleep_ns(1000), 0);
+    CHECK_EQ(pthread_create(&other, NULL, foreign_waits, &never_posted), 0);
+    CHECK_EQ(pthread_create(&other, NULL, ends_without_a_post, NULL), 0);
+    CHECK_EQ(ito_create(&t, NULL, blocked, &never_posted), 0);
+    ito_join(t, NULL);
+}
+static void a_stall_is_told(void) {
+    setenv("ITO_STALL", "2", 1);
+    expect_death(each_has_one_fork, SIGABRT, "all threads wait, and nothing", "philosopher()) waits: mutex 0x");
+    CHECK(strstr(said, " fork_a, held by (0x") && strstr(said, "philosopher())\n"));
+    CHECK(strstr(said, "ito:   root (0x") && strstr(said, " joins (0x"));
+    expect_death(locks_twice, SIGABRT, "all threads wait, and nothing", "ito:   root (0x");
+    expect_death(post_is_lost, SIGABRT, "blocked()) waits: semaphore 0x", " never_posted\n");
+    CHECK(strstr(said, "ito:   and 1 kernel threads that are no workers\n"));
+    unsetenv("ITO_STALL");
+}
+
+/* Each of these can go on, or may: nothing is said in the time in which a stall is. */
+static void waits_for_a_deadline(void) {
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_sleep_ns(3600000000000), 0);
+}
+static void waits_with_a_deadline(void) {
+    CHECK_EQ(start(), 0);
+    ito_sem_wait_until(&never_posted, ito_now_ns() + 3600000000000);
+}
+static void *posts_later(void *sem) {
+    int ends[2];
+    char byte;
+    if (pipe(ends) == 0 && read(ends[0], &byte, 1) > 0)
+        ito_sem_post(sem);
+    return NULL;
+}
+static void waits_for_a_kernel_thread(void) {
+    pthread_t other;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(pthread_create(&other, NULL, posts_later, &never_posted), 0);
+    ito_sem_wait(&never_posted);
+}
+static void *foreign_with_deadline(void *sem) {
+    ito_sem_wait_until(sem, ito_now_ns() + 3600000000000);
+    ito_sem_post(sem);
+    return NULL;
+}
+static void waits_for_a_kernel_thread_with_a_deadline(void) {
+    pthread_t other;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(pthread_create(&other, NULL, foreign_with_deadline, &never_posted), 0);
+    ito_sem_wait(&never_posted);
+}
+static void handler(int signal) {
+    (void)signal;
+}
+static void waits_for_a_signal(void) {
+    signal(SIGUSR1, handler);
+    CHECK_EQ(start(), 0);
+    ito_sem_wait(&never_posted);
+}
+static void *reads_for_ever(void *arg) {
+    int ends[2];
+    char byte;
+    return pipe(ends) == 0 && read(ends[0], &byte, 1) > 0 ? arg : NULL;
+}
+static void waits_in_a_system_call(void) {
+    ito_thread *t;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_create(&t, NULL, reads_for_ever, NULL), 0);
+    ito_join(t, NULL);
+}
+static void *computes(void *arg) {
+    for (;;)
+        sink = 1;
+    return arg;
+}
+static void waits_for_a_computation(void) {
+    ito_thread *t;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_create(&t, NULL, computes, NULL), 0);
+    ito_join(t, NULL);
+}
+static void is_quiet(void) {
+    setenv("ITO_STALL", "0", 1);
+    each_has_one_fork();
+}
+static void no_stall_is_told_where_none_is(void) {
+    static void (*const each[])(void) = {waits_for_a_deadline,      waits_with_a_deadline,
+                                         waits_for_a_kernel_thread, waits_for_a_kernel_thread_with_a_deadline,
+                                         waits_for_a_signal,        waits_in_a_system_call,
+                                         waits_for_a_computation,   is_quiet};
+    enum { N = sizeof each / sizeof *each };
+    pid_t pids[N];
+    int ends[2];
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    for (int i = 0; i < N; i++) {
+        CHECK((pids[i] = fork()) >= 0);
+        if (pids[i] == 0) {
+            dup2(ends[1], 2);
+            close(ends[1]);
+            each[i]();
+            static const char text[] = "went on";
+            _exit(write(2, text, sizeof text) < 0);
+        }
+    }
+    close(ends[1]);
+    usleep(2500000);
+    for (int i = 0; i < N; i++)
+        kill(pids[i], SIGKILL);
+    ssize_t n = read(ends[0], said, sizeof said - 1);
+    said[n > 0 ? n : 0] = 0;
+    close(ends[0]);
+    for (int i = 0; i < N; i++)
+        CHECK_EQ(waitpid(pids[i], NULL, 0), pids[i]);
+    if (*said)
+        fprintf(stderr, "%s\n", said);
+    CHECK(!*said);
+}
+
 /* -- the environment -- */
 
 static void starts(void) {
@@ -342,6 +498,8 @@ static const struct check_test tests[] = {
     TEST(other_faults_are_not_ours),
     {"joining_twice_is_told", joining},
     TEST(the_root_thread_cannot_exit),
+    TEST(a_stall_is_told),
+    TEST(no_stall_is_told_where_none_is),
     TEST(variables_are_told_when_wrong),
     TEST(objects_work_without_a_runtime),
     TEST(timers_start_again_after_fork),

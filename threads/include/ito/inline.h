@@ -172,6 +172,7 @@ ITO__INLINE int ito__create(ito_thread **out, const ito_attr *attr, void *(*fn)(
     struct ito_thread *t = w->free[n - 1];
     w->n_free = n - 1;
     t->stack = stack;
+    t->fn = fn; /* for people: overflow.c, stall.c */
     __atomic_store_n(&t->state, (uintptr_t)ITO__PRIVATE, __ATOMIC_RELAXED);
     slot->thread = (uintptr_t)w->current;
     w->current = t;

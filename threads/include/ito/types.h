@@ -91,8 +91,8 @@ typedef struct ito_thread {
     void *result;             /* T, before DONE */
     struct ito__stack *stack; /* C */
     void *sp;                 /* W: the saved context, while suspended */
-    void *(*fn)(void *);      /* C; slow creation only */
-    void *arg;                /* C; the same */
+    void *(*fn)(void *);      /* C */
+    void *arg;                /* C; slow creation only */
     struct ito_thread *next;  /* link of the one queue it is in */
     void *wait_on;            /* T: what it is blocked on, for people and recorders */
     const char *name;         /* C */

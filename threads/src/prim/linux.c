@@ -4,9 +4,11 @@
 #include "prim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +150,38 @@ bool ito__prim_membarrier(void) {
     bool ok = syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
     errno = saved;
     return ok;
+}
+
+/* Field 20 of /proc/self/stat; the second is a name in brackets, which may hold anything. */
+unsigned ito__prim_n_kernel_threads(void) {
+    char text[1024];
+    int saved = errno, fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    text[n > 0 ? n : 0] = 0;
+    char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 20; field++)
+        at = strchr(at + 1, ' ');
+    return at ? (unsigned)strtoul(at, NULL, 10) : 0;
+}
+
+/* Those that the C library keeps for itself cannot be asked for. */
+bool ito__prim_handles_signals(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    int saved = errno;
+    bool found = false;
+    for (int signal = 1; signal <= SIGRTMAX && !found; signal++) {
+        struct sigaction now;
+        bool fault = false;
+        for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+            fault |= faults[i] == signal;
+        if (!fault && sigaction(signal, NULL, &now) == 0)
+            found = now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+    }
+    errno = saved;
+    return found;
 }
 
 uint64_t ito__prim_now(void) {

@@ -29,6 +29,11 @@ void ito__prim_wake(uint32_t *word, int n);
 bool ito__prim_membarrier_setup(void);
 bool ito__prim_membarrier(void);
 
+/* Of this process; 0: not known. */
+unsigned ito__prim_n_kernel_threads(void);
+/* Whether code of the program runs when a signal comes that is not told of a fault. */
+bool ito__prim_handles_signals(void);
+
 uint64_t ito__prim_now(void); /* CLOCK_MONOTONIC, ns */
 /* The same as of the kernel's last tick, some milliseconds ago at most: a tenth of the cost. */
 uint64_t ito__prim_tick(void);

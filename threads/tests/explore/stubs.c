@@ -26,6 +26,7 @@ void pool_start(unsigned n_workers, bool membarrier) {
     explore_constant(&ito__pool.stopping);
     explore_constant(&ito__pool.spin_ns);
     explore_constant(&ito__pool.hierarchy);
+    explore_constant(&ito__pool.stall);
     explore_constant(&ito__tracing);
     explore_constant(&ito__seeing_locks);
     for (unsigned i = 0; i < n_workers; i++) {
@@ -143,4 +144,7 @@ uint64_t ito__timers_run(uint64_t now_ns) {
 void ito__fatal(const char *what, const struct ito_thread *t) {
     (void)t;
     explore_fail(what);
+}
+void ito__stall_look(void) {
+    explore_fail("looked for a stall");
 }
