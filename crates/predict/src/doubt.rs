@@ -20,10 +20,19 @@ const TASKS: f64 = 0.2;
 const SOME_TASKS: u64 = 20;
 /// Speed-ups with and without the waits that one CPU hides may differ by this factor: their middle is then within a quarter of both.
 const HIDDEN: f64 = 1.5;
+/// The same of the speed-ups with all costs of the machine at their best and at their worst.
+const COSTS: f64 = 1.6;
+
+/// Speed-ups on the first number of CPUs.
+pub(crate) struct Apart {
+    /// With and without hidden waits, the greater over the lesser.
+    pub(crate) hidden: f64,
+    /// With the machine's costs at their worst, and at their best.
+    pub(crate) costs: (f64, f64),
+}
 
 /// Why there is no number, each a clause; empty: there is no reason.
-/// `hidden`: of the speed-ups with and without hidden waits, the greater over the lesser.
-pub(crate) fn reasons(p: &Prediction, first: &Extract, hidden: f64) -> Vec<String> {
+pub(crate) fn reasons(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
     let mut out = Vec::new();
     let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
     let share = |ns: u64| ns as f64 / used;
@@ -52,11 +61,35 @@ pub(crate) fn reasons(p: &Prediction, first: &Extract, hidden: f64) -> Vec<Strin
             ns as f64 / n as f64 / 1e3
         ));
     }
-    if hidden > HIDDEN && p.second.is_none() {
+    if p.second.is_none() {
+        out.extend(undecided(p, first, apart));
+    }
+    out
+}
+
+/// Of what decides the answer, what only a second run can tell.
+fn undecided(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
+    let mut out = Vec::new();
+    let often = |n: u64| n as f64 * 1e6 / first.wall_ns.max(1) as f64;
+    let (hidden, (worst, best)) = (apart.hidden, apart.costs);
+    if hidden > HIDDEN {
         out.push(format!(
             "threads hand over {:.1} times a ms to one that takes their CPU, and whether they wait for it is not recorded: the \
-             speed-ups with and without that differ by a factor of {hidden:.1} (`kasuri predict -- PROGRAM` records it)",
-            first.hand_overs as f64 * 1e6 / first.wall_ns.max(1) as f64
+             speed-ups with and without that differ by a factor of {hidden:.1} (a recording by `kasuri predict -- PROGRAM` has more of that, \
+             and a second run measures it)",
+            often(first.hand_overs)
+        ));
+    }
+    if best > COSTS * worst {
+        let whose = if p.machine.is_measured {
+            "as measured here, more or less a half"
+        } else {
+            "not measured here"
+        };
+        out.push(format!(
+            "what waking threads and handing locks over takes decides ({whose}): threads wait for each other {:.1} times a ms, and the \
+             speed-up is from {worst:.2} to {best:.2}",
+            often(u64::from(first.program.n_events))
         ));
     }
     out

@@ -6,6 +6,7 @@
 //!
 //! CPU time inside a contended wait for a lock or in a barrier (spinning, going to sleep) is left out: the replay charges its own.
 //! The cost of recording is subtracted: `annotation_ns` for each stamp.
+mod hidden;
 mod spins;
 
 use crate::program::{Lock, Program, Script, Step};
@@ -115,10 +116,6 @@ enum Gap {
 /// Slices of the OpenMP probe: a worker between two regions, and a region (`probes/openmp`).
 const DOCK: &str = "omp: idle";
 const REGION: &str = "parallel ";
-
-/// From waking a thread until it has the CPU of the one that woke it, if it takes that: the rest of a system call. A thread
-/// whose turn ends later than that after it woke another is one of many that share a CPU.
-const JUST_NS: i64 = 50_000;
 
 /// A wait at a barrier around the current slice; `waits_from`: the end of the last task in it, or its start.
 struct AtBarrier {
@@ -505,57 +502,6 @@ impl Reader<'_> {
         self.program.n_events += 1;
         self.add_step(sleeper, slept, 2, Step::Wait(event));
         self.add_step(waker, woke, 1, Step::Post(event));
-    }
-
-    /// Threads that lost their CPU to one that they had just woken: when they have it again, what they would have waited for may have
-    /// been done meanwhile (the answer to a request; or nothing, and they never wait). Returns that time, ns, and how often it was.
-    fn hidden_waits(&mut self, is_tied: bool) -> (u64, u64) {
-        let (mut hidden, mut times) = (0, 0);
-        for thread in self.threads() {
-            let rows: Vec<StateRow> = self.trace.states_of(thread).collect();
-            let lost = |pair: &&[StateRow]| {
-                pair[0].state == ThreadState::Running
-                    && pair[1].state == ThreadState::RunnablePreempted
-                    && self.is_script(pair[1].by)
-            };
-            let pairs: Vec<_> = rows.windows(2).filter(lost).map(|p| (p[0], p[1])).collect();
-            for (ran, waits) in pairs {
-                if let Some(until) = self.ran_instead(thread, &ran, &waits) {
-                    hidden += (until - waits.start).ns().max(0) as u64;
-                    times += 1;
-                    if is_tied {
-                        let event = self.program.n_events;
-                        self.program.n_events += 1;
-                        self.add_step(thread, waits.start, 2, Step::Wait(event));
-                        self.add_step(waits.by, until, 1, Step::Post(event));
-                    }
-                }
-            }
-        }
-        (hidden, times)
-    }
-
-    /// Until when the thread that took the CPU kept it, if the one that lost it had just woken it.
-    fn ran_instead(&self, thread: ThreadIx, ran: &StateRow, waits: &StateRow) -> Option<Time> {
-        let (info, s) = (&self.trace.threads[waits.by.ix()], &self.trace.states);
-        let rows = info.states.start as usize..info.states.end as usize;
-        // By position: the rows before may be millions, for each of as many calls.
-        let from = rows.start + s.start[rows.clone()].partition_point(|&start| start < ran.start);
-        let until = rows.start + s.start[rows.clone()].partition_point(|&start| start < waits.end);
-        let mut woken = None;
-        for row in from..until {
-            match s.state[row] {
-                ThreadState::RunnableWoken if s.by[row] == thread => woken = Some(s.start[row]),
-                ThreadState::Running if s.start[row] == waits.start => {
-                    let just = woken.is_some_and(|at| (waits.start - at).ns() <= JUST_NS);
-                    let end = s.start[row + 1..rows.end].first();
-                    let end = end.map_or(info.alive.end, |&end| end);
-                    return just.then_some(end.min(waits.end));
-                }
-                _ => {}
-            }
-        }
-        None
     }
 
     /// When the threads ran, spun and went to sleep. A wait that an event tells of is that event's.

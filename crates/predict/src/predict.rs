@@ -78,7 +78,10 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let load = profile::load(program);
     let graph = profile::graph(program);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
-    let hidden = runs.hidden.unwrap_or(1.0);
+    let apart = doubt::Apart {
+        hidden: runs.hidden.unwrap_or(1.0),
+        costs: runs.costs.unwrap_or((1.0, 1.0)),
+    };
     let (efficiency, without_locks) = runs.lock_efficiency(&points);
     let cap = runs.cap(&points);
     let has_locks = !program.locks.is_empty();
@@ -125,7 +128,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     if options.what_if {
         out.what_if = changes(&mut runs, &out, &replayed);
     }
-    let reasons = doubt::reasons(&out, first, hidden);
+    let reasons = doubt::reasons(&out, first, &apart);
     out.refuse(reasons, first);
     if !out.points.is_empty() {
         out.notes.extend(runs.range_notes());
@@ -179,8 +182,10 @@ struct Runs<'a> {
     /// Locks of such circles.
     deadlocked: BTreeSet<Vec<u32>>,
     second_is_useless: bool,
-    /// Of the speed-ups with and without hidden waits, the greater over the lesser, on the first number of CPUs.
+    /// Of the speed-ups with and without hidden waits on the first number of CPUs, the greater over the lesser.
     hidden: Option<f64>,
+    /// The speed-ups there with the machine's costs at their worst, and at their best.
+    costs: Option<(f64, f64)>,
 }
 
 /// The second recording, with what it says of the replay.
@@ -219,6 +224,7 @@ impl<'a> Runs<'a> {
             deadlocked: BTreeSet::new(),
             second_is_useless: false,
             hidden: None,
+            costs: None,
         }
     }
 
@@ -265,28 +271,25 @@ impl<'a> Runs<'a> {
     fn machine_of(&self, variant: Variant) -> Machine {
         let doubt = if self.machine.is_measured { 1.5 } else { 3.0 };
         let slow = |extra: f64| (self.machine.slowdown + extra).max(1.0);
-        let (factor, slowdown) = match variant {
+        let slowdown_of = |seen: f64, else_to: f64| match self.slowdown_is_seen {
+            true => slow(seen),
+            false => else_to,
+        };
+        let (factor, slowdown, relay_ns) = match variant {
             Variant::Expected => return self.machine,
-            Variant::Cheap => (
-                1.0 / doubt,
-                if self.slowdown_is_seen {
-                    slow(-0.02)
-                } else {
-                    1.0
-                },
-            ),
+            Variant::Cheap => (1.0 / doubt, slowdown_of(-0.02, 1.0), 0.0),
+            // Where others kept the CPUs awake that was measured too low; on quiet ones it was up to a whole wake-up.
             Variant::Dear => (
                 doubt,
-                if self.slowdown_is_seen {
-                    slow(0.02)
-                } else {
-                    slow(UNMEASURED)
-                },
+                slowdown_of(0.02, slow(UNMEASURED)),
+                self.machine.wake_latency_ns,
             ),
         };
+        let scaled = self.machine.scaled(factor);
         Machine {
             slowdown,
-            ..self.machine.scaled(factor)
+            relay_ns: scaled.relay_ns.max(relay_ns),
+            ..scaled
         }
     }
 
@@ -398,6 +401,7 @@ impl<'a> Runs<'a> {
             self.speedup(cpus, Variant::Cheap),
             self.speedup(cpus, Variant::Dear),
         );
+        (self.costs).get_or_insert((a.min(b).min(speedup), a.max(b).max(speedup)));
         // A replay's own scatter and what runs scatter. A range of less would not hold what is measured again.
         let (low, high) = (
             a.min(b).min(speedup) * (1.0 - SCATTER),

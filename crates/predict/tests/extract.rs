@@ -199,6 +199,53 @@ fn a_wait_that_one_cpu_hides_is_in_the_range() {
     assert!(later.hidden_ns == 0 && later.tied.is_none());
 }
 
+/// 30 times 10 computes 100, wakes 11, which does not take its CPU, computes `after` more and sleeps until 11 worked 2000; then it loses the CPU to 11.
+fn habitual(after: i64, by: i32) -> Trace {
+    let mut strings = Strings::default();
+    strings.intern("worker");
+    let mut cpu = vec![switch(100, 11, Sleeping, 10)];
+    let mut now = 100;
+    for _ in 0..30 {
+        let slept = now + 100 + after;
+        cpu.extend([
+            waking(now + 100, 10, 11),
+            switch(slept, 10, Sleeping, 11),
+            waking(slept + 1_900, by, 10),
+            switch(slept + 2_000, 11, Sleeping, 10),
+        ]);
+        now = slept + 2_000;
+    }
+    cpu.extend([
+        waking(now + 100, 10, 11),
+        switch(now + 150, 10, RunnablePreempted, 11),
+        switch(now + 2_150, 11, Sleeping, 10),
+        switch(now + 5_150, 10, Sleeping, 0),
+    ]);
+    two_threads(strings, now + 5_200, cpu, Vec::new())
+}
+
+#[test]
+fn what_a_thread_does_where_it_keeps_its_cpu_tells_whether_it_waits() {
+    let waits = |program: &kasuri_predict::program::Program| {
+        let steps = &program.scripts[0].steps;
+        steps.iter().filter(|s| matches!(s, Step::Wait(_))).count()
+    };
+    // It sleeps soon after the call, until the other one wakes it: so it waits the last time too.
+    let soon = extract(&habitual(20, 11), 0.0).unwrap();
+    assert_eq!((soon.hidden_ns, soon.hand_overs), (0, 0));
+    assert!(soon.tied.is_none() && waits(&soon.program) == 31);
+    // It works on.
+    let late = extract(&habitual(300, 11), 0.0).unwrap();
+    assert_eq!((late.hidden_ns, late.hand_overs), (0, 0));
+    assert!(late.tied.is_none() && waits(&late.program) == 30);
+    // It sleeps soon, and something else wakes it.
+    let other = extract(&habitual(20, 99), 0.0).unwrap();
+    assert_eq!((other.hidden_ns, waits(&other.program)), (0, 0));
+    // Nothing is known of it: both are possible.
+    let found = extract(&taken_over(50), 0.0).unwrap();
+    assert!(found.hidden_ns > 0 && found.tied.is_some());
+}
+
 #[test]
 fn two_idle_cpus_in_turns_wake_later_than_a_busy_one() {
     const TURNS: u32 = 100;

@@ -59,7 +59,30 @@ fn doubts() -> Vec<(Extract, Extract, &'static str)> {
         ),
         // Two threads of 5 ms each: with the first 20 % of one after the other 1.67 times as fast, with 50 % 1.33 times.
         (hidden(20), hidden(50), "hand over 0.2 times a ms"),
+        // In turns of 1 ms what a wake-up takes is little, in turns of 100 us it decides.
+        (
+            in_turns(1_000_000),
+            in_turns(100_000),
+            "threads wait for each other 10.0 times a ms",
+        ),
     ]
+}
+
+/// Two threads work in turns of so many ns, each asleep meanwhile.
+fn in_turns(ns: u64) -> Extract {
+    let mut out = recorded();
+    let turns = (WORK / ns) as u32;
+    let mut steps = [Vec::new(), Vec::new()];
+    for turn in 0..turns {
+        let [mine, other] = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
+        steps[mine].extend([Step::Compute(ns), Step::Post(turn)]);
+        steps[other].push(Step::Wait(turn));
+    }
+    for (script, steps) in out.program.scripts.iter_mut().zip(steps) {
+        script.steps = steps;
+    }
+    out.program.n_events = turns;
+    out
 }
 
 /// One of the threads may have waited for this share of the other's work, %.
@@ -116,6 +139,21 @@ fn what_the_replay_does_not_know_has_no_number() {
         assert!(p.refused[0].contains(word), "{}", p.refused[0]);
         assert!(p.points.is_empty() && p.models.is_empty() && p.what_if.is_empty());
     }
+}
+
+#[test]
+fn measured_costs_are_doubted_less_than_assumed_ones() {
+    let first = in_turns(100_000);
+    assert!(answer(&first, None).points.is_empty());
+    let mut options = Options::default();
+    options.machine.is_measured = true;
+    let p = from_extracts(&first, None, &options);
+    let two = p.at(2).expect("a number");
+    // Where they were measured while others kept the CPUs awake, a hand-over between two that sleep may take a wake-up more.
+    options.machine.relay_ns = 0.0;
+    let p = from_extracts(&first, None, &options);
+    let busy = p.at(2).expect("a number");
+    assert!(busy.speedup > two.speedup && busy.low < two.low * 1.001);
 }
 
 #[test]
