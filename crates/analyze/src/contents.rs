@@ -263,6 +263,8 @@ impl Tool {
         match () {
             _ if starts("kasuri") => Tool::Kasuri,
             _ if starts("perf.data") => Tool::Perf,
+            // `perf data convert --to-ctf`
+            _ if starts("CTF") && trace.info.recorder.starts_with("perf") => Tool::Perf,
             _ if starts("trace.dat") || starts("ftrace") => Tool::TraceCmd,
             _ if starts("CTF") => Tool::Lttng,
             _ => Tool::Other,

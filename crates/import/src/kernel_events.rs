@@ -9,7 +9,7 @@
 //! | columns of a recording (`recording::kernel`) | decoded by block |
 //! | raw bytes of trace.dat and perf.data ([`crate::raw_events`]) | read at offsets that the event's format file gives |
 //! | printed events ([`crate::text_events`]) | parsed from text |
-//! | events of LTTng (`ctf::kernel`), whose fields have other names | read by the trace's metadata |
+//! | events in CTF (`ctf::kernel`): LTTng's, whose fields have other names, and perf's | read by the trace's metadata |
 //!
 //! Perfetto's events are typed messages; `perfetto::cpu` maps them itself.
 use crate::prev_state::PrevState;
@@ -134,9 +134,17 @@ impl Role {
         Role::of_named(has_waking, is_meant).unwrap_or(Role::Other)
     }
 
+    /// The role of an event in CTF: LTTng's names, and perf's (`perf data convert --to-ctf`), which are tracefs's with a colon.
+    pub fn of_ctf(name: &str, has_waking: bool) -> Role {
+        match name.split_once(':') {
+            Some((system, event)) => Role::of(&format!("{system}/{event}"), has_waking),
+            None => Role::of_lttng(name, has_waking),
+        }
+    }
+
     /// The role of LTTng's event with this name. It names system calls, and interrupts without a handler, one by one; before LTTng 2.6
     /// the entry of a system call was `sys_NAME` and the exit of any `exit_syscall`.
-    pub fn of_lttng(name: &str, has_waking: bool) -> Role {
+    fn of_lttng(name: &str, has_waking: bool) -> Role {
         match name {
             _ if syscall_of_lttng(name).is_some() => Role::SyscallEntry,
             _ if without_compat(name).starts_with("syscall_exit_") => Role::SyscallExit,

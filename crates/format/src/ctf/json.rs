@@ -10,6 +10,9 @@
 //! A fragment refers to earlier ones by name (field class aliases, clocks) or id (streams), so one pass is enough. The result is
 //! the same [`Metadata`] as TSDL's, and everything after this file is common to both. Unknown kinds of fragments are
 //! skipped.
+//!
+//! Also read is what LTTng's and others' writers took from the drafts of CTF 2 (2020 to 2022), where the meaning is clear: field classes of
+//! enumerations, locations of fields as a list that begins with the scope, UUIDs as lists of numbers, clocks that are known by name.
 use super::limits::Limits;
 use super::types::*;
 use crate::{Error, ErrorKind, Result};
@@ -145,10 +148,12 @@ impl Reader {
         };
         // Of an origin that is not the epoch, the identity of the clock is all there is.
         let origin = object.get("origin");
-        let absolute = origin.and_then(Value::as_str) == Some("unix-epoch");
-        let uuid = match text("uid") {
-            uid if uid.is_empty() => text("uuid"),
-            uid => uid,
+        let absolute = origin.and_then(Value::as_str) == Some("unix-epoch")
+            || object.get("origin-is-unix-epoch") == Some(&Value::Bool(true));
+        let uuid = match (text("uid"), object.get("uuid").and_then(uuid)) {
+            (uid, Some(uuid)) if uid.is_empty() => uuid_text(uuid),
+            (uid, None) if uid.is_empty() => text("uuid"),
+            (uid, _) => uid,
         };
         self.out.clocks.push(Clock {
             id,
@@ -268,10 +273,13 @@ impl Reader {
         let kind = self.text(object, "type")?;
         Ok(match kind {
             "fixed-length-unsigned-integer"
+            | "fixed-length-unsigned-enumeration"
             | "fixed-length-bit-array"
             | "fixed-length-boolean"
             | "fixed-length-bit-map" => Type::Int(self.int(object, false)?),
-            "fixed-length-signed-integer" => Type::Int(self.int(object, true)?),
+            "fixed-length-signed-integer" | "fixed-length-signed-enumeration" => {
+                Type::Int(self.int(object, true)?)
+            }
             "fixed-length-floating-point-number" => {
                 let int = self.int(object, false)?;
                 if !matches!(int.bits, 16 | 32 | 64) {
@@ -283,8 +291,11 @@ impl Reader {
                     big_endian: int.big_endian,
                 }
             }
-            "variable-length-unsigned-integer" | "variable-length-signed-integer" => Type::VarInt {
-                signed: kind == "variable-length-signed-integer",
+            "variable-length-unsigned-integer"
+            | "variable-length-signed-integer"
+            | "variable-length-unsigned-enumeration"
+            | "variable-length-signed-enumeration" => Type::VarInt {
+                signed: kind.starts_with("variable-length-signed"),
                 mappings: self.mappings(object)?,
                 roles: roles(object),
             },
@@ -409,31 +420,31 @@ impl Reader {
     }
 
     fn location(&self, object: &Object, name: &str) -> Result<Location> {
-        let value = object.get(name);
-        let (origin, path) = match value {
-            Some(Value::Object(location)) => (location.get("origin"), location.get("path")),
-            // Before the first release it was the path alone.
-            Some(Value::Array(_)) => (None, value),
+        let (origin, path) = match object.get(name) {
+            Some(Value::Object(location)) => {
+                let path = location.get("path").and_then(Value::as_array);
+                (location.get("origin"), path.map(Vec::as_slice))
+            }
+            // Before the first release it was the path alone, or the scope and the path.
+            Some(Value::Array(list)) => match list.split_first() {
+                Some((first, path)) if scope(first).is_some() && !path.is_empty() => {
+                    (Some(first), Some(path))
+                }
+                _ => (None, Some(list.as_slice())),
+            },
             _ => return Err(self.error(format!("no `{name}`"), "a field location")),
         };
-        let scope = match origin.and_then(Value::as_str) {
+        let scope = match origin {
             None => None,
-            Some("packet-header") => Some(Scope::PacketHeader),
-            Some("packet-context") => Some(Scope::PacketContext),
-            Some("event-record-header") => Some(Scope::EventHeader),
-            Some("event-record-common-context") => Some(Scope::CommonContext),
-            Some("event-record-specific-context") => Some(Scope::SpecificContext),
-            Some("event-record-payload") => Some(Scope::Payload),
-            Some(other) => {
-                return Err(self.error(format!("origin `{other}`"), "one of CTF 2's origins"));
-            }
+            Some(origin) => Some(scope(origin).ok_or_else(|| {
+                self.error(format!("origin `{origin}`"), "one of CTF 2's origins")
+            })?),
         };
         let step = |v: &Value| match v {
             Value::Null => Some(None),
             Value::String(name) => Some(Some(name.clone())),
             _ => None,
         };
-        let path = path.and_then(Value::as_array);
         let path = path.and_then(|p| p.iter().map(step).collect::<Option<Vec<_>>>());
         match path {
             Some(path) if !path.is_empty() => Ok(Location { scope, path }),
@@ -505,6 +516,19 @@ fn bytes(length: Length, text: bool) -> Type {
     }
 }
 
+/// The scope that a location of a field begins in.
+fn scope(origin: &Value) -> Option<Scope> {
+    Some(match origin.as_str()? {
+        "packet-header" => Scope::PacketHeader,
+        "packet-context" => Scope::PacketContext,
+        "event-record-header" => Scope::EventHeader,
+        "event-record-common-context" => Scope::CommonContext,
+        "event-record-specific-context" => Scope::SpecificContext,
+        "event-record-payload" => Scope::Payload,
+        _ => return None,
+    })
+}
+
 /// Bytes of a code unit.
 fn unit(object: &Object) -> u8 {
     match object.get("encoding").and_then(Value::as_str) {
@@ -542,4 +566,17 @@ fn uuid(value: &Value) -> Option<[u8; 16]> {
         .map(|v| v.as_u64().and_then(|n| u8::try_from(n).ok()))
         .collect::<Option<_>>()?;
     bytes.try_into().ok()
+}
+
+/// A UUID as TSDL writes it.
+fn uuid_text(uuid: [u8; 16]) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let parts = [
+        &uuid[..4],
+        &uuid[4..6],
+        &uuid[6..8],
+        &uuid[8..10],
+        &uuid[10..],
+    ];
+    parts.map(hex).join("-")
 }

@@ -1,7 +1,8 @@
-//! Turns LTTng's kernel events into those of the passes.
+//! Turns the kernel events of LTTng and perf into those of the passes.
 //!
 //! Names and fields are those of lttng-modules (include/instrumentation/events). Events of other tracers with the same
-//! names are read alike, also with the kernel's own field names (`prev_pid` for `prev_tid`).
+//! names are read alike, also with the kernel's own field names (`prev_pid` for `prev_tid`). `perf data convert --to-ctf` writes tracepoints
+//! as `sched:sched_switch` with the fields of their format files, the common ones too.
 //!
 //! [`crate::kernel_events`] knows which events matter and what they mean; here are LTTng's names for their fields.
 //!
@@ -10,16 +11,19 @@
 //! of their own: [`KernelCpu`] merges them by time, and follows which thread runs and whether an interrupt is being
 //! handled, since LTTng's events have this only as optional contexts.
 use super::channel::{Channel, Next};
+use super::files::Stream;
 use crate::kernel_events::{self, Role, syscall_of_lttng};
 use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
 use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// Events that one call of `fill` makes.
 const BATCH: usize = 512;
+/// No machine has more CPUs; a damaged number must not size a table.
+pub(super) const CPUS_MAX: u16 = 8192;
 
 /// Names of fields. Each has a list of alternatives, and the first one that exists counts.
 type Names = &'static [&'static [&'static str]];
@@ -28,6 +32,8 @@ type Names = &'static [&'static [&'static str]];
 /// child's process and the parent's.
 const fn fields(role: Role) -> (Names, Names) {
     const TID: &[&str] = &["tid", "pid"];
+    // Only perf has them.
+    const FLAGS: &[&str] = &["common_flags"];
     match role {
         Role::Switch => (
             &[
@@ -37,7 +43,7 @@ const fn fields(role: Role) -> (Names, Names) {
             ],
             &[&["prev_comm"], &["next_comm"]],
         ),
-        Role::Waking => (&[TID, &["target_cpu"]], &[&["comm"]]),
+        Role::Waking => (&[TID, &["target_cpu"], FLAGS], &[&["comm"]]),
         Role::Migrate => (&[TID, &["orig_cpu"], &["dest_cpu"]], &[]),
         Role::Fork => (
             &[
@@ -54,7 +60,11 @@ const fn fields(role: Role) -> (Names, Names) {
         Role::RunTime => (&[TID, &["runtime"]], &[]),
         Role::IrqEntry => (&[&["irq"]], &[&["name"]]),
         Role::SoftirqEntry => (&[&["vec"]], &[]),
-        Role::LockBegin => (&[], &[&["name"]]),
+        Role::SyscallEntry => (&[&["id"]], &[]),
+        // LTTng has the lock's kind as text, perf as flags.
+        Role::LockBegin => (&[&["flags"], FLAGS], &[&["name"]]),
+        Role::LockEnd => (&[FLAGS], &[]),
+        Role::NewTask => (&[TID, &["clone_flags"]], &[&["comm"]]),
         _ => (&[], &[]),
     }
 }
@@ -89,8 +99,10 @@ struct Plan {
     fixed: Option<u32>,
     ints: [Place; N_INTS],
     texts: [Place; N_TEXTS],
-    /// The context `tid`: the thread that was running.
+    /// The context `tid`, or perf's `common_pid`: the thread that was running.
     tid: Place,
+    /// perf's field for the CPU.
+    cpu: Place,
     /// The name of the system call, which is part of the event's: its number is not recorded.
     name: StrIx,
 }
@@ -140,7 +152,7 @@ fn place_of(program: &Program, leaf: u32) -> Place {
 
 impl Plan {
     fn new(event: &EventLayout, has_waking: bool, strings: &mut Strings) -> Plan {
-        let role = Role::of_lttng(&event.name, has_waking);
+        let role = Role::of_ctf(&event.name, has_waking);
         let program = &event.program;
         let (ints, texts) = fields(role);
         let mut plan = Plan {
@@ -149,6 +161,7 @@ impl Plan {
             ints: Default::default(),
             texts: Default::default(),
             tid: Place::None,
+            cpu: place(program, &["perf_cpu"]),
             name: StrIx::NONE,
         };
         for (to, names) in plan.ints.iter_mut().zip(ints) {
@@ -162,11 +175,13 @@ impl Plan {
             // Field 2 is the child's process; `child_pid` was found for it, but holds a thread here.
             plan.ints[2] = Place::None;
         }
-        if let Some(leaf) = program.context_leaf("tid") {
+        // LTTng's context, or perf's field.
+        let tid = program.context_leaf("tid");
+        if let Some(leaf) = tid.or_else(|| program.leaf("common_pid")) {
             plan.tid = place_of(program, leaf);
         }
-        if role == Role::SyscallEntry {
-            plan.name = strings.intern(syscall_of_lttng(&event.name).unwrap_or(""));
+        if let Some(name) = syscall_of_lttng(&event.name).filter(|_| role == Role::SyscallEntry) {
+            plan.name = strings.intern(name);
         }
         plan
     }
@@ -178,6 +193,10 @@ pub(super) struct Kernel {
     plans: Vec<Vec<Plan>>,
     states: PrevState,
     softirqs: [StrIx; 10],
+    /// For the names of system calls.
+    machine: String,
+    /// Events do not say whether they were raised in an interrupt.
+    follows_interrupts: bool,
     pub has_migrations: bool,
 }
 
@@ -186,31 +205,41 @@ pub(super) fn is_kernel(layout: &Layout) -> bool {
     let mut events = layout.streams.iter().flat_map(|s| &s.events);
     layout.metadata.env_text("domain") == Some("kernel")
         || events.any(|e| {
-            e.name == "sched_switch"
+            matches!(&*e.name, "sched_switch" | "sched:sched_switch")
                 && (e.program.leaf("next_tid").is_some() || e.program.leaf("next_pid").is_some())
         })
 }
 
 impl Kernel {
     pub fn new(layout: &Layout, strings: &mut Strings) -> Kernel {
-        let names = || {
-            layout
-                .streams
-                .iter()
-                .flat_map(|s| s.events.iter().map(|e| e.name.as_str()))
-        };
+        let events = || layout.streams.iter().flat_map(|s| &s.events);
+        let names = || events().map(|e| e.name.as_str());
+        let env = |name| layout.metadata.env_text(name);
         // Of the whole trace: a channel may have sched_wakeup, and another one sched_waking.
-        let has_waking = names().any(|n| n == "sched_waking");
+        let has = |event: &str| names().any(|n| n.strip_prefix("sched:").unwrap_or(n) == event);
+        let has_waking = has("sched_waking");
         let plans = layout.streams.iter().map(|stream| {
             let events = stream.events.iter();
             events.map(|e| Plan::new(e, has_waking, strings)).collect()
         });
         Kernel {
             plans: plans.collect(),
-            states: states(layout.metadata.env_text("kernel_release").unwrap_or("")),
+            // LTTng's name for it, and perf's.
+            states: states(env("kernel_release").or(env("release")).unwrap_or("")),
             softirqs: SOFTIRQS.map(|name| strings.intern(name)),
-            has_migrations: names().any(|n| n == "sched_migrate_task"),
+            machine: env("machine").unwrap_or("").to_owned(),
+            follows_interrupts: !events().any(|e| e.program.leaf("common_flags").is_some()),
+            has_migrations: has("sched_migrate_task"),
         }
+    }
+}
+
+impl Kernel {
+    /// Whether packets do not say which CPU wrote them, but events do: older versions of perf wrote one stream.
+    pub fn has_mixed_streams(&self, streams: &[Stream<'_>]) -> bool {
+        let mut packets = streams.iter().flat_map(|s| &s.packets);
+        let mut plans = self.plans.iter().flatten();
+        packets.all(|p| p.cpu.is_none()) && plans.any(|p| !matches!(p.cpu, Place::None))
     }
 }
 
@@ -240,6 +269,7 @@ struct Values<'a> {
     ints: [Option<i64>; N_INTS],
     texts: [&'a [u8]; N_TEXTS],
     tid: Option<i64>,
+    cpu: Option<i64>,
 }
 
 /// The same with names as strings, for [`Role::event`].
@@ -369,6 +399,10 @@ pub(super) struct KernelCpu<'a> {
     /// Number of interrupts that are being handled, nested.
     /// Hard and soft ones; above 0 what happens is not the running thread's doing.
     interrupts: u32,
+    /// The CPU of the last event, where events have it.
+    cpu: Option<u16>,
+    /// perf's kinds of locks (true) and system calls by number.
+    numbered: HashMap<(bool, i64), StrIx>,
 }
 
 impl<'a> KernelCpu<'a> {
@@ -384,7 +418,50 @@ impl<'a> KernelCpu<'a> {
             comms: Comms::default(),
             current: -1,
             interrupts: 0,
+            cpu: None,
+            numbered: HashMap::new(),
         }
+    }
+
+    /// The events of mixed streams by CPU. Each takes less memory than in the file.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn by_cpu(
+        mut self,
+        strings: &mut Strings,
+    ) -> Result<BTreeMap<u16, Buffered>, kasuri_model::Error> {
+        let mut out: BTreeMap<u16, Vec<Event>> = BTreeMap::new();
+        self.start()?;
+        let mut events = Vec::new();
+        while let Some((ix, _)) = self.oldest() {
+            self.take(ix, strings, &mut events)
+                .map_err(crate::error::source)?;
+            for event in events.drain(..) {
+                match self.cpu {
+                    // Whose events are missing is not known.
+                    _ if matches!(event.what, What::Lost) => {
+                        out.values_mut().for_each(|of_cpu| of_cpu.push(event));
+                    }
+                    Some(cpu) if cpu < CPUS_MAX => out.entry(cpu).or_default().push(event),
+                    _ => {}
+                }
+            }
+        }
+        Ok(out
+            .into_iter()
+            .map(|(cpu, events)| (cpu, Buffered(events.into_iter())))
+            .collect())
+    }
+
+    /// Reads each channel's first item.
+    fn start(&mut self) -> Result<(), kasuri_model::Error> {
+        if !std::mem::replace(&mut self.is_started, true) {
+            for channel in &mut self.channels {
+                channel.next = channel.channel.next().map_err(crate::error::source)?;
+            }
+        }
+        Ok(())
     }
 
     /// The channel with the oldest next item, and the oldest time of the others.
@@ -474,6 +551,7 @@ impl<'a> KernelCpu<'a> {
                 *to = fixed_text(body, place);
             }
             values.tid = fixed_int(body, plan.tid);
+            values.cpu = fixed_int(body, plan.cpu);
         } else {
             channel.body(head, |leaf, value| {
                 let is = |place: Place| matches!(place, Place::Leaf(l) if l == leaf);
@@ -494,11 +572,15 @@ impl<'a> KernelCpu<'a> {
                         if is(plan.tid) {
                             values.tid = value.int();
                         }
+                        if is(plan.cpu) {
+                            values.cpu = value.int();
+                        }
                     }
                 }
             })?;
         }
         let (role, name) = (plan.role, plan.name);
+        self.cpu = values.cpu.and_then(|cpu| u16::try_from(cpu).ok());
         Ok(self.mapped(role, name, time, &values, strings))
     }
 
@@ -523,12 +605,14 @@ impl<'a> KernelCpu<'a> {
         }
         let found = self.found(role, name, v, strings);
         let mut event = role.event(Time(time), &found, &self.kernel.states)?;
-        event.in_interrupt = in_interrupt;
+        if self.kernel.follows_interrupts {
+            event.in_interrupt = in_interrupt;
+        }
         match &mut event.what {
             What::Switch { next, .. } => self.current = *next,
             What::Fork {
                 pid, same_process, ..
-            } => {
+            } if role == Role::Fork => {
                 *pid = v.ints[2].map(|pid| pid as i32);
                 *same_process = pid.map(|pid| Some(i64::from(pid)) == v.ints[3]);
             }
@@ -553,8 +637,19 @@ impl<'a> KernelCpu<'a> {
                 // Without the field, it is not known that the thread did not go to sleep by itself.
                 found.ints[1] = v.ints[1].or(Some(0));
             }
-            Role::Waking | Role::Fork | Role::Rename => {
+            Role::Waking | Role::Fork | Role::NewTask | Role::Rename => {
                 names[0] = self.comms.get(v.texts[0], 0, strings);
+            }
+            Role::LockBegin | Role::SyscallEntry if !name.is_some() && v.texts[0].is_empty() => {
+                let number = v.ints[0].unwrap_or(-1);
+                let machine = &self.kernel.machine;
+                names[0] = *self
+                    .numbered
+                    .entry((role == Role::LockBegin, number))
+                    .or_insert_with(|| {
+                        role.name_of(number, machine, strings)
+                            .unwrap_or(StrIx::NONE)
+                    });
             }
             Role::IrqEntry | Role::LockBegin => names[0] = intern(trim(v.texts[0]), strings),
             Role::SoftirqEntry => {
@@ -575,11 +670,7 @@ impl CpuEvents for KernelCpu<'_> {
         strings: &mut Strings,
         out: &mut Vec<Event>,
     ) -> Result<(), kasuri_model::Error> {
-        if !std::mem::replace(&mut self.is_started, true) {
-            for channel in &mut self.channels {
-                channel.next = channel.channel.next().map_err(crate::error::source)?;
-            }
-        }
+        self.start()?;
         while out.len() < BATCH {
             let Some((ix, limit)) = self.oldest() else {
                 break;
@@ -593,6 +684,16 @@ impl CpuEvents for KernelCpu<'_> {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+/// The events of one CPU that were read at once.
+pub(super) struct Buffered(std::vec::IntoIter<Event>);
+
+impl CpuEvents for Buffered {
+    fn fill(&mut self, _: &mut Strings, out: &mut Vec<Event>) -> Result<(), kasuri_model::Error> {
+        out.extend(self.0.by_ref().take(BATCH));
         Ok(())
     }
 }

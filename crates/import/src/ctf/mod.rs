@@ -18,7 +18,7 @@
 //! | `files` | finds traces and packets |
 //! | `clocks` | the clock that all traces share |
 //! | `channel` | the events of one stream file, with its losses |
-//! | `kernel` | scheduler events of a CPU |
+//! | `kernel` | scheduler events of a CPU, by LTTng or perf |
 //! | `pairs` | meaning of user-space events by their names |
 //! | `user` | annotations of user-space threads |
 mod channel;
@@ -33,9 +33,9 @@ use channel::{Channel, FoundLoss, Losses, Next};
 use clocks::{Clocks, ToNs};
 use files::{Source, sources};
 use kasuri_format::ctf::{Layout, Packet, Reader, Value};
-use kasuri_model::input::KnownThread;
+use kasuri_model::input::{CpuEvents, KnownThread};
 use kasuri_model::{Info, Strings, Time};
-use kernel::{Kernel, KernelCpu};
+use kernel::{CPUS_MAX, Kernel, KernelCpu};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use user::User;
@@ -129,8 +129,7 @@ fn open_kernel<'s, 'a>(
     for stream in &source.streams {
         let channel = channel(stream);
         let cpu = channel.cpu.unwrap_or(by_cpu.len() as u16);
-        // No machine has more CPUs; a damaged number must not size a table.
-        if cpu < 8192 {
+        if cpu < CPUS_MAX {
             let until = complete.entry(cpu).or_insert(Time::MIN);
             let ends = stream.packets.iter().filter_map(|p| p.end);
             *until = ends.fold(*until, |until, end| until.max(Time(channel.ns(end))));
@@ -141,12 +140,25 @@ fn open_kernel<'s, 'a>(
     let late = |p: &Packet| p.sequence.is_some_and(|n| n > 0);
     let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
     opened.setup.starts_late |= firsts.any(late);
-    opened.setup.stops.extend(complete);
-    for (cpu, channels) in by_cpu {
+    let is_mixed = kernel.has_mixed_streams(&source.streams);
+    if !is_mixed {
+        opened.setup.stops.extend(complete);
+    }
+    let mut add = |cpu: u16, events: Box<dyn CpuEvents + 'a>| {
         opened.setup.recorded.push(cpu.into());
         opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
-        let events = KernelCpu::new(kernel.clone(), channels);
-        opened.cpus.push((cpu, Box::new(events)));
+        opened.cpus.push((cpu, events));
+    };
+    if is_mixed {
+        let channels = by_cpu.into_values().flatten().collect();
+        let mixed = KernelCpu::new(kernel, channels).by_cpu(strings);
+        for (cpu, events) in mixed? {
+            add(cpu, Box::new(events));
+        }
+        return Ok(());
+    }
+    for (cpu, channels) in by_cpu {
+        add(cpu, Box::new(KernelCpu::new(kernel.clone(), channels)));
     }
     Ok(())
 }
@@ -286,8 +298,11 @@ fn info(sources: &[Source<'_>]) -> Info {
                 *to = value;
             }
         };
-        set(&mut info.host, text("hostname"));
-        set(&mut info.kernel, text("kernel_release"));
+        // LTTng's names, and perf's.
+        for (host, kernel) in [("hostname", "kernel_release"), ("host", "release")] {
+            set(&mut info.host, text(host));
+            set(&mut info.kernel, text(kernel));
+        }
         set(&mut info.machine, text("machine"));
         if kernel::is_kernel(&source.layout) {
             info.kernel_source = "tracefs".into();

@@ -106,6 +106,11 @@ impl Lexer<'_> {
                 self.at += 1;
                 self.text()?
             }
+            b'\'' => self.character()?,
+            b'L' if self.bytes.get(self.at + 1) == Some(&b'\'') => {
+                self.at += 1;
+                self.character()?
+            }
             b'0'..=b'9' => self.number(false)?,
             b'-' | b'+' => {
                 self.at += 1;
@@ -181,6 +186,30 @@ impl Lexer<'_> {
         }
     }
 
+    /// A character constant is a number, as in C.
+    fn character(&mut self) -> Result<Token> {
+        let start = self.at;
+        self.at += 1;
+        let value = match self.peek() {
+            Some(b'\'' | b'\n') | None => None,
+            Some(b'\\') => {
+                self.at += 1;
+                Some(self.escape())
+            }
+            Some(byte) => {
+                self.at += 1;
+                Some(byte)
+            }
+        };
+        match (value, self.peek()) {
+            (Some(value), Some(b'\'')) => {
+                self.at += 1;
+                Ok(Token::Number(value.into()))
+            }
+            _ => Err(self.error(start, "`'`", "a character between two `'`")),
+        }
+    }
+
     fn escape(&mut self) -> u8 {
         let Some(c) = self.peek() else { return b'\\' };
         self.at += 1;
@@ -251,6 +280,24 @@ mod tests {
             (" @", 1),
         ] {
             assert_eq!(tokens(text).unwrap_err().offset, at, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_character_is_a_number() {
+        for (text, value) in [
+            ("'A'", 65),
+            ("L'z'", 122),
+            ("'\\n'", 10),
+            ("'\\''", 39),
+            ("'\\x41'", 65),
+            ("'\\101'", 65),
+        ] {
+            let found = tokens(text).unwrap();
+            assert_eq!(found, [(Token::Number(value), 0)], "{text}");
+        }
+        for bad in ["'", "''", "'ab'", "'a", "'\n'", "'\\"] {
+            assert!(tokens(bad).is_err(), "{bad:?}");
         }
     }
 }
