@@ -15,6 +15,7 @@
 #include <ito/inline.h>
 #include <ito/types.h>
 
+#include "carrier.h"
 #include "fold.h"
 #include "hooks.h"
 #include "spin.h"
@@ -43,6 +44,8 @@ enum ito__wait_kind {
     ITO__WAIT_FUTURE,
     ITO__WAIT_FORK,  /* a task of ITO_FORK that was stolen */
     ITO__WAIT_GRAPH, /* a graph, or in a static run a task of another list */
+    ITO__WAIT_IO,    /* a descriptor to be ready */
+    ITO__WAIT_CALL,  /* a call in the kernel to return, between ito_blocking_begin and _end */
 };
 
 /* First in, first out, linked through ito_thread.next. n == length of the list head..tail. */
@@ -98,12 +101,19 @@ struct worker {
     alignas(ITO__LINE) uint32_t parked; /* futex: 1 while in the pool's list of parked workers */
     uint32_t parked_at;                 /* park_lock: index in that list */
 
-    pthread_t kernel_thread;
-    uint32_t started;
     uint32_t trace_searching;           /* owner: whether the recorder was last told that it searches */
     struct ito__fold fold;              /* owner */
     uint32_t n_short_loops, loop_doubt; /* owner: loop.c */
     uint64_t loop_credit_ns;            /* owner: loop.c */
+    uint32_t polls;                     /* park_lock: it sleeps in epoll_wait, not on its futex */
+
+    /* Calls that wait in the kernel: carrier.h. */
+    uint32_t lent;                /* atomic */
+    uint32_t has_bound;           /* atomic: a bound thread was created for it; then it keeps its carrier */
+    uint32_t seen, offered;       /* the watcher: `lent` at its last look; as it was offered to a spare */
+    struct ito__carrier *carrier; /* owner: which runs it */
+    struct ito__carrier own;      /* the carrier that it started with */
+    uint32_t started;             /* that carrier has a kernel thread to be joined */
 
     /* Counters for tests and people; owner, relaxed. */
     uint64_t n_steals, n_far_steals, n_forced_steals, n_parks, n_ready_steals;
@@ -128,7 +138,9 @@ struct ito__pool {
     alignas(ITO__LINE) uint32_t n_searching; /* atomic */
     uint32_t n_parked;                       /* atomic; written under park_lock */
     struct ito__spin park_lock;
-    uint32_t *parked; /* [n_workers] indices of parked workers, park_lock */
+    uint32_t *parked;     /* [n_workers] indices of parked workers, park_lock */
+    uint32_t io_waiting;  /* atomic: waits for I/O in progress (io_wait.c); 0 in programs that do none */
+    uint32_t home_wanted; /* atomic: ito_fini waits for worker 0 to be on the carrier that it started with */
 
     /* Threads made ready by kernel threads that are no workers. */
     alignas(ITO__LINE) struct ito__spin inject_lock;
@@ -144,6 +156,8 @@ extern struct ito__pool ito__pool;
  * thread-local variables over calls. */
 struct ito__worker *ito__worker(void);
 struct ito_thread *ito__self(void);
+/* The calling kernel thread runs `w` from now on, and there `current`; null: no worker. */
+void ito__set_here(struct worker *w, struct ito_thread *current);
 
 static inline struct worker *worker_of(struct ito__worker *w) {
     return (struct worker *)w;
@@ -259,7 +273,7 @@ struct ito__next {
 struct ito__next ito__pick(struct worker *w);             /* local work, else the worker's own context */
 bool ito__find(struct worker *w, struct ito__next *next); /* local work only */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next); /* false: no memory now */
-void ito__schedule(struct worker *w);          /* on the worker's own stack, until it stops */
+bool ito__schedule(struct worker *w);          /* on its carrier's stack; true: the pool stops, false: taken away */
 void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
 void ito__answer(struct worker *w);            /* the owner was asked for work */
 bool ito__can_answer(struct worker *w);        /* asked, and something to give */

@@ -28,6 +28,7 @@
  * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park` and `inject`).
  */
 #include "internal.h"
+#include "io.h"
 
 void ito__search_begin(void) {
     /* ORDER acq_rel; pairs with the fences of ito__notify() and ito__park(), which order all that matters. What is
@@ -63,7 +64,7 @@ static void unlist(struct worker *w) {
  * searches.
  */
 static void unpark(struct worker *w, bool only_if_none) {
-    bool wake = false;
+    bool wake = false, polls = false;
     ito__spin_lock(&ito__pool.park_lock);
     if (ito__pool.n_parked > 0 && !(only_if_none && load_relaxed(&ito__pool.n_searching) > 0)) {
         if (w == NULL)
@@ -72,10 +73,13 @@ static void unpark(struct worker *w, bool only_if_none) {
             ito__search_begin(); /* on behalf of w */
             unlist(w);
             wake = true;
+            polls = w->polls;
         }
     }
     ito__spin_unlock(&ito__pool.park_lock);
-    if (wake)
+    if (polls)
+        ito__io_interrupt();
+    else if (wake)
         ito__prim_wake(&w->parked, 1);
 }
 
@@ -180,25 +184,31 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
      * plain load. The store may still wait in that CPU's buffer: the membarrier empties it, so the last look sees the
      * push; or the push comes after the membarrier, and then the test sees `ask`, which was set before. Without
      * membarrier the push may stay unseen, so the worker looks again after a millisecond. */
-    if (!ito__pool.membarrier || !ito__prim_membarrier())
+    if (ito__pool.n_workers > 1 && (!ito__pool.membarrier || !ito__prim_membarrier()))
         wait_ns = 1000000;
+    int events = -1; /* it waited for I/O, and so many descriptors are ready */
     if (!work_exists(w)) {
         if (deadline_ns != UINT64_MAX) {
             uint64_t now = ito__prim_now(), left = deadline_ns > now ? deadline_ns - now : 0;
             wait_ns = left < wait_ns ? left : wait_ns;
         }
         w->n_parks++;
-        if (wait_ns > 0)
+        if (load_relaxed(&ito__pool.io_waiting) > 0)
+            events = ito__io_wait(w, wait_ns);
+        if (events < 0 && wait_ns > 0)
             sleep_parked(w, wait_ns);
     }
     ito__spin_lock(&ito__pool.park_lock);
     bool listed = w->parked;
     if (listed)
         unlist(w);
+    w->polls = 0;
     ito__spin_unlock(&ito__pool.park_lock);
     /* Whoever took this worker off the list counted it as searching; search() will count it itself.
      * ORDER acq_rel; pairs with the other read-modify-writes of n_searching, as in ito__search_begin(). A maker of work
      * that still read the old count has published its work before search() looks for it: its fence came first. */
     if (!listed)
         sub_acq_rel(&ito__pool.n_searching, 1);
+    if (events >= 0)
+        ito__io_deliver(w, events);
 }

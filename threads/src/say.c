@@ -68,7 +68,7 @@ const char *ito__wait_word(uint32_t kind) {
         [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
         [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
         [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
-        [ITO__WAIT_GRAPH] = "graph",
+        [ITO__WAIT_GRAPH] = "graph",     [ITO__WAIT_IO] = "I/O",        [ITO__WAIT_CALL] = "call",
     };
     return kind < sizeof words / sizeof *words && words[kind] ? words[kind] : "";
 }

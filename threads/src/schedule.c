@@ -16,6 +16,7 @@
  * A null that an asker stores late, after hear() has restored `end`, costs one slow creation (ito__answer_creation).
  */
 #include "internal.h"
+#include "io.h"
 
 #define FAIR_TICK                                                                                                      \
     61u /* every so many picks, look at the queues first: a deque that never empties must not starve them */
@@ -71,6 +72,8 @@ static bool from_queues(struct worker *w, struct ito__next *next) {
 bool ito__find(struct worker *w, struct ito__next *next) {
     if (UNLIKELY(++w->tick % FAIR_TICK == 0)) {
         ito__timers_run(ito__prim_now());
+        if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0))
+            ito__io_poll(w, false);
         struct ito_thread *t = ito__inject_pop();
         if (t) {
             *next = resume(t);
@@ -239,6 +242,9 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
     ito__search_begin();
     for (unsigned round = 0;; round++) {
         *deadline = ito__timers_run(now);
+        bool io = load_relaxed(&ito__pool.io_waiting) > 0;
+        if (io)
+            ito__io_poll(w, true);
         struct ito_thread *t = ito__inject_pop();
         if (t) {
             *next = resume(t);
@@ -246,7 +252,8 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
         }
         if (ito__find(w, next) || steal(w, false, next))
             break;
-        if (now - start >= ito__pool.spin_ns) {
+        /* One worker finds what I/O there is by going to sleep. */
+        if (now - start >= ito__pool.spin_ns || (io && ito__pool.n_workers == 1)) {
             if (steal(w, true, next))
                 break;
             return false;
@@ -261,21 +268,48 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
     return true;
 }
 
+/*
+ * Leaves the worker's own context for `next`. False: the worker was taken by another carrier meanwhile, and only this
+ * carrier's loop goes on here. What is on the stack belongs to the carrier; `w` may not be touched then.
+ */
+static bool leave_for(struct worker *w, struct ito__next next) {
+    struct ito__carrier *c = w->carrier;
+    w->hot.current = next.thread;
+    ITO__HOOK_LEAVE(&w->sched, next.thread, 0);
+    ito__context_switch(&w->sched.sp, next.sp, NULL, NULL);
+    if (UNLIKELY(c->worker == NULL)) {
+        ITO__HOOK_ENTER(&c->home);
+        return false;
+    }
+    ITO__HOOK_ENTER(&w->sched);
+    return true;
+}
+
+/* Worker 0 is on a carrier that is not its own, and ito_fini waits for it there. */
+static bool goes_home(struct worker *w) {
+    return UNLIKELY(load_relaxed(&ito__pool.home_wanted)) && w->index == 0 && w->carrier != &w->own &&
+           ito__carrier_go_home(w->carrier, w);
+}
+
 /* The worker's own context: runs what there is until the pool stops. */
-void ito__schedule(struct worker *w) {
+bool ito__schedule(struct worker *w) {
     for (;;) {
         struct ito__next next;
         uint64_t deadline = UINT64_MAX;
+        if (goes_home(w))
+            return false;
         ITO__TRACE_SEARCH(w, 1);
         /* ORDER acquire, of `stopping`; pairs with the release store in stop_workers(). This worker ends, and is
          * joined. */
         if (ito__find(w, &next) || search(w, &next, &deadline)) {
             ITO__TRACE_SEARCH(w, 0);
-            switch_to(w, &w->sched, next, NULL, NULL);
+            if (!leave_for(w, next))
+                return false;
         } else if (load_acquire(&ito__pool.stopping))
             break;
         else
             ito__park(w, deadline);
     }
     ito__search_end();
+    return true;
 }

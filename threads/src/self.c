@@ -31,6 +31,14 @@ __attribute__((noinline)) struct ito__worker *ito__worker(void) {
     return w == &ito__nobody ? NULL : w;
 }
 
+__attribute__((noinline)) void ito__set_here(struct worker *w, struct ito_thread *current) {
+    if (w) {
+        w->hot.current = current;
+        w->hot.errno_at = &errno;
+    }
+    ito__tls_worker = w ? &w->hot : &ito__nobody;
+}
+
 /* The descriptor of a kernel thread that is no worker is thread-local and set up at its first use; it lives as long as
  * the kernel thread, so a waker may use it until the thread has been woken. */
 __attribute__((noinline)) struct ito_thread *ito__self(void) {

@@ -9,7 +9,8 @@
  *
  * There is no false alarm: whatever could wake a thread, now or later, keeps this quiet. That is
  *   - a deadline, or the timers' thread on its way to somebody
- *   - a kernel thread that is neither a worker nor the timers' nor asleep in a wait of ito's: it may do anything
+ *   - a thread that waits for I/O or in a call (ito/io.h)
+ *   - a kernel thread that is neither a worker nor one of ito's own (timers, watcher, spares) nor asleep in a wait of ito's: it may do anything
  *   - a handler of a signal, but for those of faults
  * So a program with a thread of its own that sleeps for ever elsewhere is not told. Other processes cannot wake a
  * thread of ito.
@@ -24,7 +25,8 @@
 
 static bool anything_is_left(void) {
     if (load_relaxed(&ito__pool.n_searching) > 0 || load_relaxed(&ito__pool.n_outside) > 0 ||
-        load_relaxed(&ito__pool.inject.n) > 0 || load_relaxed(&ito__pool.stopping))
+        load_relaxed(&ito__pool.inject.n) > 0 || load_relaxed(&ito__pool.stopping) ||
+        load_relaxed(&ito__pool.io_waiting) > 0 || ito__calls_out() > 0)
         return true;
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
@@ -41,7 +43,7 @@ static bool all_sleep(void) {
     unsigned timers;
     return ito__pool.n_parked == ito__pool.n_workers && !anything_is_left() && ito__timers_quiet(&timers) &&
            !ito__prim_handles_signals() &&
-           ito__prim_n_kernel_threads() == ito__pool.n_workers + timers + load_relaxed(&ito__n_foreign_waits);
+           ito__prim_n_kernel_threads() == ito__pool.n_workers + timers + ito__watch_threads() + load_relaxed(&ito__n_foreign_waits);
 }
 
 static void add_object(struct ito__text *t, const struct ito_thread *thread) {

@@ -111,6 +111,8 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     if (attr) {
         t->name = attr->name;
         t->bind = attr->worker;
+        if (attr->worker >= 0)
+            store_relaxed(&ito__pool.workers[attr->worker].has_bound, 1);
         t->priority = attr->priority;
         t->id = attr->flags & ITO__ATTR_UNSEEN ? ITO__ID_UNSEEN : 0;
         if (attr->stack_bytes != 0) {

@@ -18,6 +18,7 @@
  * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. ITO_STALL: stall.c. One that is wrong is told on stderr.
  */
 #include "internal.h"
+#include "io.h"
 
 #include <string.h>
 
@@ -33,14 +34,6 @@ static const struct ito__variable env_guard = {"ITO_GUARD", true, 4096, MOST_BYT
 static const struct ito__variable env_stall = {"ITO_STALL", false, ITO__STALL_QUIET, ITO__STALL_ABORT};
 static const struct ito__variable env_fold = {"ITO_FOLD", false, 0, 1};
 
-/* The calling kernel thread becomes worker `w`. Its thread-local pointer is what makes it one for all other code. */
-static void here(struct worker *w, struct ito_thread *current) {
-    w->hot.current = current;
-    w->hot.errno_at = &errno;
-    ito__tls_worker = &w->hot;
-    ITO__TLS_WORKER(w, current);
-}
-
 /* The kernel thread of each worker but worker 0, which is the caller of ito_init. ito__schedule() returns here when the
  * pool stops. */
 static void *worker_main(void *arg) {
@@ -48,11 +41,11 @@ static void *worker_main(void *arg) {
     ito__prim_name_thread(w->index);
     if (ito__pool.pin)
         ito__prim_pin(w->index);
-    here(w, &w->sched);
+    ito__set_here(w, &w->sched);
     ITO__HOOK_WORKER(&w->sched);
     ITO__TRACE_WORKER(w->index);
     ito__overflow_worker_start();
-    ito__schedule(w);
+    ito__carrier_run(&w->own);
     ito__overflow_worker_stop();
     return NULL;
 }
@@ -61,7 +54,7 @@ static void *worker_main(void *arg) {
 static void worker_0_sched(void) {
     ITO__HOOK_ENTER(&ito__pool.workers[0].sched);
     for (;;)
-        ito__schedule(&ito__pool.workers[0]);
+        ito__carrier_run(&ito__pool.workers[0].own);
 }
 
 /* Set a worker up. No worker runs yet, so all stores are plain; pthread_create publishes them. Each worker gets its own
@@ -77,6 +70,9 @@ static bool prepare(struct worker *w, uint32_t index) {
     w->sched.state = ITO__DETACHED;
     w->sched.bind = -1;
     w->sched.name = "scheduler";
+    w->own.worker = w;
+    w->own.home = w->sched;
+    w->carrier = &w->own;
     w->hot.ask = 0;
     w->yields_left = 1;
     return ito__deque_start(w);
@@ -93,20 +89,21 @@ static void dismantle(uint32_t n_prepared) {
         ito__prim_unmap(ito__pool.workers, ito__pool.workers_bytes);
     ito__stack_stop();
     ito__descriptor_stop();
-    ito__tls_worker = &ito__nobody;
+    ito__io_stop();
+    ito__set_here(NULL, NULL);
     memset(&ito__pool, 0, sizeof ito__pool);
 }
 
 /* Stop and join all workers but the caller, worker 0. Each leaves ito__schedule() at its next look at `stopping`. */
 static void stop_workers(void) {
+    ito__watch_stop();
     /* ORDER release; pairs with the acquire load in ito__schedule(). ito__wake_worker() then orders it before its look
      * at `parked`, so a worker that is about to park sees it at its last look. */
     store_release(&ito__pool.stopping, 1);
     for (uint32_t i = 1; i < ito__pool.n_workers; i++)
-        if (ito__pool.workers[i].started) {
+        if (ito__pool.workers[i].started)
             ito__wake_worker(&ito__pool.workers[i]);
-            pthread_join(ito__pool.workers[i].kernel_thread, NULL);
-        }
+    ito__carriers_stop();
 }
 
 /* The caller of ito_init becomes a thread like others, on the stack that it has. Its state is SHARED from the start: it
@@ -150,17 +147,17 @@ static int start(uint32_t n) {
         dismantle(n);
         return ENOMEM;
     }
-    w->sched.stack = w->sched_stack;
+    w->sched.stack = w->own.stack = w->own.home.stack = w->sched_stack;
     w->sched.sp = ito__context_make(w->sched_stack, worker_0_sched);
     root_thread();
     ito__pool.n_workers = n;
-    here(w, &ito__pool.root);
+    ito__set_here(w, &ito__pool.root);
     ito__overflow_start();
     ito__overflow_worker_start();
     ito__trace_init();
     ITO__TRACE_START(&ito__pool.root);
     for (uint32_t i = 1; i < n; i++) {
-        int error = pthread_create(&ito__pool.workers[i].kernel_thread, NULL, worker_main, &ito__pool.workers[i]);
+        int error = pthread_create(&ito__pool.workers[i].own.kernel_thread, NULL, worker_main, &ito__pool.workers[i]);
         if (error) {
             stop_workers();
             dismantle(n);
@@ -206,12 +203,16 @@ static void go_to_worker_0(void *root) {
     ito__inbox_push(&ito__pool.workers[0], root);
 }
 
-/* Whether all other workers are parked and nothing is ready here. It yields first, so that threads of this worker run.
+/* Whether all other workers are parked and nothing is ready here. It yields first, so that threads of this worker
+ * run, and looks for I/O.
  * Relaxed loads: ito_fini asks again. */
 static bool quiet(struct worker *w) {
     ito_yield();
+    if (load_relaxed(&ito__pool.io_waiting) > 0 && ito__io_poll(w, true) > 0)
+        return false;
     return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
-           load_relaxed(&ito__pool.inject.n) == 0 && !ready_waits(w) && w->hot.bottom == w->base;
+           load_relaxed(&ito__pool.inject.n) == 0 && ito__calls_out() == 0 && !ready_waits(w) &&
+           w->hot.bottom == w->base;
 }
 
 /*
@@ -224,9 +225,12 @@ int ito_fini(void) {
     if (ito__pool.n_workers == 0 || !(root->flags & ITO__ROOT))
         return EPERM;
     root->bind = 0;
-    if (worker_of(ito__worker())->index != 0)
-        ito__block(go_to_worker_0, root);
     struct worker *w = &ito__pool.workers[0];
+    while (worker_of(ito__worker()) != w || w->carrier != &w->own) {
+        store_relaxed(&ito__pool.home_wanted, 1); /* relaxed: the inbox comes after it */
+        ito__block(go_to_worker_0, root);
+    }
+    store_relaxed(&ito__pool.home_wanted, 0);
     /* Detached threads may still run: let them. Workers that were just woken for nothing park again: look twice. */
     for (int times = 0; ito__descriptor_live() > 0 && times < 2;) {
         if (quiet(w))

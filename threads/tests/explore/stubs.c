@@ -5,6 +5,8 @@
  */
 #include "programs.h"
 
+#include "io.h"
+
 struct ito__pool ito__pool;
 struct worker *workers;
 static struct ito_thread *threads;
@@ -27,6 +29,8 @@ void pool_start(unsigned n_workers, bool membarrier) {
     explore_constant(&ito__pool.spin_ns);
     explore_constant(&ito__pool.hierarchy);
     explore_constant(&ito__pool.stall);
+    explore_constant(&ito__pool.io_waiting);
+    explore_constant(&ito__pool.home_wanted);
     explore_constant(&ito__tracing);
     explore_constant(&ito__seeing_locks);
     for (unsigned i = 0; i < n_workers; i++) {
@@ -147,4 +151,22 @@ void ito__fatal(const char *what, const struct ito_thread *t) {
 }
 void ito__stall_look(void) {
     explore_fail("looked for a stall");
+}
+
+/* No I/O, and no carriers but those that the workers start with. */
+unsigned ito__io_poll(struct worker *w, bool now) {
+    (void)w, (void)now;
+    return 0;
+}
+int ito__io_wait(struct worker *w, uint64_t wait_ns) {
+    (void)w, (void)wait_ns;
+    return -1;
+}
+void ito__io_deliver(struct worker *w, int n_events) {
+    (void)w, (void)n_events;
+}
+void ito__io_interrupt(void) {}
+bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
+    (void)c, (void)w;
+    return false;
 }

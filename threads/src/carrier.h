@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Carriers: the kernel threads that run workers, and how a worker goes from one to another while a call waits in the
+ * kernel (docs/design/io.md).
+ *
+ * Each worker starts with a carrier of its own (worker.own). A *spare* carrier runs no worker at the moment.
+ */
+#ifndef ITO_CARRIER_H
+#define ITO_CARRIER_H
+
+#include <ito/types.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct worker;
+struct ito_call;
+
+/*
+ *   field          writer                                     reader
+ *   worker         the carrier                                same; null: it lost its worker, or has none yet
+ *   home           the carrier, in ito_blocking_begin         same: the context of its own loop
+ *   stack          fixed: of that loop; null: the kernel thread's own stack
+ *   next           holder of the list's lock                  same
+ *   job, job_turn  who gives it a job, before `wake`          the carrier, after `wake`; null: end
+ *   wake           set by who gives it a job, cleared by it   also the futex it sleeps on; 1: there is a job
+ *   all            fixed: the list of carriers to be joined
+ */
+struct ito__carrier {
+    struct worker *worker;
+    struct ito_thread home;
+    struct ito__stack *stack;
+    struct ito__carrier *next;
+    struct worker *job;
+    uint32_t job_turn;
+    uint32_t wake;
+    struct ito__carrier *all;
+    pthread_t kernel_thread;
+};
+
+/*
+ * worker.lent: a turn, which counts the worker's calls, and in the two low bits one of these.
+ *
+ *   from      to         by                                                      meaning
+ *   HOME      CALL       its carrier, ito_blocking_begin                         a call may wait in the kernel
+ *   CALL      HOME, +1   its carrier, ito_blocking_end      compare-and-swap     the call is over, nothing happened
+ *   CALL      ADOPTED    a spare carrier                    compare-and-swap     the worker is this carrier's now
+ *   ADOPTED   HOME, +1   that carrier                       release store        it has taken the thread off the worker
+ */
+enum { ITO__LENT_HOME, ITO__LENT_CALL, ITO__LENT_ADOPTED, ITO__LENT_STATES = 4 };
+
+/* A carrier's life: runs its worker, then those that it is given, until the pool stops. */
+void ito__carrier_run(struct ito__carrier *c);
+/* The scheduler of worker 0, which is not on the carrier that began with it: give it back. False: not possible now. */
+bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w);
+/* The watcher: a call has been in progress since the last look. False: no spare carrier; *made: but soon. */
+bool ito__carrier_offer(struct worker *w, uint32_t turn, bool *made);
+/* Joins the kernel threads of all carriers but worker 0's. All workers have been told to stop. */
+void ito__carriers_stop(void);
+/* Threads in calls whose worker was taken meanwhile; a hint. */
+uint32_t ito__calls_out(void);
+void ito__carriers_forget(void); /* in the child after fork: no spare has come along */
+
+/* ---- the watcher (watch.c) --------------------------------------------------------------------------------------- */
+
+int ito__watch_start(void); /* 0, or EAGAIN: no kernel thread */
+void ito__watch_stop(void);
+extern sigset_t ito__watch_mask; /* of signals, of the kernel thread that started it: that of spare carriers */
+/* A call (true) or a wait for I/O has begun; the caller has told of it. */
+void ito__watch_look(bool call);
+
+#endif

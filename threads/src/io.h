@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Waiting for I/O: docs/design/io.md. io.c has the calls, io_wait.c the descriptors and epoll.
+ */
+#ifndef ITO_IO_INSIDE_H
+#define ITO_IO_INSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct worker;
+struct ito__io_fd;
+struct ito__io_wait;
+
+/*
+ * One descriptor that a thread waits for; on its stack. `fd` and `want` (EPOLL*, the same numbers as POLL*) are set by
+ * the caller. After the wait `got` has the events that came: hints, as the descriptor may not be ready any more.
+ *
+ *   field        writer                                                    reader
+ *   next, prev   holder of the bit of the descriptor's word                same
+ *   at           same; null: on no list                                    same
+ *   got          same, when it takes the node off the list                 the waiter, after it has taken the bit
+ */
+struct ito__io_node {
+    int fd;
+    uint32_t want, got;
+    struct ito__io_node *next, *prev;
+    struct ito__io_fd *at;
+    struct ito__io_wait *wait;
+};
+#define ITO__IO_CLOSED 0x40000000u /* in `got`: the descriptor is closed, or its number used for another file */
+
+/*
+ * Sleep until one of the descriptors is ready or the deadline has passed.
+ * Return: 0; ETIMEDOUT; EBADF; EPERM: epoll does not take one of them (a regular file is always ready); ENOMEM and
+ *         others of epoll_ctl(2): the caller has to wait in another way.
+ * Thread: an ito thread.
+ */
+int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns);
+/* Whoever waits for this descriptor gets ITO__IO_CLOSED. */
+void ito__io_forget(int fd);
+
+/* ---- for the scheduler ------------------------------------------------------------------------------------------- */
+
+/* Look without waiting, and make ready whom the events are for. `now`: also when the last look was not long ago. Any
+ * thread; w null: no worker. Return: threads made ready. */
+unsigned ito__io_poll(struct worker *w, bool now);
+/* A parked worker sleeps until I/O or ito__io_interrupt(). Return: events, which it has to deliver when it is no longer
+ * parked; -1: it did not sleep, as another worker does this, or is awake and looks itself. */
+int ito__io_wait(struct worker *w, uint64_t wait_ns);
+void ito__io_deliver(struct worker *w, int n_events);
+void ito__io_interrupt(void);
+/* The watcher: nobody has looked since the last time. Return: whether it did something about it. */
+bool ito__io_rescue(void);
+bool ito__io_is_slept_on(void); /* a parked worker sleeps until there is I/O; a hint */
+/* The pool has stopped. */
+void ito__io_stop(void);
+
+#endif
