@@ -43,8 +43,9 @@ void ito__io_forget(int fd);
 /* ---- for the scheduler ------------------------------------------------------------------------------------------- */
 
 /* Look without waiting, and make ready whom the events are for. `now`: also when the last look was not long ago. Any
- * thread; w null: no worker. Return: threads made ready. */
+ * thread that holds no bit of an object (wait.h): a worker's own context, or w null. Return: threads made ready. */
 unsigned ito__io_poll(struct worker *w, bool now);
+bool ito__io_is_due(void); /* the last look was long ago */
 /* A parked worker sleeps until I/O or ito__io_interrupt(). Return: events, which it has to deliver when it is no longer
  * parked; -1: it did not sleep, as another worker does this, or is awake and looks itself. */
 int ito__io_wait(struct worker *w, uint64_t wait_ns);

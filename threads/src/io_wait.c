@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define EVENTS 64      /* that a parked worker takes at once */
-#define EVENTS_LOOK 16 /* that a look takes; it may be on a thread's stack */
+#define EVENTS_LOOK 16 /* that a look takes */
 #define LOOK_NS 20000u /* between two looks of a busy worker */
 #define HITS_MAX 4u    /* looks that took the events of a sleeping worker, until that one sleeps elsewhere */
 #define PAGE_FDS 1024u /* entries that are allocated at once */
@@ -315,12 +315,15 @@ static unsigned deliver(struct worker *w, const struct epoll_event *events, int 
     return n;
 }
 
+bool ito__io_is_due(void) {
+    return ito__prim_now() - load_relaxed(&io.looked_at) >= LOOK_NS;
+}
+
 unsigned ito__io_poll(struct worker *w, bool now) {
     struct epoll_event events[EVENTS_LOOK];
-    uint64_t at = ito__prim_now();
-    if (!load_relaxed(&io.started) || (!now && at - load_relaxed(&io.looked_at) < LOOK_NS))
+    if (!load_relaxed(&io.started) || (!now && !ito__io_is_due()))
         return 0;
-    store_relaxed(&io.looked_at, at);
+    store_relaxed(&io.looked_at, ito__prim_now());
     int saved = errno, n_events = epoll_wait(io.epoll, events, EVENTS_LOOK, 0);
     unsigned n = n_events > 0 ? deliver(w, events, n_events) : 0;
     /* The kernel woke the worker that sleeps there for nothing. If that happens often it should sleep elsewhere. */

@@ -72,8 +72,10 @@ static bool from_queues(struct worker *w, struct ito__next *next) {
 bool ito__find(struct worker *w, struct ito__next *next) {
     if (UNLIKELY(++w->tick % FAIR_TICK == 0)) {
         ito__timers_run(ito__prim_now());
-        if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0))
-            ito__io_poll(w, false);
+        if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0) && w->hot.current != &w->sched && ito__io_is_due()) {
+            *next = resume(&w->sched);
+            return true;
+        }
         struct ito_thread *t = ito__inject_pop();
         if (t) {
             *next = resume(t);
@@ -299,6 +301,8 @@ bool ito__schedule(struct worker *w) {
         if (goes_home(w))
             return false;
         ITO__TRACE_SEARCH(w, 1);
+        if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0))
+            ito__io_poll(w, false);
         /* ORDER acquire, of `stopping`; pairs with the release store in stop_workers(). This worker ends, and is
          * joined. */
         if (ito__find(w, &next) || search(w, &next, &deadline)) {

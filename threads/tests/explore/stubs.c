@@ -158,6 +158,9 @@ unsigned ito__io_poll(struct worker *w, bool now) {
     (void)w, (void)now;
     return 0;
 }
+bool ito__io_is_due(void) {
+    return false;
+}
 int ito__io_wait(struct worker *w, uint64_t wait_ns) {
     (void)w, (void)wait_ns;
     return -1;
