@@ -24,12 +24,19 @@ static inline __attribute__((always_inline)) void ito__tls_enter(struct worker *
     arch_set_thread_pointer(tp);
 }
 
+/* The same for the context of a kernel thread that has lost its worker. */
+static inline __attribute__((always_inline)) void ito__tls_leave(const struct ito_thread *home) {
+    char *tp = home->stack->tls;
+    *(struct ito__worker **)(tp + ito__tls_worker_at) = &ito__nobody;
+    arch_set_thread_pointer(tp);
+}
+
 /* The calling kernel thread becomes worker w; `current`: its own context or the root thread. */
 static inline void ito__tls_worker_start(struct worker *w, struct ito_thread *current) {
     char *tp = arch_thread_pointer();
     ito__tls_worker_at = (char *)&ito__tls_worker - tp; /* all workers store the same */
     if (w->sched.stack == NULL)
-        w->sched.stack = &w->kernel_stack;
+        w->sched.stack = &w->carrier->kernel_stack;
     w->sched.stack->tls = tp;
     if (current->stack)
         current->stack->tls = tp;

@@ -34,7 +34,7 @@
 /*
  *   field    writer           reader
  *   spares   holder of lock   same
- *   all, n   holder of lock   same; ito__carriers_stop() when nobody adds any more
+ *   all, n   the watcher      same; ito__carriers_stop() when it has ended; n relaxed by others, as a hint
  *   main     holder of lock   same: worker 0's own carrier waits for its worker
  *   out      K1, K2           ito_fini: threads in calls whose worker was taken, relaxed
  */
@@ -73,13 +73,16 @@ static struct worker *rest(struct ito__carrier *c) {
     return c->job;
 }
 
-/* The worker is this carrier's from here on. */
-static void settle(struct ito__carrier *c, struct worker *w) {
+void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *current) {
     c->worker = w;
     w->carrier = c;
     w->sched.stack = c->stack;
-    ito__set_here(w, &w->sched);
-    ITO__HOOK_WORKER(&w->sched);
+    w->hot.current = current;
+    w->hot.errno_at = &errno;
+    ito__set_here(w);
+    ITO__TLS_WORKER(w, current);
+    if (current == &w->sched)
+        ITO__HOOK_WORKER(current);
 }
 
 /* Step 5 to 7. False: the call is over, and the worker where it was. */
@@ -89,7 +92,7 @@ static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t turn) {
     if (!cas_acq_rel(&w->lent, &call, turn | ITO__LENT_ADOPTED))
         return false;
     struct ito_thread *t = w->hot.current;
-    settle(c, w);
+    ito__settle(c, w, &w->sched);
     ito__expose(t);
     ito__deque_disown(w, w->hot.bottom, t);
     __atomic_fetch_add(&carriers.out, 1, __ATOMIC_RELAXED);
@@ -110,7 +113,7 @@ void ito__carrier_run(struct ito__carrier *c) {
         if (w == NULL)
             return;
         if (c->job_turn == GO_HOME)
-            settle(c, w);
+            ito__settle(c, w, &w->sched);
         else
             adopt(c, w, c->job_turn);
     }
@@ -124,7 +127,7 @@ bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
     if (!waits)
         return false;
     c->worker = NULL;
-    ito__set_here(NULL, NULL);
+    ito__set_here(NULL);
     give(&w->own, w, GO_HOME);
     return true;
 }
@@ -161,7 +164,7 @@ static bool new_spare(void) {
     }
     c->all = carriers.all;
     carriers.all = c;
-    carriers.n++;
+    store_relaxed(&carriers.n, carriers.n + 1);
     return true;
 }
 
@@ -202,6 +205,10 @@ void ito__carriers_forget(void) {
     memset(&carriers, 0, sizeof carriers);
 }
 
+uint32_t ito__carriers_started(void) {
+    return load_relaxed(&carriers.n);
+}
+
 uint32_t ito__calls_out(void) {
     return load_relaxed(&carriers.out);
 }
@@ -224,7 +231,7 @@ void ito_blocking_begin(ito_call *call, const char *name) {
     c->home.sp = w->sched.sp;
     c->home.sanitizer = w->sched.sanitizer;
     c->home.stack = w->sched.stack;
-    ito__set_here(NULL, NULL);
+    ito__set_here(NULL);
     /* ORDER release; pairs with the compare-and-swap in adopt(). Publishes the worker, as it is left, and `home`. */
     store_release(&w->lent, call->turn | ITO__LENT_CALL);
     ito__watch_look(true);
@@ -243,9 +250,11 @@ static __attribute__((noinline)) void change_carrier(struct ito__carrier *c, str
     me->saved_errno = error;
     ITO__TRACE_BLOCK(me);
     ITO__HOOK_LEAVE(me, &c->home, 0);
+    errno = error;
+    ITO__TLS_LEAVE(&c->home);
     ito__context_switch(&me->sp, c->home.sp, give_back, me);
     ITO__HOOK_ENTER(me);
-    *ito__worker()->errno_at = me->saved_errno;
+    ITO__TLS_RESTORE(me);
     me->wait_kind = ITO__WAIT_NONE;
     ITO__TRACE_RESUME(me);
 }
@@ -259,7 +268,7 @@ void ito_blocking_end(ito_call *call) {
         return;
     /* ORDER acq_rel; pairs with the compare-and-swap in adopt(): one of the two has the worker. */
     if (LIKELY(cas_acq_rel(&w->lent, &lent, call->turn + ITO__LENT_STATES))) {
-        ito__set_here(w, me);
+        ito__set_here(w);
         me->wait_kind = ITO__WAIT_NONE;
         errno = saved;
         return;

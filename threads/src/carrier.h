@@ -38,6 +38,9 @@ struct ito__carrier {
     uint32_t wake;
     struct ito__carrier *all;
     pthread_t kernel_thread;
+#ifdef ITO__OWN_TLS
+    struct ito__stack kernel_stack; /* stands for the kernel thread's own stack: only `tls` is used */
+#endif
 };
 
 /*
@@ -51,6 +54,9 @@ struct ito__carrier {
  */
 enum { ITO__LENT_HOME, ITO__LENT_CALL, ITO__LENT_ADOPTED, ITO__LENT_STATES = 4 };
 
+/* The calling kernel thread, which is carrier `c`, runs worker `w` from now on, and there `current`: the worker's own
+ * context or the root thread. */
+void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *current);
 /* A carrier's life: runs its worker, then those that it is given, until the pool stops. */
 void ito__carrier_run(struct ito__carrier *c);
 /* The scheduler of worker 0, which is not on the carrier that began with it: give it back. False: not possible now. */
@@ -61,13 +67,15 @@ bool ito__carrier_offer(struct worker *w, uint32_t turn, bool *made);
 void ito__carriers_stop(void);
 /* Threads in calls whose worker was taken meanwhile; a hint. */
 uint32_t ito__calls_out(void);
+uint32_t ito__carriers_started(void);
 void ito__carriers_forget(void); /* in the child after fork: no spare has come along */
 
 /* ---- the watcher (watch.c) --------------------------------------------------------------------------------------- */
 
 int ito__watch_start(void); /* 0, or EAGAIN: no kernel thread */
 void ito__watch_stop(void);
-extern sigset_t ito__watch_mask; /* of signals, of the kernel thread that started it: that of spare carriers */
+unsigned ito__watch_threads(void); /* the watcher, and all carriers that it started */
+extern sigset_t ito__watch_mask;   /* of signals, of the kernel thread that started it: that of spare carriers */
 /* A call (true) or a wait for I/O has begun; the caller has told of it. */
 void ito__watch_look(bool call);
 

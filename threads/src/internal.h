@@ -82,9 +82,6 @@ struct worker {
     uint32_t n_stacks;
     struct ito_thread sched; /* the worker's own context: searches and parks */
     struct ito__stack *sched_stack;
-#ifdef ITO__OWN_TLS
-    struct ito__stack kernel_stack; /* stands for the kernel thread's own stack: only `tls` is used */
-#endif
 
     /* What thieves touch. Invariant, under `lock`: base <= top <= split <= limit <= split + 1; slots [top, split) are
      * public, [split, bottom) private. */
@@ -156,8 +153,8 @@ extern struct ito__pool ito__pool;
  * thread-local variables over calls. */
 struct ito__worker *ito__worker(void);
 struct ito_thread *ito__self(void);
-/* The calling kernel thread runs `w` from now on, and there `current`; null: no worker. */
-void ito__set_here(struct worker *w, struct ito_thread *current);
+/* Whose code the caller runs from now on; null: no worker's. */
+void ito__set_here(struct worker *w);
 
 static inline struct worker *worker_of(struct ito__worker *w) {
     return (struct worker *)w;
@@ -327,11 +324,13 @@ void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((nor
 #define ITO__TLS_WORKER(worker, current) ito__tls_worker_start(worker, current)
 #define ITO__TLS_SAVE(worker, thread) ((void)0)
 #define ITO__TLS_ENTER(worker, next) ito__tls_enter(worker, next)
+#define ITO__TLS_LEAVE(home) ito__tls_leave(home)
 #define ITO__TLS_RESTORE(thread) ((void)0)
 #else
 #define ITO__TLS_WORKER(worker, current) ((void)0)
 #define ITO__TLS_SAVE(worker, thread) ((void)((thread)->saved_errno = *(worker)->hot.errno_at))
 #define ITO__TLS_ENTER(worker, next) ((void)0)
+#define ITO__TLS_LEAVE(home) ((void)0)
 #define ITO__TLS_RESTORE(thread) ((void)(*ito__worker()->errno_at = (thread)->saved_errno))
 #endif
 

@@ -278,6 +278,7 @@ static bool leave_for(struct worker *w, struct ito__next next) {
     struct ito__carrier *c = w->carrier;
     w->hot.current = next.thread;
     ITO__HOOK_LEAVE(&w->sched, next.thread, 0);
+    ITO__TLS_ENTER(w, next.thread);
     ito__context_switch(&w->sched.sp, next.sp, NULL, NULL);
     if (UNLIKELY(c->worker == NULL)) {
         ITO__HOOK_ENTER(&c->home);

@@ -31,11 +31,7 @@ __attribute__((noinline)) struct ito__worker *ito__worker(void) {
     return w == &ito__nobody ? NULL : w;
 }
 
-__attribute__((noinline)) void ito__set_here(struct worker *w, struct ito_thread *current) {
-    if (w) {
-        w->hot.current = current;
-        w->hot.errno_at = &errno;
-    }
+__attribute__((noinline)) void ito__set_here(struct worker *w) {
     ito__tls_worker = w ? &w->hot : &ito__nobody;
 }
 

@@ -10,7 +10,8 @@
  * There is no false alarm: whatever could wake a thread, now or later, keeps this quiet. That is
  *   - a deadline, or the timers' thread on its way to somebody
  *   - a thread that waits for I/O or in a call (ito/io.h)
- *   - a kernel thread that is neither a worker nor one of ito's own (timers, watcher, spares) nor asleep in a wait of ito's: it may do anything
+ *   - a kernel thread that is neither a worker nor one of ito's own (timers, watcher, spares) nor asleep in a wait of
+ *     ito's: it may do anything
  *   - a handler of a signal, but for those of faults
  * So a program with a thread of its own that sleeps for ever elsewhere is not told. Other processes cannot wake a
  * thread of ito.
@@ -43,7 +44,8 @@ static bool all_sleep(void) {
     unsigned timers;
     return ito__pool.n_parked == ito__pool.n_workers && !anything_is_left() && ito__timers_quiet(&timers) &&
            !ito__prim_handles_signals() &&
-           ito__prim_n_kernel_threads() == ito__pool.n_workers + timers + ito__watch_threads() + load_relaxed(&ito__n_foreign_waits);
+           ito__prim_n_kernel_threads() ==
+               ito__pool.n_workers + timers + ito__watch_threads() + load_relaxed(&ito__n_foreign_waits);
 }
 
 static void add_object(struct ito__text *t, const struct ito_thread *thread) {

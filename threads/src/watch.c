@@ -159,3 +159,8 @@ void ito__watch_stop(void) {
     pthread_join(watch.thread, NULL);
     watch.started = watch.stop = watch.slow = 0;
 }
+
+unsigned ito__watch_threads(void) {
+    /* ORDER acquire; pairs with the release store in start_slow(). */
+    return load_acquire(&watch.started) + ito__carriers_started();
+}

@@ -41,8 +41,7 @@ static void *worker_main(void *arg) {
     ito__prim_name_thread(w->index);
     if (ito__pool.pin)
         ito__prim_pin(w->index);
-    ito__set_here(w, &w->sched);
-    ITO__HOOK_WORKER(&w->sched);
+    ito__settle(&w->own, w, &w->sched);
     ITO__TRACE_WORKER(w->index);
     ito__overflow_worker_start();
     ito__carrier_run(&w->own);
@@ -90,7 +89,7 @@ static void dismantle(uint32_t n_prepared) {
     ito__stack_stop();
     ito__descriptor_stop();
     ito__io_stop();
-    ito__set_here(NULL, NULL);
+    ito__set_here(NULL);
     memset(&ito__pool, 0, sizeof ito__pool);
 }
 
@@ -151,7 +150,7 @@ static int start(uint32_t n) {
     w->sched.sp = ito__context_make(w->sched_stack, worker_0_sched);
     root_thread();
     ito__pool.n_workers = n;
-    ito__set_here(w, &ito__pool.root);
+    ito__settle(&w->own, w, &ito__pool.root);
     ito__overflow_start();
     ito__overflow_worker_start();
     ito__trace_init();
