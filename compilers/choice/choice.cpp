@@ -147,4 +147,24 @@ std::string readable(const std::string &symbol, std::string (*demangle)(const st
     return symbol;
 }
 
+/* Symbols differ in the digit of C1, C2, C4, D0, D1, D2, D4, CI1, CI2, and the part's is the higher one. */
+bool calls_itself_as_part(const std::string &symbol, const std::string &callee) {
+    size_t at = 0;
+    if (symbol.size() != callee.size() || symbol.compare(0, 2, "_Z") != 0)
+        return false;
+    while (at < symbol.size() && symbol[at] == callee[at])
+        at++;
+    if (at < 3 || at == symbol.size() || symbol.compare(at + 1, std::string::npos, callee, at + 1) != 0)
+        return false;
+    char kind = symbol[at - 1] == 'I' ? symbol[at - 2] : symbol[at - 1];
+    return (kind == 'C' || kind == 'D') && symbol[at] >= '0' && callee[at] <= '9' && symbol[at] < callee[at];
+}
+
+bool is_compilers_own(const std::string &symbol) {
+    for (const char *prefix : {"_ZTh", "_ZTv", "_ZTc", "_ZTW", "_ZTH", "_GLOBAL__"})
+        if (symbol.compare(0, std::char_traits<char>::length(prefix), prefix) == 0)
+            return true;
+    return false;
+}
+
 } // namespace kasuri

@@ -62,6 +62,13 @@ class Names {
  * namespaces and classes, without parameters and result. */
 std::string readable(const std::string &symbol, std::string (*demangle)(const std::string &));
 
+/* Whether a constructor or destructor is a part of itself: compilers make several functions of one (of a whole object, of a base,
+ * one that also frees), which may call each other. Symbols; callee: what `symbol` calls. */
+bool calls_itself_as_part(const std::string &symbol, const std::string &callee);
+
+/* Whether the compiler made the function for itself: thunks, wrappers of thread-local variables, the module's constructor. */
+bool is_compilers_own(const std::string &symbol);
+
 } // namespace kasuri
 
 #endif

@@ -277,7 +277,7 @@ class Writer {
 class Annotator {
   public:
     Annotator(function *f, const std::string &name)
-        : f(f), name(name), names(name), file(DECL_SOURCE_FILE(f->decl)),
+        : f(f), name(name), names(name), file(DECL_SOURCE_FILE(f->decl) ? DECL_SOURCE_FILE(f->decl) : ""),
           in_system_header(DECL_IN_SYSTEM_HEADER(f->decl)) {}
 
     bool run() {
@@ -562,13 +562,26 @@ std::string name_of(tree function) {
     return kasuri::readable(symbol, demangled);
 }
 
+bool calls_itself_as_part(function *f) {
+    cgraph_node *node = cgraph_node::get(f->decl);
+    for (cgraph_edge *call = node ? node->callees : NULL; call; call = call->next_callee)
+        if (call->callee->definition && DECL_ASSEMBLER_NAME_SET_P(call->callee->decl) &&
+            kasuri::calls_itself_as_part(IDENTIFIER_POINTER(DECL_ASSEMBLER_NAME(f->decl)),
+                                         IDENTIFIER_POINTER(DECL_ASSEMBLER_NAME(call->callee->decl))))
+            return true;
+    return false;
+}
+
 bool may_be_annotated(function *f, const std::string &name) {
     /* Not what the compiler itself runs at the start and the end. */
     if (DECL_ARTIFICIAL(f->decl) && (DECL_STATIC_CONSTRUCTOR(f->decl) || DECL_STATIC_DESTRUCTOR(f->decl)))
         return false;
+    if (kasuri::is_compilers_own(IDENTIFIER_POINTER(DECL_ASSEMBLER_NAME(f->decl))))
+        return false;
     tree attributes = DECL_ATTRIBUTES(f->decl);
     return !DECL_EXTERNAL(f->decl) && !f->coroutine_component && !lookup_attribute("naked", attributes) &&
-           !lookup_attribute("no_instrument_function", attributes) && name.compare(0, 6, "kasuri") != 0;
+           !lookup_attribute("no_instrument_function", attributes) && name.compare(0, 6, "kasuri") != 0 &&
+           !calls_itself_as_part(f);
 }
 
 const pass_data pass_of_annotator = {

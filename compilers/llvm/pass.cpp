@@ -32,15 +32,47 @@ using namespace llvm;
 
 namespace {
 
+/* LLVM's 'lambda'(int), 'lambda0'(int), ... as all others call them: {lambda(int)#1}, {lambda(int)#2}, ... */
+std::string with_lambdas(std::string name) {
+    const std::string word = "'lambda";
+    for (size_t at = 0; (at = name.find(word, at)) != std::string::npos;) {
+        size_t number = at + word.size(), quote = name.find('\'', number), end = quote;
+        int depth = 0;
+        if (quote == std::string::npos)
+            break;
+        do {
+            end++;
+            depth += end < name.size() ? (name[end] == '(') - (name[end] == ')') : 0;
+        } while (depth && end < name.size());
+        if (end >= name.size() || name[end] != ')')
+            break;
+        std::string n = name.substr(number, quote - number);
+        n = std::to_string(n.empty() ? 1 : std::strtoul(n.c_str(), nullptr, 10) + 2);
+        name =
+            name.substr(0, at) + "{lambda" + name.substr(quote + 1, end - quote) + "#" + n + "}" + name.substr(end + 1);
+        at += word.size();
+    }
+    return name;
+}
+
 std::string demangled(const std::string &symbol) {
     ItaniumPartialDemangler parser;
     std::string name = symbol;
     if (!parser.partialDemangle(symbol.c_str()))
         if (char *text = parser.getFunctionName(nullptr, nullptr)) {
-            name = text;
+            name = with_lambdas(text);
             std::free(text);
         }
     return name;
+}
+
+/* A symbol of C++; any other function is called as its source does, whatever its symbol is. */
+std::string source_name(const Function &f) {
+    std::string symbol = GlobalValue::dropLLVMManglingEscape(f.getName()).str();
+    const DISubprogram *program = f.getSubprogram();
+    if (program && !program->getName().empty() && symbol.compare(0, 2, "_Z") != 0)
+        symbol = program->getName().str();
+    return kasuri::readable(symbol, demangled);
 }
 
 /* The names of a module's functions. What OpenMP makes of a region is .omp_outlined to clang, and with debug information two functions, one
@@ -58,7 +90,7 @@ class FunctionNames {
         auto found = outlined.find(&f);
         if (found != outlined.end())
             return found->second;
-        return is_outlined(f) ? "" : kasuri::readable(f.getName().str(), demangled);
+        return is_outlined(f) ? "" : source_name(f);
     }
 
   private:
@@ -99,8 +131,7 @@ class FunctionNames {
             parent = parent_of(*parent);
         if (!parent)
             return name;
-        std::string whole =
-            is_outlined(*parent) ? name_outlined(*parent) : kasuri::readable(parent->getName().str(), demangled);
+        std::string whole = is_outlined(*parent) ? name_outlined(*parent) : source_name(*parent);
         whole += "._omp_fn.";
         return name = whole + std::to_string(counts[whole]++);
     }
@@ -474,17 +505,17 @@ class Annotator {
     }
 };
 
-/* A constructor or destructor of whole objects, which only calls the one of base objects: one of both is enough. */
-bool is_forwarder(const Function &f) {
-    std::string symbol = f.getName().str();
-    for (const char *variant : {"C1E", "D1E"}) {
-        size_t at = symbol.rfind(variant);
-        if (at == std::string::npos)
-            continue;
-        symbol[at + 1] = '2';
-        const Function *base = f.getParent()->getFunction(symbol);
-        return base && !base->isDeclaration();
-    }
+bool calls_itself_as_part(const Function &f) {
+    const std::string symbol = f.getName().str();
+    if (symbol.compare(0, 2, "_Z") != 0)
+        return false;
+    for (const BasicBlock &block : f)
+        for (const Instruction &i : block)
+            if (auto *call = dyn_cast<CallBase>(&i)) {
+                auto *callee = dyn_cast<GlobalValue>(call->getCalledOperand()->stripPointerCasts());
+                if (callee && !callee->isDeclaration() && kasuri::calls_itself_as_part(symbol, callee->getName().str()))
+                    return true;
+            }
     return false;
 }
 
@@ -498,7 +529,8 @@ bool is_coroutine(const Function &f) {
 
 bool may_be_annotated(const Function &f) {
     return !f.isDeclaration() && !f.hasAvailableExternallyLinkage() && !f.hasFnAttribute(Attribute::Naked) &&
-           !is_coroutine(f) && f.getName().take_front(6) != "kasuri" && !is_forwarder(f);
+           !is_coroutine(f) && f.getName().take_front(6) != "kasuri" && !kasuri::is_compilers_own(f.getName().str()) &&
+           !calls_itself_as_part(f);
 }
 
 class Annotate : public PassInfoMixin<Annotate> {

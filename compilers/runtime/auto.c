@@ -145,9 +145,11 @@ static struct common *find_common(void) {
 }
 
 static __attribute__((constructor(101))) void start(void) {
-    const char *min = getenv("KASURI_ANNOTATE_MIN_NS");
-    if (min)
-        min_ns = strtoull(min, 0, 10);
+    const char *text = getenv("KASURI_ANNOTATE_MIN_NS");
+    char *end = 0;
+    unsigned long long min = text ? strtoull(text, &end, 10) : 0;
+    if (text && *text >= '0' && *text <= '9' && !*end) /* anything else: as if it were not set */
+        min_ns = min;
     first_tick = tick();
     first_ns = now_ns();
     has_key = pthread_key_create(&key, end_thread) == 0;
@@ -213,19 +215,15 @@ static inline __attribute__((always_inline)) void emit(struct kasuri_site *site,
     kasuri__slow_at(site, id, kind, pos, KASURI__NATIVE ? stamp : 0, 0, 0);
 }
 
-/* ORDER relaxed for `off`: a stale 0 costs one more event. */
-static int is_off(const struct kasuri_auto_site *site) {
-    return __atomic_load_n(&site->off, __ATOMIC_RELAXED) != 0;
-}
-
 /* For people, and for what reads recordings (crates/model/src/switched_off.rs). */
 static __attribute__((cold, noinline)) void say_off(const struct kasuri_auto_site *site, int is_before) {
+    uint32_t mean_ns = __atomic_load_n(&site->mean_ns, __ATOMIC_RELAXED);
     if (is_before)
-        KASURI_MESSAGE("%s: off since before this recording (mean %u ns)", site->site.name, site->mean_ns);
+        KASURI_MESSAGE("%s: off since before this recording (mean %u ns)", site->site.name, mean_ns);
     else
-        KASURI_MESSAGE("%s: %u seen, then off (mean %u ns)", site->site.name, WINDOW, site->mean_ns);
+        KASURI_MESSAGE("%s: %u seen, then off (mean %u ns)", site->site.name, WINDOW, mean_ns);
     KASURI_ARG_STR("kasuri.switched_off", site->site.name);
-    KASURI_ARG_U64("kasuri.mean_ns", site->mean_ns);
+    KASURI_ARG_U64("kasuri.mean_ns", mean_ns);
     KASURI_ARG_U64("kasuri.is_before", is_before);
 }
 
@@ -235,7 +233,8 @@ static __attribute__((cold, noinline)) void tell(uint32_t session) {
     if (__atomic_exchange_n(&told, session, __ATOMIC_RELAXED) == session)
         return;
     for (s = __start_kasuri_auto_sites; s < __stop_kasuri_auto_sites; s++)
-        if (is_off(s))
+        /* ORDER acquire; pairs with the release in judge(): mean_ns is that of the switch. */
+        if (__atomic_load_n(&s->off, __ATOMIC_ACQUIRE))
             say_off(s, 1);
 }
 
@@ -247,10 +246,13 @@ static __attribute__((cold, noinline)) void judge(struct kasuri_auto_site *site,
         return;
     *seen = (struct seen){0, 0};
     uint64_t mean_ns = (uint64_t)((double)window.ticks / window.n * ((double)ns / (double)ticks));
-    if (mean_ns >= min_ns || __atomic_exchange_n(&site->off, 1, __ATOMIC_RELAXED))
+    if (mean_ns >= min_ns)
         return;
-    site->mean_ns = mean_ns < UINT32_MAX ? (uint32_t)mean_ns : UINT32_MAX;
-    say_off(site, 0);
+    /* Before the switch, as tell() reads it behind that; of two threads that come here at once, either's mean. */
+    __atomic_store_n(&site->mean_ns, mean_ns < UINT32_MAX ? (uint32_t)mean_ns : UINT32_MAX, __ATOMIC_RELAXED);
+    /* ORDER release; pairs with the acquire load in tell(). */
+    if (!__atomic_exchange_n(&site->off, 1, __ATOMIC_RELEASE))
+        say_off(site, 0);
 }
 
 /* Whether the site is of this module: others' names are not this one's to write. */

@@ -94,6 +94,16 @@ static int odd(unsigned n) {
     return n == 0 ? 0 : even(n - 1);
 }
 
+/* Its symbol is not its name. */
+static int has_symbol(int n) __asm__("other_name");
+static __attribute__((noinline)) int has_symbol(int n) {
+    FUNCTION("has_symbol");
+    LOOP("has_symbol");
+    for (int i = 0; i < n; i++)
+        n -= zero + 1;
+    return n;
+}
+
 /* A structure that is returned in memory, and a loop whose end is the function's. */
 struct big {
     long v[12];
@@ -223,7 +233,7 @@ int main(void) {
     LOOP("main");
     for (int i = 0; i < 12; i++)
         sum = 3 * sum + nested(i) + leaves(i) + lands(i) + jumps_inside(i % 4) + goes_outside(i % 3);
-    sum += fib(9) + even(11) + returns_big(3).v[7];
+    sum += fib(9) + has_symbol(9) + even(11) + returns_big(3).v[7];
     sum += run_threads();
     LOOP("main");
     for (int i = 0; i < 100; i++)

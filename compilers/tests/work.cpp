@@ -11,7 +11,10 @@ namespace shop {
 
 struct Guard {
     int &left;
-    ~Guard() { left++; }
+    ~Guard() {
+        FUNCTION("shop::Guard::~Guard");
+        left++;
+    }
 };
 
 class Till {
@@ -41,6 +44,78 @@ template <class T> static T sum_of(const std::vector<T> &values) {
     for (const T &value : values)
         sum += value;
     return sum;
+}
+
+/* Constructors and destructors of which compilers make several functions, and thunks. */
+struct Shelf {
+    int n = 0;
+    Shelf() {
+        FUNCTION("shop::Shelf::Shelf");
+        LOOP("shop::Shelf::Shelf");
+        for (int i = 0; i < 3; i++)
+            n += i + zero;
+    }
+    virtual ~Shelf() {
+        FUNCTION("shop::Shelf::~Shelf");
+        LOOP("shop::Shelf::~Shelf");
+        for (int i = 0; i < 3; i++)
+            taken += n + zero;
+    }
+    virtual int look() {
+        FUNCTION("shop::Shelf::look");
+        return n;
+    }
+    static int taken;
+};
+int Shelf::taken;
+struct Sign {
+    Sign() { FUNCTION("shop::Sign::Sign"); }
+    virtual ~Sign() { FUNCTION("shop::Sign::~Sign"); }
+    virtual int read() {
+        FUNCTION("shop::Sign::read");
+        return 1;
+    }
+};
+struct Rack : Sign, virtual Shelf {
+    explicit Rack(int depth) {
+        FUNCTION("shop::Rack::Rack");
+        LOOP("shop::Rack::Rack");
+        for (int i = 0; i < 2; i++)
+            n += zero;
+        if (depth > 0)
+            n += Rack(depth - 1).n;
+    }
+    ~Rack() override {
+        FUNCTION("shop::Rack::~Rack");
+        LOOP("shop::Rack::~Rack");
+        for (int i = 0; i < 2; i++)
+            n += zero;
+    }
+    int look() override {
+        FUNCTION("shop::Rack::look");
+        return n + 1;
+    }
+};
+struct Wide : Rack {
+    Wide() : Rack(2) { FUNCTION("shop::Wide::Wide"); }
+    ~Wide() override { FUNCTION("shop::Wide::~Wide"); }
+};
+
+/* An inline function's lambdas. */
+inline int asks(int n) {
+    auto first = [](int k) {
+        FUNCTION("shop::asks(int)::{lambda(int)#1}::operator()");
+        return k + 1;
+    };
+    auto second = [&](int k) {
+        FUNCTION("shop::asks(int)::{lambda(int)#2}::operator()");
+        LOOP("shop::asks(int)::{lambda(int)#2}::operator()");
+        for (int i = 0; i < 2; i++)
+            k += first(n);
+        return k;
+    };
+    FUNCTION("shop::asks");
+    return second(first(n));
 }
 
 } // namespace shop
@@ -116,6 +191,15 @@ int main() {
             sum = 3 * sum + static_cast<unsigned>(e.what()[0] + goes_on(i) + leaves_loops(i % 5));
         }
     }
+    LOOP("main");
+    for (int i = 0; i < 3; i++) {
+        shop::Rack *rack = new shop::Wide;
+        shop::Shelf *shelf = new shop::Rack(i);
+        sum += static_cast<unsigned>(shelf->look() + rack->look() + rack->read() + shop::asks(i));
+        delete static_cast<shop::Sign *>(rack);
+        delete shelf;
+    }
+    sum += static_cast<unsigned>(shop::Shelf::taken);
     std::vector<int> whole(100, 3);
     std::vector<double> parts(10, 0.5);
     sum += static_cast<unsigned>(shop::sum_of(whole)) + static_cast<unsigned>(shop::sum_of(parts));
