@@ -19,9 +19,11 @@
 #include <ito.h>
 #include <ito/graph.h>
 #include <ito/group.h>
+#include <ito/start.hpp>
 #include <ito/sync.h>
 #include <ito/unwind.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -118,57 +120,28 @@ struct attributes {
 /*
  * A thread that returns T. It runs at once, before its creator goes on. `get` joins: what the function returned, or the
  * exception that left it. The destructor joins too (an exception that nobody asked for is dropped); `detach` lets go of
- * it.
+ * it. No heap block, unless T is longer than a word or not trivially copyable (one for the result), or the function
+ * object is longer than 1 KiB or may throw when it is moved (one for it), or there are attributes.
  */
 template <class T = void> class thread {
-    struct state {
-        std::optional<std::conditional_t<std::is_void_v<T>, char, T>> value;
-        std::exception_ptr error;
-        virtual ~state() = default;
-        virtual void run() = 0;
-    };
-    template <class F> struct closure final : state {
-        F f;
-        explicit closure(F &&from) : f(std::move(from)) {}
-        void run() override {
-            try {
-                if constexpr (std::is_void_v<T>)
-                    f();
-                else
-                    this->value.emplace(f());
-            } catch (...) {
-                this->error = std::current_exception();
-            }
-        }
-    };
-    /* The thread and its handle share the state: either may end first. */
-    static void *main(void *arg) {
-        std::unique_ptr<std::shared_ptr<state>> mine(static_cast<std::shared_ptr<state> *>(arg));
-        (*mine)->run();
-        return nullptr;
-    }
-
   public:
     thread() = default;
-    template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread>>>
-    explicit thread(F &&f) : thread(attributes{}, std::forward<F>(f)) {}
+    template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread>>> explicit thread(F &&f) {
+        detail::check(detail::start<T>(&handle, nullptr, std::forward<F>(f)), "ito_create");
+    }
     template <class F> thread(const attributes &how, F &&f) {
-        shared = std::make_shared<closure<std::decay_t<F>>>(std::decay_t<F>(std::forward<F>(f)));
         ito_attr attr = ITO_ATTR_INIT;
         attr.stack_bytes = how.stack_bytes;
         attr.name = how.name;
         attr.worker = how.worker;
         attr.priority = how.priority;
-        auto arg = std::make_unique<std::shared_ptr<state>>(shared);
-        detail::check(detail::switching([&] { return ito_create(&handle, &attr, main, arg.get()); }), "ito_create");
-        arg.release();
+        detail::check(detail::start<T>(&handle, &attr, std::forward<F>(f)), "ito_create");
     }
-    thread(thread &&other) noexcept : handle(std::exchange(other.handle, nullptr)), shared(std::move(other.shared)) {}
+    thread(thread &&other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
     thread &operator=(thread &&other) noexcept {
         if (this != &other) {
             finish();
             handle = std::exchange(other.handle, nullptr);
-            shared = std::move(other.shared);
         }
         return *this;
     }
@@ -177,27 +150,30 @@ template <class T = void> class thread {
     bool joinable() const noexcept { return handle; }
     ito_thread *native_handle() const noexcept { return handle; }
     void detach() {
-        detail::check(ito_detach(std::exchange(handle, nullptr)), "ito_detach");
-        shared.reset();
+        detail::check(handle ? 0 : EINVAL, "ito::thread::detach");
+        detail::check(detail::let_thread_go<T>(std::exchange(handle, nullptr)), "ito_detach");
     }
     T get() {
         detail::check(handle ? 0 : EINVAL, "ito::thread::get");
-        finish();
-        auto done = std::move(shared);
-        if (done->error)
-            std::rethrow_exception(done->error);
+        detail::joined end = detail::join_thread(handle);
+        detail::check(end.error, "ito_join");
+        handle = nullptr;
+        if (ITO__UNLIKELY(end.threw))
+            std::rethrow_exception(detail::exception_of(end.word));
         if constexpr (!std::is_void_v<T>)
-            return std::move(*done->value);
+            return detail::value_of<T>(end.word);
     }
     void join() { static_cast<void>(get()); }
 
   private:
     void finish() noexcept {
-        if (handle)
-            detail::switching([&] { return ito_join(std::exchange(handle, nullptr), nullptr); });
+        if (!handle)
+            return;
+        detail::joined end = detail::join_thread(std::exchange(handle, nullptr));
+        if (end.error == 0)
+            detail::drop<T>(end.word, end.threw);
     }
     ito_thread *handle = nullptr;
-    std::shared_ptr<state> shared;
 };
 template <class F> thread(F) -> thread<std::invoke_result_t<F>>;
 template <class F> thread(attributes, F) -> thread<std::invoke_result_t<F>>;
@@ -211,36 +187,59 @@ template <class F, class... Args> auto async(F &&f, Args &&...args) {
     });
 }
 
-/*
- * Runs both, the first as a thread of its own, and returns when both have ended; if both throw, the first one's
- * exception. Allocates nothing.
- */
-template <class A, class B> void fork_join(A &&a, B &&b) {
-    struct side {
-        std::remove_reference_t<A> &f;
-        std::exception_ptr error;
-    } first{a, nullptr};
-    ito_thread *thread = nullptr;
-    auto run = [](void *arg) -> void * {
-        auto *mine = static_cast<side *>(arg);
-        try {
-            mine->f();
-        } catch (...) {
-            mine->error = std::current_exception();
-        }
-        return nullptr;
-    };
-    detail::check(detail::switching([&] { return ito_create(&thread, nullptr, run, &first); }), "ito_create");
+namespace detail {
+/* Off the workers nobody takes a forked task before its sync: a thread, and heap memory if there is need of it. */
+template <class A, class B> __attribute__((noinline, cold)) void fork_join_outside(A &a, B &b) {
+    thread<> first([&a] { static_cast<void>(a()); });
     std::exception_ptr second;
     try {
         b();
     } catch (...) {
         second = std::current_exception();
     }
-    detail::switching([&] { return ito_join(thread, nullptr); });
-    if (first.error)
-        std::rethrow_exception(first.error);
+    first.get();
     if (second)
+        std::rethrow_exception(second);
+}
+template <class A> struct forked_side : ito__fork {
+    A &f;
+    thrown error;
+    explicit forked_side(A &of) noexcept : ito__fork{}, f(of) {}
+    /* Where a worker has taken it. */
+    static void run_taken(ito__fork *fork) noexcept {
+        auto *mine = static_cast<forked_side *>(fork);
+        try {
+            mine->f();
+            mine->error.set(nullptr);
+        } catch (...) {
+            mine->error.set(std::current_exception());
+        }
+    }
+};
+} // namespace detail
+
+/*
+ * Runs both, at the same time where a worker is free, and returns when both have ended; if both throw, the first one's
+ * exception. Allocates nothing. The second is a plain call; the first is a thread if a worker takes it, or the second
+ * blocks, else a plain call after the second. Neither may call ito_exit.
+ */
+template <class A, class B> void fork_join(A &&a, B &&b) {
+    using side = detail::forked_side<std::remove_reference_t<A>>;
+    if (ITO__UNLIKELY(!detail::is_worker()))
+        return detail::fork_join_outside(a, b);
+    side first(a);
+    std::exception_ptr second;
+    ito__fork_push(&first, side::run_taken, nullptr);
+    try {
+        b();
+    } catch (...) {
+        second = std::current_exception();
+    }
+    if (ITO__LIKELY(ito__fork_take(&first)))
+        first.f();
+    else
+        detail::rethrow(&first.error);
+    if (ITO__UNLIKELY(second != nullptr))
         std::rethrow_exception(second);
 }
 
@@ -480,50 +479,131 @@ template <class T> class thread_specific {
 
 /* -- groups, loops ------------------------------------------------------------------------------------------------- */
 
-/* Threads that are waited for together. The first exception that leaves one of them comes out of `wait`. */
+/*
+ * Threads that are waited for together. The first exception that leaves one of them comes out of `wait`. Threads of a
+ * group may start others in it. Several threads may wait, but none of the group's own.
+ *
+ * A thread that has ended when its creator goes on, as most do, is joined at once. The others are in a list.
+ */
 class task_group {
   public:
     task_group() = default;
     ~task_group() {
-        detail::switching([&] { return ito_group_wait(&g); });
+        if (is_open.load(std::memory_order_relaxed))
+            join_all();
     }
     task_group(const task_group &) = delete;
     task_group &operator=(const task_group &) = delete;
 
     template <class F> void run(F &&f) {
-        struct closure {
-            std::decay_t<F> f;
+        using object = std::decay_t<F>;
+        struct call {
+            object f;
             task_group *group;
-        };
-        auto arg = std::make_unique<closure>(closure{std::forward<F>(f), this});
-        auto main = [](void *from) {
-            std::unique_ptr<closure> mine(static_cast<closure *>(from));
-            try {
-                mine->f();
-            } catch (...) {
-                mine->group->keep(std::current_exception());
+            void operator()() noexcept {
+                try {
+                    f();
+                } catch (...) {
+                    group->keep(std::current_exception());
+                }
             }
         };
-        detail::check(detail::switching([&] { return ito_group_run(&g, main, arg.get()); }), "ito_group_run");
-        arg.release();
+        ito_thread *thread;
+        detail::check(detail::start<void>(&thread, nullptr, call{std::forward<F>(f), this}), "ito_group_run");
+#ifndef ITO__GENERIC
+        /* ORDER acquire; pairs with no release, and needs none, as in ito__join(). */
+        if (ITO__LIKELY(__atomic_load_n(&thread->state, __ATOMIC_ACQUIRE) == ITO__DONE)) {
+            ito__join(thread, nullptr);
+            return;
+        }
+#endif
+        remember(thread);
     }
     void wait() {
-        detail::switching([&] { return ito_group_wait(&g); });
-        std::unique_lock<mutex> lock(error_mutex);
+        /* Relaxed: the caller has started the group's threads, or was told of them, and a thread that has ended has done
+         * so before its creator went on. */
+        if (ITO__LIKELY(!is_open.load(std::memory_order_relaxed)))
+            return;
+        int error_of_join = join_all();
+        std::unique_lock<plain_mutex> lock(list_mutex);
         if (auto first = std::exchange(error, nullptr)) {
             lock.unlock();
             std::rethrow_exception(first);
         }
+        lock.unlock();
+        detail::check(error_of_join, "ito::task_group::wait");
     }
 
   private:
+    /* Without a destructor: most groups never lock it. */
+    struct plain_mutex {
+        ito_mutex m;
+        void lock() noexcept {
+            detail::switching([&] { return ito_mutex_lock(&m); });
+        }
+        void unlock() noexcept {
+            detail::switching([&] { return ito_mutex_unlock(&m); });
+        }
+    };
     void keep(std::exception_ptr e) {
-        std::lock_guard<mutex> lock(error_mutex);
+        std::lock_guard<plain_mutex> lock(list_mutex);
         if (!error)
             error = std::move(e);
+        is_open.store(true, std::memory_order_relaxed);
     }
-    ito_group g = ITO_GROUP_INIT;
-    mutex error_mutex;
+    /* Not ended when its creator went on. Without memory for the list it is waited for here. */
+    __attribute__((noinline)) void remember(ito_thread *thread) {
+        std::unique_lock<plain_mutex> lock(list_mutex);
+        is_open.store(true, std::memory_order_relaxed);
+        if (list.size() >= sweep_at)
+            sweep();
+        try {
+            list.push_back(thread);
+        } catch (const std::bad_alloc &) {
+            lock.unlock();
+            detail::join_thread(thread);
+        }
+    }
+    /* The list holds twice the threads that run, at most. A recorder's threads stay: it would take this for a wait. */
+    void sweep() {
+        auto is_left = [](ito_thread *t) {
+            /* ORDER acquire; pairs with the exchange of the thread's end, as in ito_join. */
+            std::uintptr_t state = __atomic_load_n(&t->state, __ATOMIC_ACQUIRE);
+            if ((state != ITO__ENDED && state != ITO__DONE) || t->id)
+                return true;
+            detail::join_thread(t);
+            return false;
+        };
+        list.erase(std::stable_partition(list.begin(), list.end(), is_left), list.end());
+        sweep_at = std::max<std::size_t>(64, 2 * list.size());
+    }
+    /* A thread that ends may have started others before. The second of two that wait waits for the first. */
+    int join_all() noexcept {
+        std::lock_guard<plain_mutex> one(wait_mutex);
+        std::vector<ito_thread *> now;
+        for (;;) {
+            {
+                std::lock_guard<plain_mutex> lock(list_mutex);
+                now.clear();
+                now.swap(list);
+                if (now.empty()) {
+                    is_open.store(false, std::memory_order_relaxed);
+                    return 0;
+                }
+            }
+            for (std::size_t i = 0; i < now.size(); i++)
+                if (int r = detail::join_thread(now[i]).error) {
+                    std::lock_guard<plain_mutex> lock(list_mutex);
+                    list.insert(list.end(), now.begin() + static_cast<std::ptrdiff_t>(i), now.end());
+                    return r;
+                }
+        }
+    }
+    std::atomic<bool> is_open{false};                                 /* something is in `list` or in `error` */
+    plain_mutex list_mutex = {ITO_MUTEX_INIT_KIND(ITO_MUTEX_NORMAL)}; /* of list, sweep_at and error */
+    plain_mutex wait_mutex = {ITO_MUTEX_INIT_KIND(ITO_MUTEX_NORMAL)};
+    std::vector<ito_thread *> list;
+    std::size_t sweep_at = 64;
     std::exception_ptr error;
 };
 

@@ -115,7 +115,7 @@ uint64_t ito__fold(struct worker *w, const struct ito__fork *fork, const char *n
     if (f == NULL)
         return 0;
     if (load_relaxed(&f->name) == 0)
-        store_relaxed(&f->name, ito__trace_text(name));
+        store_relaxed(&f->name, ito__trace_task_name(fork, name));
     count(fold);
     if (fold->left == 0 && is_due(fold)) {
         ito__deque_unfold(w);

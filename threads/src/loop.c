@@ -134,8 +134,8 @@ static bool divide(struct loop_range *range, size_t begin, size_t end) {
     return true;
 }
 
-/* How many of `left` indices to run until the next look. Only the last piece is smaller than the grain; the last pieces
- * become shorter, as the last indices may take longer than others. */
+/* How many of `left` indices to run until the next look. What is less than a grain goes with the piece before; the last
+ * pieces become shorter, as the last indices may take longer than others. */
 static size_t piece_of(const struct loop_range *range, size_t left, bool is_first) {
     uint64_t ns = predicted(range->pace, left);
     size_t n = range->loop->grain;
@@ -149,7 +149,7 @@ static size_t piece_of(const struct loop_range *range, size_t left, bool is_firs
         if (part > n)
             n = part;
     }
-    return n < left ? n : left;
+    return left > n && left - n >= range->loop->grain ? n : left;
 }
 
 static void *loop_range(void *arg) {
@@ -188,7 +188,7 @@ int ito_for(size_t begin, size_t end, size_t grain, void (*body)(size_t, size_t,
     uint64_t ns = predicted(pace, end - begin);
     if (is_short(w, ns)) {
         size_t part = (end - begin) / 8 > grain ? (end - begin) / 8 : grain + !grain;
-        size_t middle = part < end - begin ? begin + part : end;
+        size_t middle = (end - begin) / 2 >= part ? begin + part : end;
         uint64_t tick = ito__prim_tick();
         body(begin, middle, arg);
         if (middle == end)

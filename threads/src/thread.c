@@ -409,7 +409,8 @@ void ito__end_slow(void *result) {
     }
     ITO__TRACE_END(t);
     ITO__HOOK_END(t);
-    t->result = result;
+    /* Relaxed, as ito.hpp may write it at this moment: whoever lets go of the thread. */
+    store_relaxed(&t->result, result);
     /* The slot below is the creator's continuation if the thread is still PRIVATE; else any thread or task. */
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)
@@ -462,7 +463,7 @@ static void join_register(void *arg) {
  * Join when the thread has not ended by a plain store. At most one joiner gets past the compare-and-swap; another finds
  * an address in the state and gets EINVAL. After ENDED or DONE the descriptor belongs to the joiner, which frees it.
  */
-int ito__join_slow(ito_thread *thread, void **result) {
+int ito__join_flags(ito_thread *thread, void **result, uint32_t *flags) {
     struct ito_thread *me = ito__self();
     if (thread == NULL)
         return EINVAL;
@@ -485,10 +486,16 @@ int ito__join_slow(ito_thread *thread, void **result) {
     if (!has_ended(state))
         return EINVAL; /* detached, joined before, or another joiner waits */
     if (result)
-        *result = thread->result;
+        *result = load_relaxed(&thread->result);
+    if (flags)
+        *flags = thread->flags;
     ITO__TRACE_JOIN(thread->id);
     ito__descriptor_put(worker_of(ito__worker()), thread);
     return 0;
+}
+
+int ito__join_slow(ito_thread *thread, void **result) {
+    return ito__join_flags(thread, result, NULL);
 }
 
 int ito_join(ito_thread *thread, void **result) {

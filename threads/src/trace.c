@@ -57,8 +57,8 @@ void ito__trace_dropped(struct ito__fork *fork) {
 void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in) {
     (void)fork, (void)folded_in;
 }
-uint32_t ito__trace_text(const char *text) {
-    (void)text;
+uint32_t ito__trace_task_name(const struct ito__fork *fork, const char *name) {
+    (void)fork, (void)name;
     return 0;
 }
 uint64_t ito__trace_running(void) {
@@ -355,8 +355,12 @@ void ito__trace_search(struct worker *w, int begin) {
         KASURI_END();
 }
 
+uint32_t ito__trace_task_name(const struct ito__fork *fork, const char *name) {
+    return name ? intern(name) : ito__trace_name((const void *)(uintptr_t)fork->run);
+}
+
 void ito__trace_fork(struct ito__fork *fork, const char *name) {
-    kasuri_task_event(KASURI_EV_TASK_CREATE, intern(name), (uintptr_t)fork, task_of(ito__self()));
+    kasuri_task_event(KASURI_EV_TASK_CREATE, ito__trace_task_name(fork, name), (uintptr_t)fork, task_of(ito__self()));
 }
 
 void ito__trace_run(struct ito__fork *fork, struct ito__ran *ran) {
@@ -387,9 +391,6 @@ void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in) {
                       folded_in);
 }
 
-uint32_t ito__trace_text(const char *text) {
-    return intern(text);
-}
 uint64_t ito__trace_running(void) {
     return task_of(ito__self());
 }

@@ -41,7 +41,8 @@ ITO__TRACE_FN void ito__trace_dropped(struct ito__fork *fork);
 /* A folded task becomes one of its own. The caller has taken it, or holds the lock of the deque that it is in. */
 ITO__TRACE_FN void ito__trace_unfold(struct ito__fork *fork, uint64_t folded_in);
 /* Interned; the task that runs here. */
-ITO__TRACE_FN uint32_t ito__trace_text(const char *text);
+/* The name of a task, interned; null: that of the function which runs it. */
+ITO__TRACE_FN uint32_t ito__trace_task_name(const struct ito__fork *fork, const char *name);
 ITO__TRACE_FN uint64_t ito__trace_running(void);
 ITO__TRACE_FN void ito__trace_point(const void *object, uint32_t kind);
 ITO__TRACE_FN void ito__trace_join_of(struct ito_thread *joiner, uint64_t joined);

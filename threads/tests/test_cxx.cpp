@@ -5,10 +5,12 @@
 #include <ito.hpp>
 #include <ito/fork.h>
 
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -245,6 +247,239 @@ static void groups_loops_and_futures() {
         caught = e.code() == std::future_errc::broken_promise;
     }
     CHECK(caught);
+}
+
+/* Counts what is alive, in whatever thread, and how often it was copied. */
+static std::atomic<int> alive{0}, copies{0};
+struct counted_object {
+    int value;
+    explicit counted_object(int v) : value(v) { alive++; }
+    counted_object(const counted_object &o) : value(o.value) {
+        alive++;
+        copies++;
+    }
+    counted_object(counted_object &&o) noexcept : value(o.value) { alive++; }
+    ~counted_object() { alive--; }
+};
+/* Its copy throws, and so may its move. */
+struct throwing_copy {
+    bool throws;
+    explicit throwing_copy(bool t) : throws(t) {}
+    throwing_copy(const throwing_copy &o) : throws(o.throws) {
+        if (throws)
+            throw std::domain_error("copied");
+    }
+};
+
+static void function_objects_of_all_kinds_run() {
+    alive = copies = 0;
+    for (int i = 0; i < check_scale(200); i++) {
+        /* move-only, with a result that is no word */
+        auto boxed = std::make_unique<counted_object>(i);
+        ito::thread moved([b = std::move(boxed)] { return std::make_unique<counted_object>(b->value + 1); });
+        CHECK_EQ(moved.get()->value, i + 1);
+        CHECK_EQ(alive, 0);
+        /* larger than what goes to the child's stack */
+        std::array<char, 5000> large{};
+        large[4999] = static_cast<char>(i);
+        ito::thread big([large] { return large; });
+        CHECK(big.get() == large);
+        /* copied once, in the caller; words of several types */
+        counted_object object(i);
+        auto from_copy = [object] { return object.value; };
+        copies = 0;
+        ito::thread copied(from_copy);
+        CHECK_EQ(copied.get(), i);
+        CHECK_EQ(copies, 1);
+        CHECK(ito::thread([] { return 0.5; }).get() == 0.5);
+        CHECK_EQ(ito::thread([] { return -1L; }).get(), -1L);
+        CHECK(ito::thread([] { return true; }).get());
+        CHECK(ito::thread([&] { return &object; }).get() == &object);
+        ito::thread<>([] {}).get();
+    }
+    CHECK_EQ(alive, 0);
+    throwing_copy good(false), bad(true);
+    ito::thread fine([good] { return good.throws; });
+    CHECK(!fine.get());
+    auto holds = [p = std::make_shared<throwing_copy>(true)] { return throwing_copy(*p); };
+    bool caught = false;
+    try {
+        ito::thread(holds).get(); /* thrown by the result's copy, in the thread */
+    } catch (const std::domain_error &) {
+        caught = true;
+    }
+    CHECK(caught);
+    caught = false;
+    try {
+        ito::async([](const throwing_copy &) {}, bad); /* here, in the caller: no thread */
+    } catch (const std::domain_error &) {
+        caught = true;
+    }
+    CHECK(caught);
+    ito::attributes named;
+    named.name = "named";
+    named.stack_bytes = 32768;
+    ito::thread with(named, [] { return std::string(ito_name(ito_self())); });
+    CHECK(with.get() == "named");
+}
+
+/* Results and exceptions are deleted once, whoever is last: the thread, or who lets go of it. */
+static void what_nobody_asks_for_is_deleted() {
+    alive = 0;
+    std::atomic<int> ended{0};
+    int n = 0;
+    for (int i = 0; i < check_scale(300); i++)
+        for (int kind = 0; kind < 6; kind++) {
+            auto body = [&ended, kind, i] {
+                if (kind % 2)
+                    ito::this_thread::yield();
+                if (i % 7 == kind)
+                    ito::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+                struct at_end {
+                    std::atomic<int> &n;
+                    ~at_end() { n++; }
+                } at_end{ended};
+                if (kind >= 4)
+                    throw counted_object(i);
+                return counted_object(i);
+            };
+            ito::thread thread(body);
+            if (kind == 2)
+                ito::this_thread::yield();
+            if (kind == 0)
+                thread = ito::thread(body), n++;
+            else
+                thread.detach();
+            n++;
+        }
+    while (ended != n || alive != 0) /* hangs if one is left */
+        ito::this_thread::sleep_for(100us);
+    CHECK_EQ(ito::thread([] { return 5; }).get(), 5); /* detached threads leave nothing in their descriptors */
+}
+
+static long forked_sum(long from, long to) {
+    if (to - from == 1) {
+        if (from % 97 == 13)
+            throw from;
+        return from;
+    }
+    long middle = from + (to - from) / 2, x = 0, y = 0;
+    ito::fork_join([&] { x = forked_sum(from, middle); }, [&] { y = forked_sum(middle, to); });
+    return x + y;
+}
+static void forks_join_and_throw() {
+    for (int i = 0; i < check_scale(20); i++) {
+        long which = -1;
+        CHECK_EQ(forked_sum(14, 110), (14 + 109) * 96 / 2);
+        try {
+            forked_sum(0, 1000);
+        } catch (long first) {
+            which = first;
+        }
+        CHECK_EQ(which, 13); /* the first in the order of the program, of eleven */
+        /* Each waits for the other: the first becomes a thread, if need be. */
+        ito::counting_semaphore a(0), b(0);
+        ito::fork_join([&] { a.release(), b.acquire(); }, [&] { a.acquire(), b.release(); });
+        /* While an exception is handled, and one that is thrown beside it. */
+        try {
+            throw std::string("outer");
+        } catch (const std::string &) {
+            try {
+                ito::fork_join([&] { ito::this_thread::yield(), throw 1; },
+                               [&] { ito::this_thread::yield(), throw 2; });
+                CHECK(false);
+            } catch (int one) {
+                CHECK_EQ(one, 1);
+            }
+            try {
+                throw;
+            } catch (const std::string &again) {
+                CHECK(again == "outer");
+            }
+        }
+        CHECK_EQ(std::uncaught_exceptions(), 0);
+    }
+    std::thread outside([] {
+        ito::counting_semaphore a(0), b(0);
+        ito::fork_join([&] { a.release(), b.acquire(); }, [&] { a.acquire(), b.release(); });
+        ito::task_group group;
+        std::atomic<int> n{0};
+        for (int i = 0; i < 20; i++)
+            group.run([&n, large = std::array<char, 3000>()] { n += 1 + large[7]; });
+        group.wait();
+        CHECK_EQ(n, 20);
+        CHECK(ito::async([](std::string s) { return s + "!"; }, "off the workers").get() == "off the workers!");
+    });
+    /* Off the workers a thread runs on one; so this one must not wait in the kernel. */
+    std::atomic<bool> done{false};
+    std::thread joiner([&] {
+        outside.join();
+        done = true;
+    });
+    while (!done)
+        ito::this_thread::yield();
+    joiner.join();
+}
+
+static void grow(ito::task_group &group, std::atomic<int> &n, int depth) {
+    n++;
+    for (int i = 0; depth > 0 && i < 3; i++)
+        group.run([&group, &n, depth, i] {
+            if (i == 1)
+                ito::this_thread::yield();
+            grow(group, n, depth - 1);
+        });
+}
+static void groups_wait_for_threads_of_threads() {
+    for (int i = 0; i < check_scale(10); i++) {
+        std::atomic<int> n{0};
+        ito::task_group group;
+        grow(group, n, 5);
+        group.wait();
+        CHECK_EQ(n, (243 * 3 - 1) / 2);
+        group.wait();
+        /* Many that wait at once, more than one waiter, and one that throws long after. */
+        ito::counting_semaphore go(0);
+        for (int k = 0; k < 500; k++)
+            group.run([&, k] {
+                go.acquire();
+                n++;
+                if (k == 77)
+                    throw k;
+            });
+        std::atomic<int> threw{0};
+        auto waits = [&] {
+            try {
+                group.wait();
+            } catch (int which) {
+                CHECK_EQ(which, 77);
+                threw++;
+            }
+            CHECK_EQ(n, 864);
+        };
+        ito::thread<> second(waits);
+        go.release(500);
+        waits();
+        second.get();
+        CHECK_EQ(threw, 1);
+        /* Those that have ended go from the list while others run on. */
+        std::atomic<int> ran{0};
+        ito::task_group long_lived;
+        for (int k = 0; k < 3000; k++)
+            long_lived.run([&] {
+                ito::this_thread::yield();
+                ran++;
+            });
+    }
+    alive = 0;
+    {
+        ito::task_group dropped; /* its destructor waits, and deletes the exception */
+        dropped.run([] {
+            ito::this_thread::yield();
+            throw counted_object(1);
+        });
+    }
+    CHECK_EQ(alive, 0);
 }
 
 static void once_semaphore_barrier_and_specific() {
@@ -495,6 +730,10 @@ static const struct check_test tests[] = {
     TEST(standard_locks_work),
     TEST(groups_loops_and_futures),
     TEST(graphs_run_lambdas),
+    TEST(function_objects_of_all_kinds_run),
+    TEST(what_nobody_asks_for_is_deleted),
+    TEST(forks_join_and_throw),
+    TEST(groups_wait_for_threads_of_threads),
     TEST(once_semaphore_barrier_and_specific),
     TEST(a_fork_is_given_back),
     TEST(a_task_that_was_taken_throws),

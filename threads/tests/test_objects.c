@@ -312,14 +312,14 @@ static void loop_covers_once(void) {
 }
 
 /* The first time nothing is known of the body, then it is known as short, then as long; no piece may be smaller than the
- * grain but the last. */
+ * grain, unless the loop is. */
 struct paced {
     unsigned char marks[4096];
     size_t n, grain, small, spins;
 };
 static void mark_paced(size_t begin, size_t end, void *arg) {
     struct paced *p = arg;
-    if (end - begin < p->grain && end != p->n)
+    if (end - begin < p->grain && p->n >= p->grain)
         __atomic_fetch_add(&p->small, 1, __ATOMIC_RELAXED);
     for (size_t i = begin; i < end; i++) {
         p->marks[i]++;

@@ -49,7 +49,7 @@ ITO_API int ito_group_wait_until(ito_group *g, uint64_t deadline_ns);
 /**
  * ito_for - call @body for pieces of [@begin, @end) that cover it once. Pieces run at the same time where workers are
  * free.
- * @grain:  at least that many indices per piece (the last may have fewer); 0: the library chooses. Pieces are larger
+ * @grain:  at least that many indices per piece, if there are so many; 0: the library chooses. Pieces are larger
  *          where indices take little time, up to the whole range.
  * Return:  0 when all pieces have run.
  * Method:  a range is halved only while a worker is hungry (lazy binary splitting), and not if it will be over in some

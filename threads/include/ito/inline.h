@@ -24,6 +24,8 @@ extern "C" {
 #endif
 int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg);
 int ito__join_slow(ito_thread *thread, void **result);
+/* The same, and @flags: those of the thread when it ended. */
+int ito__join_flags(ito_thread *thread, void **result, uint32_t *flags);
 void ito__end_slow(void *result) __attribute__((noreturn));
 struct ito__worker *ito__here_slow(void);
 void ito__yield_at(void *sp) __attribute__((noreturn));

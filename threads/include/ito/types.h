@@ -76,6 +76,7 @@ enum {
     ITO__ROOT = 4,      /* the caller of ito_init */
     ITO__SCHED = 8,     /* a worker's own context */
     ITO__TRACED = 16,   /* a recorder knows it: no fast join, so that it hears of the join too */
+    ITO__THREW = 32,    /* ito.hpp: its result is an exception; set by itself when it is SHARED */
 };
 
 /*

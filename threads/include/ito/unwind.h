@@ -44,11 +44,15 @@ static __attribute__((noinline, unused)) struct ito__unwind ito__unwind_exchange
 #ifdef __cplusplus
 namespace ito {
 namespace detail {
-/* Around everything that may switch. */
+/* Around everything that may switch. A kernel thread's record is empty whenever it goes from one ito thread to another,
+ * so an empty one need not be brought back. */
 class exceptions {
   public:
     exceptions() noexcept : saved(ito__unwind_exchange({})) {}
-    ~exceptions() { ito__unwind_exchange(saved); }
+    ~exceptions() {
+        if (__builtin_expect(saved.caught != nullptr || saved.uncaught != 0, 0))
+            ito__unwind_exchange(saved);
+    }
     exceptions(const exceptions &) = delete;
     exceptions &operator=(const exceptions &) = delete;
 
