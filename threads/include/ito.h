@@ -87,7 +87,7 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
 /**
  * ito_join - wait until a thread has ended.
  * @result: what fn returned or ito_exit got; may be null.
- * Return:  0; EDEADLK @thread is the caller; EINVAL detached, joined before, or another thread waits in ito_join for
+ * Return:  0; EDEADLK @thread is the caller; ESRCH it is of the process that forked this one; EINVAL detached, joined before, or another thread waits in ito_join for
  *          it.
  */
 int ito_join(ito_thread *thread, void **result);

@@ -264,7 +264,7 @@ void ito_blocking_end(ito_call *call) {
     struct ito_thread *me = call->thread;
     uint32_t lent = call->turn | ITO__LENT_CALL, spins = 0;
     int saved = errno;
-    if (w == NULL)
+    if (w == NULL || ito__pool.n_workers == 0) /* the second: in the child, where the call was a fork */
         return;
     /* ORDER acq_rel; pairs with the compare-and-swap in adopt(): one of the two has the worker. */
     if (LIKELY(cas_acq_rel(&w->lent, &lent, call->turn + ITO__LENT_STATES))) {

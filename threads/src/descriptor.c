@@ -79,8 +79,26 @@ static void put_locked(struct ito_thread *t) {
     depot.n_free++;
 }
 
+static struct ito_thread *first_of(struct ito__chunk *chunk) {
+    return (struct ito_thread *)(void *)(chunk + 1);
+}
+#define PER_CHUNK ((CHUNK_BYTES - sizeof(struct ito__chunk)) / sizeof(struct ito_thread))
+
+bool ito__descriptor_is_one(const void *at) {
+    for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next) {
+        uintptr_t offset = (uintptr_t)at - (uintptr_t)first_of(chunk);
+        if (offset < PER_CHUNK * sizeof(struct ito_thread))
+            return offset % sizeof(struct ito_thread) == 0;
+    }
+    return false;
+}
+
+static bool forgotten; /* this process was forked: there may be descriptors of before */
+
 void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     store_relaxed(&t->state, ITO__FREE);
+    if (UNLIKELY(forgotten) && !ito__descriptor_is_one(t))
+        return;
     t->stack = NULL;
     t->flags = 0;
     t->bind = -1;
@@ -105,11 +123,6 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     ito__spin_unlock(&depot.lock);
 }
 
-static struct ito_thread *first_of(struct ito__chunk *chunk) {
-    return (struct ito_thread *)(void *)(chunk + 1);
-}
-#define PER_CHUNK ((CHUNK_BYTES - sizeof(struct ito__chunk)) / sizeof(struct ito_thread))
-
 void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void *arg) {
     for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next)
         for (size_t i = 0; i < PER_CHUNK; i++) {
@@ -117,15 +130,6 @@ void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void 
             if (load_relaxed(&t->state) != ITO__FREE && t->stack)
                 tell(t, arg);
         }
-}
-
-bool ito__descriptor_is_one(const void *at) {
-    for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next) {
-        uintptr_t offset = (uintptr_t)at - (uintptr_t)first_of(chunk);
-        if (offset < PER_CHUNK * sizeof(struct ito_thread))
-            return offset % sizeof(struct ito_thread) == 0;
-    }
-    return false;
 }
 
 /* Descriptors made, less those in the depot and in the workers' own lists, whose lengths are read relaxed. */
@@ -143,6 +147,12 @@ void ito__descriptor_stop(void) {
         next = chunk->next;
         ito__prim_unmap(chunk, CHUNK_BYTES);
     }
+    ito__descriptor_chunks = NULL;
+    __builtin_memset(&depot, 0, sizeof depot);
+}
+
+void ito__descriptor_forget(void) {
+    forgotten = true;
     ito__descriptor_chunks = NULL;
     __builtin_memset(&depot, 0, sizeof depot);
 }

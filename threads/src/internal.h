@@ -155,6 +155,10 @@ struct ito__worker *ito__worker(void);
 struct ito_thread *ito__self(void);
 /* Whose code the caller runs from now on; null: no worker's. */
 void ito__set_here(struct worker *w);
+/* In the child of a fork, off the workers: the thread of ito that forked; null: the caller is not it. */
+struct ito_thread *ito__forked(void);
+/* In the child of a fork: the caller is no worker's any more. */
+void ito__leave_worker(void);
 
 static inline struct worker *worker_of(struct ito__worker *w) {
     return (struct worker *)w;
@@ -237,6 +241,7 @@ void ito__stack_put(struct worker *w, struct ito__stack *stack);
 size_t ito__stack_bytes(const struct ito__stack *stack); /* the size that it was asked for by, as a power of two */
 void ito__stack_start(size_t default_bytes, size_t guard_bytes);
 void ito__stack_stop(void);
+void ito__stack_forget(void); /* in the child of a fork: what there is belongs to threads that are gone, and is left */
 extern size_t ito__stack_default;
 
 struct ito_thread *ito__descriptor_get(struct worker *w);
@@ -246,6 +251,7 @@ void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void 
 bool ito__descriptor_is_one(const void *at); /* the same */
 size_t ito__descriptor_live(void);           /* workers stopped or idle: a count, else a hint */
 void ito__descriptor_stop(void);
+void ito__descriptor_forget(void);
 
 /* Of ito_attr.flags, for threads of our own: a recorder does not hear of them, but of the tasks that they run. */
 #define ITO__ATTR_UNSEEN 0x80000000u

@@ -18,6 +18,8 @@ struct ito__worker ito__nobody = {
 };
 __thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec"))) = &ito__nobody;
 static __thread struct ito_thread foreign;
+/* In the child of a fork: the thread that forked, which is no worker's any more but keeps its id, locks and keys. */
+static __thread struct ito_thread *adopted;
 
 __attribute__((noinline)) struct ito__worker *ito__here_slow(void) {
     struct ito__worker *w = ito__tls_worker;
@@ -42,12 +44,26 @@ __attribute__((noinline)) struct ito_thread *ito__self(void) {
     __asm__ volatile("" : "+r"(w));
     if (w != &ito__nobody)
         return w->current;
-    if (!(foreign.flags & ITO__FOREIGN)) {
-        foreign.flags = ITO__FOREIGN;
-        foreign.state = ITO__DETACHED;
-        foreign.bind = -1;
+    struct ito_thread *me = adopted ? adopted : &foreign;
+    if (!(me->flags & ITO__FOREIGN)) {
+        me->flags = ITO__FOREIGN;
+        me->state = ITO__DETACHED;
+        me->bind = -1;
     }
-    return &foreign;
+    return me;
+}
+
+struct ito_thread *ito__forked(void) {
+    return adopted;
+}
+
+void ito__leave_worker(void) {
+    struct ito__worker *w = ito__worker();
+    if (w == NULL)
+        return;
+    adopted = w->current;
+    adopted->flags = 0; /* foreign at its next use */
+    ito__set_here(NULL);
 }
 
 ito_thread *ito_self(void) {

@@ -202,5 +202,9 @@ void ito__stack_stop(void) {
         ito__prim_unmap(depot.regions[i].at, depot.regions[i].bytes);
     if (depot.regions)
         ito__prim_unmap(depot.regions, depot.room_regions * sizeof *depot.regions);
+    ito__stack_forget();
+}
+
+void ito__stack_forget(void) {
     __builtin_memset(&depot, 0, sizeof depot);
 }

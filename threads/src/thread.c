@@ -12,6 +12,8 @@
  */
 #include "internal.h"
 
+#include <stdlib.h>
+
 /* ---- begin ------------------------------------------------------------------------------------------------------ */
 
 /* First code of a thread that runs before its creator. The creator's context has just been saved, so thieves may take
@@ -310,6 +312,18 @@ static struct ito__slot *pop_fork(struct worker *w, const struct ito__fork *fork
     return slot;
 }
 
+/* The sync off the workers of a task that was forked on one: between the two the program was forked, and this is the
+ * child. A task that nobody had taken is the caller's to run; one that another worker ran is lost with that worker. */
+static int sync_forked(struct ito__fork *fork) {
+    uintptr_t state = load_relaxed(&fork->state);
+    if (state == ITO__ENDED)
+        return 0;
+    if (state < ITO__STATES)
+        ito__fatal("a forked task ran on another worker when the process was forked: this child cannot sync it",
+                   ito__self());
+    return 1;
+}
+
 /*
  * The sync of a task that the fast path could not pop. Nonzero: the caller runs it, as a plain call. 0: it has run.
  *
@@ -319,6 +333,8 @@ int ito__sync_slow(struct ito__fork *fork) {
     if (load_relaxed(&fork->state) == ITO__PRIVATE)
         return 1;
     struct worker *w = worker_of(ito__worker());
+    if (UNLIKELY(w == NULL))
+        return sync_forked(fork);
     struct ito__slot *slot = pop_fork(w, fork);
     if (slot == NULL) {
         wait_fork(fork);
@@ -347,9 +363,12 @@ int ito__sync_slow(struct ito__fork *fork) {
  * and is waited for: it uses the parent's frame.
  */
 int ito__fork_left(struct ito__fork *fork) {
+    struct worker *w = worker_of(ito__worker());
     if (load_relaxed(&fork->state) == ITO__PRIVATE)
         return 0;
-    if (pop_fork(worker_of(ito__worker()), fork) == NULL) {
+    if (UNLIKELY(w == NULL)) /* the child of a fork, as in ito__sync_slow() */
+        return load_relaxed(&fork->state) == ITO__ENDED;
+    if (pop_fork(w, fork) == NULL) {
         wait_fork(fork);
         ITO__TRACE_SYNC(fork);
         return 1;
@@ -402,6 +421,8 @@ static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito
 /* The end of a thread that the inline end does not finish: it may be SHARED, have keys, or its pop may have failed. */
 void ito__end_slow(void *result) {
     struct worker *w = worker_of(ito__worker());
+    if (UNLIKELY(w == NULL))
+        ito_exit(result); /* in the child of a fork, whose only thread this is */
     struct ito_thread *t = w->hot.current;
     if (UNLIKELY(t->keys != NULL)) {
         ito__keys_end(t);
@@ -427,8 +448,14 @@ void ito__end_slow(void *result) {
 /* In a kernel thread that is not a worker: pthread_exit. The root thread cannot end: its stack is the program's. */
 void ito_exit(void *result) {
     struct ito__worker *w = ito__worker();
-    if (w == NULL)
-        pthread_exit(result);
+    if (w == NULL) {
+        struct ito_thread *forked = ito__forked();
+        if (forked == NULL)
+            pthread_exit(result);
+        if (forked->keys)
+            ito__keys_end(forked);
+        exit(0); /* as POSIX has it; a thread of ito's own (timers) must not keep the process */
+    }
     if (w->current->flags & ITO__ROOT)
         ito__fatal("ito_exit called by the root thread: return from main, or call ito_fini", w->current);
     ito__end_slow(result);
@@ -472,6 +499,8 @@ int ito__join_flags(ito_thread *thread, void **result, uint32_t *flags) {
     /* ORDER acquire; pairs with the exchange in finish_shared(). Shows the thread's result. */
     uintptr_t state = load_acquire(&thread->state);
     if (state == ITO__PRIVATE || state == ITO__SHARED) {
+        if (ito__pool.n_workers == 0)
+            return ESRCH; /* it was left behind by a fork */
         struct join j = {thread, me, 0};
         me->wait_kind = ITO__WAIT_JOIN;
         me->wait_on = thread;

@@ -87,6 +87,8 @@ void ito__trace_task(uint64_t id, int begin) {
     (void)id, (void)begin;
 }
 
+void ito__trace_forget(void) {}
+
 #else
 
 /* Our ids have the top bit, those of graphs' tasks the next one too; those of forked tasks are the addresses of their
@@ -126,6 +128,11 @@ void ito__trace_init(void) {
     __atomic_store_n(&ito__tracing, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&ito__seeing_locks, 0, __ATOMIC_RELAXED);
     ito__trace_look();
+}
+
+void ito__trace_forget(void) {
+    __atomic_store_n(&ito__tracing, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ito__seeing_locks, 0, __ATOMIC_RELAXED);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

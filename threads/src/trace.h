@@ -106,6 +106,9 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 /* Interned name of the function or variable at @address; 0: none is known. */
 uint32_t ito__trace_name(const void *address);
 
+/* In the child of a fork: nobody listens, until ito_init looks. */
+void ito__trace_forget(void);
+
 /* Is there a recorder? Called by workers that have nothing better to do or were asked for work. */
 static inline void ito__trace_poll(void) {
     ito__trace_look();

@@ -169,6 +169,29 @@ static int start(uint32_t n) {
     return 0;
 }
 
+/*
+ * Runs in the child of fork(2), which has the caller's kernel thread alone: the pool is as before ito_init, and the
+ * caller a kernel thread that is no worker, on whatever stack it runs. It goes on with what it has, its locks and keys,
+ * gets EPERM from ito_create, and may call ito_init. Nothing that others may have been changing is looked at: their
+ * stacks, deques and descriptors stay where they are, untouched.
+ */
+static void forked(void) {
+    if (ito__pool.n_workers == 0)
+        return;
+    ito__leave_worker();
+    struct ito_thread root = ito__pool.root;
+    struct ito__stack root_stack = ito__pool.root_stack;
+    memset(&ito__pool, 0, sizeof ito__pool);
+    if (ito__forked() == &ito__pool.root) {
+        ito__pool.root = root;
+        ito__pool.root_stack = root_stack;
+    }
+    ito__stack_forget();
+    ito__descriptor_forget();
+    ito__trace_forget();
+    ito__n_foreign_waits = 0;
+}
+
 /* Checks the configuration and fills in the defaults; start() does the rest. */
 int ito_init(const ito_config *config) {
     ito_config c = ITO_CONFIG_INIT;
@@ -177,8 +200,12 @@ int ito_init(const ito_config *config) {
             return EINVAL;
         c = *config;
     }
+    static bool forks_known;
     if (ito__pool.n_workers != 0)
         return EBUSY;
+    if (!forks_known && pthread_atfork(NULL, NULL, forked) != 0)
+        return ENOMEM;
+    forks_known = true;
     ito__pool.n_cpus = ito__prim_n_cpus();
     size_t n = ito__pool.n_cpus < MOST_WORKERS ? ito__pool.n_cpus : MOST_WORKERS, stack = 65536, guard = 0, fold = 1;
     size_t stall = ITO__STALL_TELL;

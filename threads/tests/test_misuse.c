@@ -481,6 +481,140 @@ static void timers_start_again_after_fork(void) {
     run_one_sleeper();
 }
 
+/* A process that forks while its workers create, steal, sleep and wait: the child has one thread, which goes on. */
+static volatile int churning;
+static void *churn_leaf(void *arg) {
+    return arg;
+}
+static void *churn(void *arg) {
+    for (uintptr_t i = 0; churning; i++) {
+        ito_thread *t[8];
+        for (int k = 0; k < 8; k++)
+            CHECK_EQ(ito_create(&t[k], NULL, k % 4 ? churn_leaf : sleeps, arg), 0);
+        for (int k = 0; k < 8; k++)
+            CHECK_EQ(ito_join(t[k], NULL), 0);
+        ito_yield();
+    }
+    return arg;
+}
+static long forked_sum(long n);
+ITO_TASK(long, forked_sum, long)
+static long forked_sum(long n) {
+    if (n < 2)
+        return n;
+    ITO_FORK(x, forked_sum, n - 1);
+    long y = forked_sum(n - 2);
+    return ITO_SYNC(x, forked_sum) + y;
+}
+static void *add_one(void *arg) {
+    ++*(int *)arg;
+    return arg;
+}
+static void child_goes_on(ito_mutex *held, ito_key key, ito_thread *other) {
+    ito_thread *t;
+    int n = 0;
+    CHECK_EQ(ito_n_workers(), 0);
+    CHECK_EQ(ito_create(&t, NULL, add_one, &n), EPERM);
+    CHECK_EQ(ito_fini(), EPERM);
+    CHECK_EQ(ito_join(other, NULL), ESRCH);
+    CHECK(ito_key_get(key) == held);
+    CHECK_EQ(ito_mutex_unlock(held), 0); /* of the error-checking kind: the caller is still its owner */
+    CHECK_EQ(ito_sleep_ns(1000), 0);
+    CHECK_EQ(forked_sum(10), 55);
+    ito_yield();
+    for (int round = 0; round < 2; round++) {
+        CHECK_EQ(start(), 0);
+        CHECK_EQ(ito_create(&t, NULL, add_one, &n), 0);
+        CHECK_EQ(ito_join(t, NULL), 0);
+        CHECK_EQ(forked_sum(10), 55);
+        CHECK_EQ(ito_sleep_ns(1000), 0);
+        CHECK_EQ(ito_fini(), 0);
+        CHECK_EQ(n, round + 1);
+    }
+}
+/* Where the fork is made: the root thread, a thread with a stack of ito's, a kernel thread that is no worker. */
+struct forker {
+    ito_key key;
+    ito_thread *other;
+    bool of_ito;
+    pid_t pid;
+};
+static void *forks(void *arg) {
+    struct forker *f = arg;
+    ito_mutex held = ITO_MUTEX_INIT_KIND(ITO_MUTEX_ERRORCHECK);
+    CHECK_EQ(ito_key_set(f->key, &held), 0);
+    CHECK_EQ(ito_mutex_lock(&held), 0);
+    f->pid = fork();
+    CHECK(f->pid >= 0);
+    if (f->pid == 0) {
+        alarm(60); /* a child that hangs fails */
+        child_goes_on(&held, f->key, f->other);
+        if (!f->of_ito)
+            _exit(0);
+        return NULL; /* the end of the only thread: the child exits with 0 */
+    }
+    CHECK_EQ(ito_mutex_unlock(&held), 0);
+    CHECK_EQ(ito_key_set(f->key, NULL), 0);
+    return arg;
+}
+static void ends_well(pid_t pid) {
+    int status;
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+}
+static void a_forked_child_goes_on(void) {
+    struct forker f;
+    ito_thread *churners[6], *t;
+    pthread_t kernel_thread;
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(ito_key_create(&f.key, NULL), 0);
+    churning = 1;
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(ito_create(&churners[i], NULL, churn, NULL), 0);
+    f.other = churners[0];
+    for (int i = 0; i < check_scale(100); i++) {
+        f.of_ito = true;
+        CHECK_EQ(ito_create(&t, NULL, forks, &f), 0);
+        CHECK_EQ(ito_join(t, NULL), 0);
+        ends_well(f.pid);
+        if (i % 4)
+            continue;
+        f.of_ito = false;
+        CHECK_EQ(pthread_create(&kernel_thread, NULL, forks, &f), 0);
+        CHECK_EQ(pthread_join(kernel_thread, NULL), 0);
+        ends_well(f.pid);
+        forks(&f);
+        ends_well(f.pid);
+    }
+    churning = 0;
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(ito_join(churners[i], NULL), 0);
+    CHECK_EQ(ito_fini(), 0);
+}
+
+/* A task that was forked before the process was: in its deque it is the child's to run. */
+static void a_forked_child_syncs(void) {
+    CHECK_EQ(start(), 0);
+    for (int i = 0; i < 50; i++) {
+        ITO_FORK(x, forked_sum, 12);
+        ITO_FORK(y, forked_sum, 10);
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(60);
+            close(2); /* a task that was stolen is told, and the child ends by abort */
+        }
+        CHECK_EQ(ITO_SYNC(y, forked_sum), 55);
+        CHECK_EQ(ITO_SYNC(x, forked_sum), 144);
+        if (pid == 0)
+            _exit(0);
+        int status;
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK(status == 0 || (ito_n_workers() > 1 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    }
+    CHECK_EQ(ito_fini(), 0);
+}
+
 static void with_runtime(void (*test)(void)) {
     CHECK_EQ(start(), 0);
     test();
@@ -503,6 +637,8 @@ static const struct check_test tests[] = {
     TEST(variables_are_told_when_wrong),
     TEST(objects_work_without_a_runtime),
     TEST(timers_start_again_after_fork),
+    TEST(a_forked_child_goes_on),
+    TEST(a_forked_child_syncs),
     {NULL, NULL}};
 
 int main(int argc, char **argv) {

@@ -173,3 +173,6 @@ bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
     (void)c, (void)w;
     return false;
 }
+struct ito_thread *ito__forked(void) {
+    return NULL;
+}
