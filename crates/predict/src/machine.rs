@@ -105,8 +105,7 @@ impl Machine {
             wake_latency_ns: least(|m| m.wake_latency_ns),
             wake_latency_short_ns: least(|m| m.wake_latency_short_ns),
             wake_latency_long_ns: least(|m| m.wake_latency_long_ns),
-            // CPUs that others use do not sleep: this one they make cheaper.
-            relay_ns: self.relay_ns.max(other.relay_ns),
+            relay_ns: least(|m| m.relay_ns),
             wake_call_ns: least(|m| m.wake_call_ns),
             wake_call_short_ns: least(|m| m.wake_call_short_ns),
             wake_call_long_ns: least(|m| m.wake_call_long_ns),
