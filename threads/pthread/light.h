@@ -7,7 +7,8 @@
  *   kernel thread   main, and each thread that cannot be light (refuse.c says why); ito calls it foreign
  *
  * The files: pool.c (start, fork), tls.c (TLS blocks), thread.c (create, end, join), attr.c (what is asked of and set
- * for a thread), keys.c, signals.c, refuse.c, real.c. Only functions marked EXPORT are seen by programs.
+ * for a thread), keys.c, signals.c, refuse.c, real.c;
+ * cancel.c, mutex.c, cond.c, rwlock.c, sem.c, objects.c. Only functions marked EXPORT are seen by programs.
  */
 #ifndef ITO_PTHREAD_LIGHT_H
 #define ITO_PTHREAD_LIGHT_H
@@ -19,6 +20,7 @@
 #include "wait.h"
 
 #include <signal.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -44,6 +46,7 @@ enum {
  *   result, name     itself; name: any, under word      its joiner, after LIGHT_ENDED
  *   word             holder of its queue bit            any
  *   joiners          same: at most one                  same
+ *   self, wait_*     itself, under the bit              any, under the bit: what it waits for (cancel.c); null: nothing
  *   joiner_id        the joiner, under the bit          the thread itself (who would wait for itself?)
  */
 struct light {
@@ -51,6 +54,9 @@ struct light {
     uint32_t word;
     struct ito__waiters joiners;
     pthread_t joiner_id;
+    struct ito_thread *self;
+    uint32_t *wait_word;
+    struct ito__waiters *wait_queue;
     struct ito_thread *thread;
     struct ito__stack *stack;
     char *stack_high; /* below the TLS block */
@@ -76,11 +82,28 @@ void light_thread_begins(void);  /* one more thread of the program */
 void light_thread_ends(void);    /* one less: if it was the last and main has ended, the process ends */
 void light_main_exits(void);     /* main calls pthread_exit */
 
+/* Threads that are created from now on are kernel threads; the first reason is told. */
+void light_stop(const char *why);
+bool light_works(void); /* there are workers, whether or not new threads are light */
+
 /* tls.c */
-bool tls_setup(void);                                        /* false: this C library cannot (refuse.c) */
+bool tls_cancelled(void); /* the caller has been cancelled, and has not disabled that */
+int tls_tid(void);        /* what the C library takes for the caller's thread id */
+bool tls_setup(void);     /* false: this C library cannot (refuse.c) */
 bool tls_ready(struct ito__stack *stack, char **stack_high); /* a fresh block in stack->tls; false: no memory */
 size_t tls_bytes(void);
 void tls_end(void); /* thread_local destructors of the caller */
+
+/* cancel.c: around a wait in the queue of an object whose bit is in `word`. begin: false, do not wait; end follows in any
+ * case, and does not return if the caller was cancelled. A wait that was cut short gives ECANCELED. */
+bool light_wait_begin(uint32_t *word, struct ito__waiters *queue);
+void light_wait_end(void);
+/* mutex.c: ito's mutex in it; null: it is the C library's. */
+ito_mutex *light_mutex(pthread_mutex_t *mutex);
+/* objects.c */
+void once_forked(void);
+/* A light thread has tried in vain, for the turn-th time: let others run, then some time pass. False: too late. */
+bool light_pause(unsigned turn, uint64_t deadline_ns);
 
 /* keys.c */
 void keys_end(void);

@@ -10,7 +10,9 @@
  *
  *   pool.state   RESTING -> RUNNING     the first pthread_create
  *                RESTING -> REFUSED     the same, where there can be no light threads
- *                RUNNING -> REFUSED     in the child of a fork: it has one kernel thread, and no workers. Threads that it
+ *                RUNNING -> CLOSED      light_stop(): light threads go on, new ones are kernel threads
+ *                RESTING -> REFUSED     the same, before the first pthread_create
+ *                RUNNING, CLOSED -> REFUSED  in the child of a fork: it has one kernel thread, and no workers. Threads that it
  *                                       creates are kernel threads
  */
 #include "light.h"
@@ -20,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESTING, RUNNING, REFUSED };
+enum { RESTING, RUNNING, CLOSED, REFUSED };
 
 static struct {
     uint32_t state;       /* atomic */
@@ -54,13 +56,14 @@ static void *host_main(void *unused) {
 /* In the child of a fork. The caller, if it was light, is the kernel thread's own code from now on: it keeps its stack
  * and its TLS block. */
 static void forked(void) {
-    if (load_relaxed(&pool.state) != RUNNING)
+    if (!light_works())
         return;
     store_relaxed(&pool.state, REFUSED);
     store_relaxed(&pool.threads, 1);
     light_self.kind = LIGHT_NONE;
     ito__tls_worker = &ito__nobody;
     memset(&ito__pool, 0, sizeof ito__pool);
+    once_forked();
 }
 
 static pthread_key_t main_key;
@@ -85,14 +88,35 @@ static bool host_start(void) {
     return r == 0 && pthread_atfork(NULL, NULL, forked) == 0 && REAL(pthread_key_create)(&main_key, main_ended) == 0;
 }
 
+static void say(const char *why) {
+    if (getenv("ITO_STATS"))
+        fprintf(stderr, "ito: threads are kernel threads: %s\n", why);
+}
+
 static void start(void) {
     const char *why = light_refusal();
     if (why == NULL && !host_start())
         why = "the kernel gives no threads for its workers";
-    if (why && getenv("ITO_STATS"))
-        fprintf(stderr, "ito: threads are kernel threads: %s\n", why);
+    if (why)
+        say(why);
     /* ORDER release; pairs with the acquire load in light_start(). Publishes the pool. */
     store_release(&pool.state, why ? REFUSED : RUNNING);
+}
+
+void light_stop(const char *why) {
+    REAL(pthread_mutex_lock)(&pool.lock);
+    uint32_t state = load_relaxed(&pool.state);
+    if (state < CLOSED) {
+        say(why);
+        /* ORDER release; pairs with the acquire load in light_start(), as in start(). */
+        store_release(&pool.state, state == RUNNING ? CLOSED : REFUSED);
+    }
+    REAL(pthread_mutex_unlock)(&pool.lock);
+}
+
+bool light_works(void) {
+    uint32_t state = load_relaxed(&pool.state);
+    return state == RUNNING || state == CLOSED;
 }
 
 bool light_start(void) {
@@ -124,6 +148,6 @@ void light_thread_ends(void) {
 
 /* A key's destructor is the last that main runs. */
 void light_main_exits(void) {
-    if (load_relaxed(&pool.state) == RUNNING)
+    if (light_works())
         pthread_setspecific(main_key, &pool);
 }

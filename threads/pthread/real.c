@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 struct real real_table;
 
@@ -16,10 +17,17 @@ static int missing(void) {
     return ENOSYS;
 }
 
+/* glibc has two versions of pthread_cond_*, and before 2.36 plain dlsym gives the older one, whose pthread_cond_t is
+ * another struct. */
+static void *find(const char *name) {
+    void *found = strncmp(name, "pthread_cond_", 13) == 0 ? dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") : NULL;
+    return found ? found : dlsym(RTLD_NEXT, name);
+}
+
 void real_resolve(void) {
     void *found;
 #define REAL_FIND(result, name, parameters)                                                                            \
-    found = dlsym(RTLD_NEXT, #name);                                                                                   \
+    found = find(#name);                                                                                               \
     __atomic_store_n((void **)&real_table.name, found ? found : (void *)(unsigned long)&missing, __ATOMIC_RELAXED);
     REAL_FUNCTIONS(REAL_FIND)
 }

@@ -37,8 +37,42 @@
     X(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))                                                    \
     X(int, pthread_key_delete, (pthread_key_t))                                                                        \
     X(int, pthread_mutex_init, (pthread_mutex_t *, const pthread_mutexattr_t *))                                       \
+    X(int, pthread_mutex_destroy, (pthread_mutex_t *))                                                                 \
     X(int, pthread_mutex_lock, (pthread_mutex_t *))                                                                    \
+    X(int, pthread_mutex_trylock, (pthread_mutex_t *))                                                                 \
+    X(int, pthread_mutex_clocklock, (pthread_mutex_t *, clockid_t, const struct timespec *))                           \
+    X(int, pthread_mutex_timedlock, (pthread_mutex_t *, const struct timespec *))                                      \
     X(int, pthread_mutex_unlock, (pthread_mutex_t *))                                                                  \
+    X(int, pthread_cond_init, (pthread_cond_t *, const pthread_condattr_t *))                                          \
+    X(int, pthread_cond_destroy, (pthread_cond_t *))                                                                   \
+    X(int, pthread_cond_wait, (pthread_cond_t *, pthread_mutex_t *))                                                   \
+    X(int, pthread_cond_timedwait, (pthread_cond_t *, pthread_mutex_t *, const struct timespec *))                     \
+    X(int, pthread_cond_clockwait, (pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))          \
+    X(int, pthread_cond_signal, (pthread_cond_t *))                                                                    \
+    X(int, pthread_cond_broadcast, (pthread_cond_t *))                                                                 \
+    X(int, pthread_rwlock_init, (pthread_rwlock_t *, const pthread_rwlockattr_t *))                                    \
+    X(int, pthread_rwlock_destroy, (pthread_rwlock_t *))                                                               \
+    X(int, pthread_rwlock_rdlock, (pthread_rwlock_t *))                                                                \
+    X(int, pthread_rwlock_wrlock, (pthread_rwlock_t *))                                                                \
+    X(int, pthread_rwlock_tryrdlock, (pthread_rwlock_t *))                                                             \
+    X(int, pthread_rwlock_trywrlock, (pthread_rwlock_t *))                                                             \
+    X(int, pthread_rwlock_timedrdlock, (pthread_rwlock_t *, const struct timespec *))                                  \
+    X(int, pthread_rwlock_timedwrlock, (pthread_rwlock_t *, const struct timespec *))                                  \
+    X(int, pthread_rwlock_clockrdlock, (pthread_rwlock_t *, clockid_t, const struct timespec *))                       \
+    X(int, pthread_rwlock_clockwrlock, (pthread_rwlock_t *, clockid_t, const struct timespec *))                       \
+    X(int, pthread_rwlock_unlock, (pthread_rwlock_t *))                                                                \
+    X(int, pthread_barrier_init, (pthread_barrier_t *, const pthread_barrierattr_t *, unsigned))                       \
+    X(int, pthread_barrier_destroy, (pthread_barrier_t *))                                                             \
+    X(int, pthread_barrier_wait, (pthread_barrier_t *))                                                                \
+    X(int, pthread_spin_trylock, (pthread_spinlock_t *))                                                               \
+    X(int, sem_init, (sem_t *, int, unsigned))                                                                         \
+    X(int, sem_destroy, (sem_t *))                                                                                     \
+    X(int, sem_getvalue, (sem_t *, int *))                                                                             \
+    X(int, sem_post, (sem_t *))                                                                                        \
+    X(int, sem_wait, (sem_t *))                                                                                        \
+    X(int, sem_trywait, (sem_t *))                                                                                     \
+    X(int, sem_timedwait, (sem_t *, const struct timespec *))                                                          \
+    X(int, sem_clockwait, (sem_t *, clockid_t, const struct timespec *))                                               \
     X(int, pthread_sigmask, (int, const sigset_t *, sigset_t *))                                                       \
     X(int, sigprocmask, (int, const sigset_t *, sigset_t *))                                                           \
     X(int, sched_yield, (void))

@@ -192,7 +192,7 @@ EXPORT int pthread_create(pthread_t *restrict id, const pthread_attr_t *restrict
                           void *restrict arg) {
     struct request r;
     if (!light_start())
-        return REAL(pthread_create)(id, attr, fn, arg);
+        return light_works() ? kernel_create(id, attr, fn, arg) : REAL(pthread_create)(id, attr, fn, arg);
     read_attr(attr, &r);
     return r.kernel ? kernel_create(id, attr, fn, arg) : light_create(id, &r, fn, arg);
 }
@@ -208,38 +208,52 @@ EXPORT void pthread_exit(void *result) {
 
 /* ---- join -------------------------------------------------------------------------------------------------------- */
 
+/* The wait of light_join(): 0 it has ended, ETIMEDOUT, ECANCELED. */
+static int wait_for_end(struct light *l, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    int r = ECANCELED;
+    if (light_wait_begin(&l->word, &l->joiners)) {
+        ito__waiter_init(&w);
+        uint32_t s = ito__word_lock(&l->word);
+        if (s & LIGHT_ENDED) {
+            ito__word_unlock(&l->word, s);
+            r = 0;
+        } else {
+            ito__waiters_push(&l->joiners, &w);
+            r = ito__wait(&w, &l->word, s, deadline_ns, ITO__WAIT_JOIN, l->thread, NULL);
+        }
+    }
+    if (r) { /* another may join it, also if this thread does not come back from here */
+        uint32_t s = ito__word_lock(&l->word);
+        l->joiner_id = 0;
+        ito__word_unlock(&l->word, s & ~(uint32_t)LIGHT_JOINED);
+    }
+    light_wait_end();
+    return r;
+}
+
 /* Joins a light thread. `deadline_ns`: 0 tries, ITO_FOREVER waits. */
 static int light_join(pthread_t id, void **result, uint64_t deadline_ns) {
     struct light *l = light_of(id);
-    struct ito__waiter w;
-    if (id == pthread_self() || (light_here() && light_self.joiner_id == id))
-        return EDEADLK;
-    if (deadline_ns != ITO_FOREVER && deadline_ns != 0 && ito__timers_start() != 0)
-        return EAGAIN;
-    ito__waiter_init(&w);
-    uint32_t s = ito__word_lock(&l->word);
-    if (s & (LIGHT_DETACHED | LIGHT_JOINED)) {
-        ito__word_unlock(&l->word, s);
-        return EINVAL;
-    }
-    if (!(s & LIGHT_ENDED)) {
-        if (deadline_ns == 0) {
-            ito__word_unlock(&l->word, s);
+    for (;;) {
+        if (id == pthread_self() || (light_here() && light_self.joiner_id == id))
+            return EDEADLK;
+        if (deadline_ns != ITO_FOREVER && deadline_ns != 0 && ito__timers_start() != 0)
+            return EAGAIN;
+        uint32_t s = ito__word_lock(&l->word);
+        bool mine = !(s & (LIGHT_DETACHED | LIGHT_JOINED)), wait = !(s & LIGHT_ENDED);
+        if (mine && wait && deadline_ns != 0)
+            l->joiner_id = pthread_self();
+        ito__word_unlock(&l->word, mine && (!wait || deadline_ns != 0) ? s | LIGHT_JOINED : s);
+        if (!mine)
+            return EINVAL;
+        if (wait && deadline_ns == 0)
             return EBUSY;
-        }
-        l->joiner_id = pthread_self();
-        ito__waiters_push(&l->joiners, &w);
-        if (ito__wait(&w, &l->word, s | LIGHT_JOINED, deadline_ns, ITO__WAIT_JOIN, l->thread, NULL) == ETIMEDOUT) {
-            s = ito__word_lock(&l->word);
-            if (!(s & LIGHT_ENDED)) {
-                l->joiner_id = 0;
-                ito__word_unlock(&l->word, s & ~(uint32_t)LIGHT_JOINED);
-                return ETIMEDOUT;
-            }
-            ito__word_unlock(&l->word, s); /* it ended just now */
-        }
-    } else {
-        ito__word_unlock(&l->word, s | LIGHT_JOINED);
+        int r = wait ? wait_for_end(l, deadline_ns) : 0;
+        if (r == ETIMEDOUT)
+            return r;
+        if (r == 0)
+            break;
     }
     /* The bit orders the result before this; the stack has been left. */
     if (result)
@@ -301,5 +315,14 @@ bool light_deadline(clockid_t clock, const struct timespec *at, uint64_t *deadli
     s = s > most ? most : s < -most ? -most : s;
     int64_t left = s * 1000000000 + (at->tv_nsec - now.tv_nsec);
     *deadline_ns = left <= 0 ? 1 : ito_now_ns() + (uint64_t)left;
+    return true;
+}
+
+bool light_pause(unsigned turn, uint64_t deadline_ns) {
+    uint64_t ns = turn < 16 ? 0 : turn < 64 ? 50000 : 1000000;
+    if (ito__passed(deadline_ns))
+        return false;
+    if (ns == 0 || ito_sleep_ns(ns) != 0)
+        ito_yield();
     return true;
 }

@@ -91,6 +91,20 @@ bool tls_setup(void) {
     return tid == (pid_t)syscall(SYS_gettid) && tls.libc_bytes > 0;
 }
 
+/* pthread_cancel has set CANCELED, and cancellation is not disabled: bits of glibc since 2.1. */
+#define CANCEL_DISABLED 1u
+#define CANCELED 8u
+bool tls_cancelled(void) {
+    const uint32_t *bits = (const uint32_t *)((char *)pthread_self() + tls.cancel_at);
+    return tls.cancel_at && (load_relaxed(bits) & (CANCEL_DISABLED | CANCELED)) == CANCELED;
+}
+
+int tls_tid(void) {
+    int tid;
+    memcpy(&tid, (char *)pthread_self() + tls.tid_at, sizeof tid);
+    return tid;
+}
+
 size_t tls_bytes(void) {
     return tls.bytes + tls.align + 64;
 }

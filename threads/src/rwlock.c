@@ -30,6 +30,13 @@
 #define WRITER 0x40000000u
 #define WAITERS 0x20000000u
 #define READERS 0x0fffffffu
+/* Whether a reader has to wait. In libito-pthread.so, as in the C library, readers pass writers that wait while readers
+ * hold the lock: a thread that reads may lock again to read. Writers then may starve. */
+#ifdef ITO__PTHREAD
+#define READER_WAITS(s) ((s)&WRITER || ((s)&WAITERS && !((s)&READERS)))
+#else
+#define READER_WAITS(s) ((s) & (WRITER | WAITERS))
+#endif
 
 /* The bit WAITERS as the queues have it. Under the queue bit. */
 static uint32_t rwlock_waiters_bit(const ito_rwlock *l) {
@@ -83,7 +90,7 @@ static int rwlock_try_read(void *lock) {
             ito__word_unlock(&l->state, ito__word_lock(&l->state)); /* wait until it is given back */
             continue;
         }
-        if (s & (WRITER | WAITERS))
+        if (READER_WAITS(s))
             return EBUSY;
         if ((s & READERS) == READERS)
             return EAGAIN;
@@ -107,7 +114,7 @@ static int rwlock_read(void *lock, uint64_t deadline_ns) {
         return r;
     ito__waiter_init(&w);
     uint32_t s = ito__word_lock(&l->state);
-    if (!(s & (WRITER | WAITERS)) && (s & READERS) != READERS) { /* it became free before the queue bit was taken */
+    if (!READER_WAITS(s) && (s & READERS) != READERS) { /* it became free before the queue bit was taken */
         ito__word_unlock(&l->state, s + 1);
         return 0;
     }

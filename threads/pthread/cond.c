@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Conditions: ito's, in place. One that is shared with other processes stays the C library's, which marks it in a word
+ * that ito's leaves 0.
+ */
+#include "light.h"
+
+#include <string.h>
+
+struct cond {
+    ito_cond c;
+    uint32_t clock;   /* clockid_t of pthread_cond_timedwait */
+    uint32_t is_real; /* glibc's __wrefs: bit 0 where it is shared */
+};
+_Static_assert(sizeof(struct cond) <= sizeof(pthread_cond_t), "it lies in one");
+_Static_assert(offsetof(struct cond, is_real) == offsetof(pthread_cond_t, __data.__wrefs), "the shared ones are known");
+
+static inline struct cond *own(pthread_cond_t *cond) {
+    struct cond *c = (struct cond *)cond;
+    return LIKELY(load_relaxed(&c->is_real) == 0) ? c : NULL;
+}
+
+EXPORT int pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr) {
+    int shared = PTHREAD_PROCESS_PRIVATE;
+    clockid_t clock = CLOCK_REALTIME;
+    if (attr) {
+        pthread_condattr_getpshared(attr, &shared);
+        pthread_condattr_getclock(attr, &clock);
+    }
+    if (shared == PTHREAD_PROCESS_SHARED)
+        return REAL(pthread_cond_init)(cond, attr);
+    memset(cond, 0, sizeof *cond);
+    ((struct cond *)cond)->clock = (uint32_t)clock;
+    return 0;
+}
+
+EXPORT int pthread_cond_destroy(pthread_cond_t *cond) {
+    struct cond *c = own(cond);
+    return c ? ito_cond_destroy(&c->c) : REAL(pthread_cond_destroy)(cond);
+}
+
+/*
+ * The C library's, by a light thread: it waits a millisecond, then lets others run and returns. POSIX allows a wait to
+ * return without a signal, and programs look whether what they wait for has come.
+ */
+static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns) {
+    struct timespec soon;
+    if (light_mutex(mutex))
+        return EINVAL; /* a condition that processes share, with a mutex that they do not */
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 1000000;
+    if (soon.tv_nsec >= 1000000000)
+        soon.tv_sec++, soon.tv_nsec -= 1000000000;
+    int r = REAL(pthread_cond_timedwait)(cond, mutex, &soon);
+    if (r != ETIMEDOUT)
+        return r;
+    pthread_mutex_unlock(mutex);
+    ito_yield();
+    r = pthread_mutex_lock(mutex);
+    return r ? r : ito__passed(deadline_ns) ? ETIMEDOUT : 0;
+}
+
+static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns) {
+    struct cond *c = own(cond);
+    ito_mutex *m = light_mutex(mutex);
+    REAL(pthread_testcancel)();
+    if (UNLIKELY(c == NULL))
+        return shared_wait(cond, mutex, deadline_ns);
+    if (UNLIKELY(m == NULL))
+        return EINVAL; /* the other way round */
+    int r = 0;
+    /* Cut short by a cancellation it returns 0, and holds the mutex. */
+    if (light_wait_begin(&c->c.word, &c->c.waiters))
+        r = deadline_ns == ITO_FOREVER ? ito_cond_wait(&c->c, m) : ito_cond_wait_until(&c->c, m, deadline_ns);
+    light_wait_end();
+    return r;
+}
+
+EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
+    if (UNLIKELY(own(cond) == NULL && !light_here()))
+        return REAL(pthread_cond_wait)(cond, mutex);
+    return wait(cond, mutex, ITO_FOREVER);
+}
+
+EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+                                  const struct timespec *until) {
+    uint64_t deadline_ns;
+    if (UNLIKELY(own(cond) == NULL && !light_here()))
+        return REAL(pthread_cond_clockwait)(cond, mutex, clock, until);
+    if (!light_deadline(clock, until, &deadline_ns))
+        return EINVAL;
+    return wait(cond, mutex, deadline_ns);
+}
+
+EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
+    struct cond *c = own(cond);
+    if (UNLIKELY(c == NULL && !light_here()))
+        return REAL(pthread_cond_timedwait)(cond, mutex, until);
+    return pthread_cond_clockwait(cond, mutex, c ? (clockid_t)c->clock : CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_cond_signal(pthread_cond_t *cond) {
+    struct cond *c = own(cond);
+    return LIKELY(c != NULL) ? ito_cond_signal(&c->c) : REAL(pthread_cond_signal)(cond);
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *cond) {
+    struct cond *c = own(cond);
+    return LIKELY(c != NULL) ? ito_cond_broadcast(&c->c) : REAL(pthread_cond_broadcast)(cond);
+}
