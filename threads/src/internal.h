@@ -28,6 +28,8 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ITO__LINE 64
+/* Every so many picks, look at the queues first: a deque that never empties must not starve them. */
+#define ITO__FAIR_TICK 61u
 
 /* What a thread is blocked on; for gdb, recorders and messages. wait_on points to it. */
 enum ito__wait_kind {

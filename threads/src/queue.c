@@ -74,9 +74,23 @@ void ito__ready_push(struct worker *w, struct ito_thread *t) {
     leave_owner(w, biased);
 }
 
+static struct ito_thread *shared_pop(struct worker *w) {
+    ito__spin_lock(&w->rq_lock);
+    struct ito_thread *t = queue_pop(&w->shared);
+    ito__spin_unlock(&w->rq_lock);
+    return t;
+}
+
 struct ito_thread *ito__ready_pop(struct worker *w) {
-    if (!ready_waits(w) && load_relaxed(&w->shared.n) == 0) /* only the owner adds to `shared`: 0 stays 0 */
+    bool shares = load_relaxed(&w->shared.n) != 0; /* only the owner adds to it: 0 stays 0 */
+    if (!ready_waits(w) && !shares)
         return NULL;
+    /* Where every worker always has a thread that yields, nobody comes to take what was shared. */
+    if (UNLIKELY(shares && w->tick % ITO__FAIR_TICK == 0)) {
+        struct ito_thread *t = shared_pop(w);
+        if (t)
+            return t;
+    }
     bool biased = enter_owner(w);
     /* One pick in 16 passes the urgent threads by, so that they cannot starve the others by waking each other. */
     bool urgent_first = !w->rq.head || ++w->urgent_picks % 16 != 0;
@@ -84,12 +98,7 @@ struct ito_thread *ito__ready_pop(struct worker *w) {
     if (LIKELY(t == NULL))
         t = queue_pop(&w->rq);
     leave_owner(w, biased);
-    if (t == NULL && load_relaxed(&w->shared.n) != 0) {
-        ito__spin_lock(&w->rq_lock);
-        t = queue_pop(&w->shared);
-        ito__spin_unlock(&w->rq_lock);
-    }
-    return t;
+    return t == NULL && load_relaxed(&w->shared.n) != 0 ? shared_pop(w) : t;
 }
 
 /* The first n of `from` go to the end of `to`. */

@@ -18,9 +18,6 @@
 #include "internal.h"
 #include "io.h"
 
-#define FAIR_TICK                                                                                                      \
-    61u /* every so many picks, look at the queues first: a deque that never empties must not starve them */
-
 /* The context of a thread that is suspended. Its queue, or the deque's lock, has ordered it before this read of sp. */
 static struct ito__next resume(struct ito_thread *t) {
     return (struct ito__next){t, t->sp};
@@ -66,11 +63,11 @@ static bool from_queues(struct worker *w, struct ito__next *next) {
 }
 
 /*
- * Local work: the deque first, as its top is warm; then the queues. Every FAIR_TICK picks the other way round, and the
+ * Local work: the deque first, as its top is warm; then the queues. Every ITO__FAIR_TICK picks the other way round, and the
  * injected threads before all, so that a deque that never empties starves nobody.
  */
 bool ito__find(struct worker *w, struct ito__next *next) {
-    if (UNLIKELY(++w->tick % FAIR_TICK == 0)) {
+    if (UNLIKELY(++w->tick % ITO__FAIR_TICK == 0)) {
         ito__timers_run(ito__prim_now());
         if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0) && w->hot.current != &w->sched && ito__io_is_due()) {
             *next = resume(&w->sched);
