@@ -60,7 +60,7 @@ static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t de
     return r ? r : ito__passed(deadline_ns) ? ETIMEDOUT : 0;
 }
 
-static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns) {
+static int cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns) {
     struct cond *c = own(cond);
     ito_mutex *m = light_mutex(mutex);
     REAL(pthread_testcancel)();
@@ -79,7 +79,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_
 EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
     if (UNLIKELY(own(cond) == NULL && !light_here()))
         return REAL(pthread_cond_wait)(cond, mutex);
-    return wait(cond, mutex, ITO_FOREVER);
+    return cond_wait(cond, mutex, ITO_FOREVER);
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
@@ -89,7 +89,7 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
         return REAL(pthread_cond_clockwait)(cond, mutex, clock, until);
     if (!light_deadline(clock, until, &deadline_ns))
         return EINVAL;
-    return wait(cond, mutex, deadline_ns);
+    return cond_wait(cond, mutex, deadline_ns);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {

@@ -3,8 +3,6 @@
  * (keys.c): light threads have the C library's. */
 #include "../src/internal.h"
 
-/* main may always wake a thread: nothing is looked at (stall.c). */
-void ito__stall_look(void) {}
 void ito__overflow_start(void) {}
 void ito__overflow_stop(void) {}
 void ito__overflow_worker_start(void) {}

@@ -8,7 +8,7 @@
  *
  * The files: pool.c (start, fork), tls.c (TLS blocks), thread.c (create, end, join), attr.c (what is asked of and set
  * for a thread), keys.c, signals.c, refuse.c, real.c;
- * cancel.c, mutex.c, cond.c, rwlock.c, sem.c, objects.c. Only functions marked EXPORT are seen by programs.
+ * cancel.c, mutex.c, cond.c, rwlock.c, sem.c, objects.c; io.c. Only functions marked EXPORT are seen by programs.
  */
 #ifndef ITO_PTHREAD_LIGHT_H
 #define ITO_PTHREAD_LIGHT_H

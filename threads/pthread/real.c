@@ -73,3 +73,59 @@ int ito__real_sched_yield(void);
 int ito__real_sched_yield(void) {
     return REAL(sched_yield)();
 }
+ssize_t ito__real_read(int fd, void *data, size_t bytes);
+ssize_t ito__real_read(int fd, void *data, size_t bytes) {
+    return REAL(read)(fd, data, bytes);
+}
+ssize_t ito__real_write(int fd, const void *data, size_t bytes);
+ssize_t ito__real_write(int fd, const void *data, size_t bytes) {
+    return REAL(write)(fd, data, bytes);
+}
+ssize_t ito__real_readv(int fd, const struct iovec *parts, int n);
+ssize_t ito__real_readv(int fd, const struct iovec *parts, int n) {
+    return REAL(readv)(fd, parts, n);
+}
+ssize_t ito__real_writev(int fd, const struct iovec *parts, int n);
+ssize_t ito__real_writev(int fd, const struct iovec *parts, int n) {
+    return REAL(writev)(fd, parts, n);
+}
+ssize_t ito__real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t ito__real_recv(int fd, void *data, size_t bytes, int flags) {
+    return REAL(recv)(fd, data, bytes, flags);
+}
+ssize_t ito__real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t ito__real_send(int fd, const void *data, size_t bytes, int flags) {
+    return REAL(send)(fd, data, bytes, flags);
+}
+ssize_t ito__real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t ito__real_recvmsg(int fd, struct msghdr *message, int flags) {
+    return REAL(recvmsg)(fd, message, flags);
+}
+ssize_t ito__real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t ito__real_sendmsg(int fd, const struct msghdr *message, int flags) {
+    return REAL(sendmsg)(fd, message, flags);
+}
+int ito__real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int ito__real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
+    return REAL(accept4)(fd, address, length, flags);
+}
+int ito__real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int ito__real_connect(int fd, const struct sockaddr *address, socklen_t length) {
+    return REAL(connect)(fd, address, length);
+}
+int ito__real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int ito__real_poll(struct pollfd *fds, nfds_t n, int timeout_ms) {
+    return REAL(poll)(fds, n, timeout_ms);
+}
+int ito__real_close(int fd);
+int ito__real_close(int fd) {
+    return REAL(close)(fd);
+}
+int ito__real_nanosleep(const struct timespec *t, struct timespec *left);
+int ito__real_nanosleep(const struct timespec *t, struct timespec *left) {
+    return REAL(nanosleep)(t, left);
+}
+int ito__real_epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms);
+int ito__real_epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms) {
+    return REAL(epoll_wait)(fd, events, n, timeout_ms);
+}

@@ -6,12 +6,21 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* X(result, name, parameters) */
 #define REAL_FUNCTIONS(X)                                                                                              \
@@ -75,6 +84,36 @@
     X(int, sem_clockwait, (sem_t *, clockid_t, const struct timespec *))                                               \
     X(int, pthread_sigmask, (int, const sigset_t *, sigset_t *))                                                       \
     X(int, sigprocmask, (int, const sigset_t *, sigset_t *))                                                           \
+    X(ssize_t, read, (int, void *, size_t))                                                                            \
+    X(ssize_t, write, (int, const void *, size_t))                                                                     \
+    X(ssize_t, readv, (int, const struct iovec *, int))                                                                \
+    X(ssize_t, writev, (int, const struct iovec *, int))                                                               \
+    X(ssize_t, recv, (int, void *, size_t, int))                                                                       \
+    X(ssize_t, send, (int, const void *, size_t, int))                                                                 \
+    X(ssize_t, recvmsg, (int, struct msghdr *, int))                                                                   \
+    X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                             \
+    X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))                                   \
+    X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                           \
+    X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                              \
+    X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                         \
+    X(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t))                                                         \
+    X(int, accept4, (int, struct sockaddr *, socklen_t *, int))                                                        \
+    X(int, connect, (int, const struct sockaddr *, socklen_t))                                                         \
+    X(int, setsockopt, (int, int, int, const void *, socklen_t))                                                       \
+    X(int, close, (int))                                                                                               \
+    X(int, poll, (struct pollfd *, nfds_t, int))                                                                       \
+    X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                              \
+    X(int, epoll_wait, (int, struct epoll_event *, int, int))                                                          \
+    X(pid_t, waitpid, (pid_t, int *, int))                                                                             \
+    X(pid_t, wait, (int *))                                                                                            \
+    X(int, flock, (int, int))                                                                                          \
+    X(int, sigwait, (const sigset_t *, int *))                                                                         \
+    X(int, sigwaitinfo, (const sigset_t *, siginfo_t *))                                                               \
+    X(int, sigtimedwait, (const sigset_t *, siginfo_t *, const struct timespec *))                                     \
+    X(int, clock_nanosleep, (clockid_t, int, const struct timespec *, struct timespec *))                              \
+    X(int, nanosleep, (const struct timespec *, struct timespec *))                                                    \
+    X(int, usleep, (useconds_t))                                                                                       \
+    X(unsigned, sleep, (unsigned))                                                                                     \
     X(int, sched_yield, (void))
 
 struct real {

@@ -94,6 +94,7 @@ static int kernel_wait(ito_sem *s, uint64_t deadline_ns) {
         return 0;
     }
     ito__waiters_push(&s->waiters, &w);
+    __atomic_fetch_add(&ito__n_foreign_waits, 1, __ATOMIC_RELAXED); /* as block_foreign(); ito__ready() takes it off */
     ito__word_unlock(&s->state, SEM_WAITERS);
     /* ORDER acquire; pairs with the release store in ito__ready(). Shows what the poster did before. */
     while (load_acquire(&me->wake) == 0) {
@@ -102,8 +103,10 @@ static int kernel_wait(ito_sem *s, uint64_t deadline_ns) {
             continue;
         state = ito__word_lock(&s->state);
         bool queued = w.queue != NULL;
-        if (queued)
+        if (queued) {
             ito__waiters_remove(&w);
+            __atomic_fetch_sub(&ito__n_foreign_waits, 1, __ATOMIC_RELAXED);
+        }
         ito__word_unlock(&s->state, queued && s->waiters.head == NULL ? 0 : state);
         if (queued)
             return r;
@@ -124,7 +127,7 @@ static int shared_wait(sem_t *sem, uint64_t deadline_ns) {
     }
 }
 
-static int wait(sem_t *sem, uint64_t deadline_ns) {
+static int sem_wait_until(sem_t *sem, uint64_t deadline_ns) {
     ito_sem *s = own(sem);
     if (s == NULL)
         return shared_wait(sem, deadline_ns);
@@ -144,7 +147,7 @@ EXPORT int sem_wait(sem_t *sem) {
     if (UNLIKELY(own(sem) == NULL && !light_here()))
         return REAL(sem_wait)(sem);
     REAL(pthread_testcancel)();
-    return fail(wait(sem, ITO_FOREVER));
+    return fail(sem_wait_until(sem, ITO_FOREVER));
 }
 
 /* A time that is no time matters only where the caller would wait. */
@@ -157,7 +160,7 @@ EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
         return 0;
     if (!light_deadline(clock, until, &deadline_ns))
         return fail(EINVAL);
-    return fail(wait(sem, deadline_ns));
+    return fail(sem_wait_until(sem, deadline_ns));
 }
 
 EXPORT int sem_timedwait(sem_t *sem, const struct timespec *until) {
