@@ -262,7 +262,7 @@ impl Tool {
         let starts = |prefix| format.starts_with(prefix);
         match () {
             _ if starts("kasuri") => Tool::Kasuri,
-            _ if starts("perf.data") => Tool::Perf,
+            _ if starts("perf") => Tool::Perf,
             // `perf data convert --to-ctf`
             _ if starts("CTF") && trace.info.recorder.starts_with("perf") => Tool::Perf,
             _ if starts("trace.dat") || starts("ftrace") => Tool::TraceCmd,

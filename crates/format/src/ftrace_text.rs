@@ -1,4 +1,4 @@
-//! Lines of tracefs's `trace` and `trace_pipe`, and of `trace-cmd report`.
+//! Lines of tracefs's `trace` and `trace_pipe`, of `trace-cmd report`, and of `perf script`.
 //!
 //! ```text
 //!          odd - ] x-28412   (  28407) [001] d..2.  12565.649544: sched_switch: prev_comm=...
@@ -6,6 +6,12 @@
 //! ```
 //! The columns of tgid and flags may be missing. A name may hold anything but a line feed, so a line is read from its CPU
 //! backwards and forwards: the first `[digits]` that has a thread before it and a time behind it is the CPU.
+//!
+//! perf has no dash and no flags, and names the event's system; of a tracepoint, its lines are else the kernel's:
+//!
+//! ```text
+//!      odd - ] x 28412 [001] 12565.649544: sched:sched_switch: prev_comm=...
+//! ```
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +32,8 @@ pub struct Line<'a> {
     pub event: &'a [u8],
     /// Its content.
     pub text: &'a [u8],
+    /// As perf prints it.
+    pub is_perf: bool,
 }
 
 /// Kinds of lines.
@@ -69,10 +77,19 @@ pub fn parse(line: &[u8]) -> Kind<'_> {
     if text.starts_with(b"#") {
         return header(text).unwrap_or(Kind::Comment);
     }
-    if text.starts_with(b"cpus=") || text.starts_with(b"version = ") {
+    if text.starts_with(b"cpus=") || text.starts_with(b"version = ") || is_between(text) {
         return Kind::Comment;
     }
     lost(text).unwrap_or(Kind::Other)
+}
+
+/// What stands between events: `CPU 3 is empty` of trace-cmd, the lines that grep puts between its finds, and the functions of a stack that
+/// perf prints (`ffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])`).
+fn is_between(text: &[u8]) -> bool {
+    let is_empty_cpu = text.starts_with(b"CPU ") && text.ends_with(b" is empty");
+    let word = text.split(|&b| b == b' ').next().unwrap_or_default();
+    let is_address = word.len() >= 4 && word.len() <= 16 && word.iter().all(u8::is_ascii_hexdigit);
+    is_empty_cpu || text == b"--" || is_address && text.ends_with(b")")
 }
 
 fn header(text: &[u8]) -> Option<Kind<'_>> {
@@ -114,10 +131,15 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
         if digits == 0 || open == 0 || line.get(from + digits) != Some(&b']') {
             continue;
         }
-        let Some(who) = thread(&line[..open]) else {
-            continue;
+        let behind = &line[from + digits + 1..];
+        let (who, what, is_perf) = match thread(&line[..open]) {
+            Some(who) => (who, rest(behind), false),
+            None => match perf_thread(&line[..open]) {
+                Some(who) => (who, rest(behind).and_then(perf_event), true),
+                None => continue,
+            },
         };
-        let Some(what) = rest(&line[from + digits + 1..]) else {
+        let Some(what) = what else {
             continue;
         };
         return Some(Line {
@@ -129,6 +151,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
             time: what.1,
             event: what.2,
             text: what.3,
+            is_perf,
         });
     }
 }
@@ -152,7 +175,38 @@ fn thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
     }
     let dash = text.iter().rposition(|&b| b == b'-')?;
     let tid = i32::try_from(number(&text[dash + 1..])?).ok()?;
-    Some((&text[..dash], tid, pid))
+    // perf's `:-1    -1`: a thread that was gone.
+    let is_gone = tid == 1 && text[..dash].trim_ascii_end() == b":-1";
+    (!is_gone).then_some((&text[..dash], tid, pid))
+}
+
+/// ` comm  1234 `, or ` comm 1200/1234 `: name, thread, process.
+fn perf_thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
+    if !text.last()?.is_ascii_whitespace() {
+        return None;
+    }
+    let text = text.trim_ascii();
+    let space = text.iter().rposition(|&b| b == b' ')?;
+    let (comm, ids) = (text[..space].trim_ascii_end(), &text[space + 1..]);
+    let id = |text: &[u8]| i32::try_from(number(text)?).ok();
+    match ids.iter().position(|&b| b == b'/') {
+        Some(slash) => Some((comm, id(&ids[slash + 1..])?, Some(id(&ids[..slash])?))),
+        // perf has -1 where the thread was gone.
+        None if ids == b"-1" => Some((comm, -1, None)),
+        None => Some((comm, id(ids)?, None)),
+    }
+}
+
+/// The event without its system, which the kernel does not print.
+fn perf_event<'a>(
+    (in_interrupt, time, _, text): (bool, i64, &'a [u8], &'a [u8]),
+) -> Option<(bool, i64, &'a [u8], &'a [u8])> {
+    let end = text.iter().position(|&b| b == b':')?;
+    let name = &text[..end];
+    if name.is_empty() || name.contains(&b' ') {
+        return None;
+    }
+    Some((in_interrupt, time, name, text[end + 1..].trim_ascii_start()))
 }
 
 /// ` d..2. 12565.649544: event: text`: in an interrupt, time, event, text.
@@ -168,7 +222,11 @@ fn rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
     if flags.contains(&b' ') {
         return None;
     }
-    let time = time(stamp)?;
+    let (flags, time) = match time(stamp) {
+        Some(time) => (flags, time),
+        None if flags.is_empty() => without_gap(stamp)?,
+        None => return None,
+    };
     // Interrupts off, need to schedule, hard or soft interrupt, ...
     let in_interrupt = matches!(flags.get(2), Some(b'h' | b'H' | b'z' | b'Z'));
     let event = text[colon + 1..].trim_ascii_start();
@@ -183,6 +241,20 @@ fn rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
         name,
         event[end + 1..].trim_ascii_start(),
     ))
+}
+
+/// `....316.196734`: a long time stamp leaves no space behind the flags, of which there are four or, since Linux 5.12, five.
+#[cold]
+fn without_gap(head: &[u8]) -> Option<(&[u8], i64)> {
+    let is_flag = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'#');
+    [4, 5].iter().find_map(|&n| {
+        let (flags, stamp) = head.split_at_checked(n)?;
+        let all_are = flags.iter().all(is_flag) && !flags.iter().take(3).all(u8::is_ascii_digit);
+        Some((
+            flags,
+            time(stamp).filter(|_| all_are && stamp.contains(&b'.'))?,
+        ))
+    })
 }
 
 /// Seconds with 6 or 9 digits behind the point; a whole number of a counter.
@@ -285,5 +357,62 @@ mod tests {
         ] {
             assert_eq!(parse(other.as_bytes()), Kind::Other, "{other}");
         }
+    }
+
+    #[test]
+    fn a_stamp_may_follow_the_flags_without_a_gap() {
+        for (text, time, in_interrupt) in [
+            ("  a-5  [004] ....316.196734: e: t", 316_196_734_000, false),
+            ("  a-5  [004] ....316.1967: e: t", 316_196_700_000, false),
+            (
+                "  a-5  [004] d.h2.12345.196734: e: t",
+                12_345_196_734_000,
+                true,
+            ),
+            (
+                "  a-5  [004] d.h212345.196734: e: t",
+                12_345_196_734_000,
+                true,
+            ),
+        ] {
+            let line = line(text);
+            assert_eq!(
+                (line.time, line.in_interrupt),
+                (time, in_interrupt),
+                "{text}"
+            );
+        }
+        for other in ["  a-5  [004] ...316.x: e: t", "  a-5  [004] ....: e: t"] {
+            assert_eq!(parse(other.as_bytes()), Kind::Other, "{other}");
+        }
+    }
+
+    #[test]
+    fn lines_of_perf_script() {
+        let text = "  kworker/0:1-eve   123 [007]  65.123456789: sched:sched_switch: prev_comm=a prev_pid=1";
+        let switch = line(text);
+        assert_eq!(
+            (switch.comm, switch.tid, switch.pid),
+            (&b"kworker/0:1-eve"[..], 123, None)
+        );
+        assert_eq!((switch.cpu, switch.time), (7, 65_123_456_789));
+        assert_eq!(
+            (switch.event, switch.text),
+            (&b"sched_switch"[..], &b"prev_comm=a prev_pid=1"[..])
+        );
+        assert!(switch.is_perf);
+        let both = line("a b  120/123 [000] 1.5: raw_syscalls:sys_enter: NR 1 (2)");
+        assert_eq!(
+            (both.comm, both.tid, both.pid, both.event),
+            (&b"a b"[..], 123, Some(120), &b"sys_enter"[..])
+        );
+        assert_eq!(line("  :-1  -1 [000] 1.5: sched:sched_wakeup: x").tid, -1);
+        assert!(!line("  a 7-5  [000] .... 1.0: e: t").is_perf);
+        assert_eq!(
+            parse(b"\tffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])"),
+            Kind::Comment
+        );
+        // A sample of a clock has no system.
+        assert_eq!(parse(b"a 5 [000] 1.5: cycles: ffff81 f (k)"), Kind::Other);
     }
 }

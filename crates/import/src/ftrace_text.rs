@@ -1,4 +1,4 @@
-//! Reads the text that ftrace prints: `trace`, `trace_pipe`, `trace-cmd report`, and systrace's HTML, which embeds it.
+//! Reads the text that ftrace prints: `trace`, `trace_pipe`, `trace-cmd report`, `perf script`, and systrace's HTML, which embeds it.
 //!
 //! A line is `COMM-TID [CPU] FLAGS TIME: EVENT: ...`, for example:
 //!
@@ -13,16 +13,20 @@
 //! for the events of its CPU.
 //!
 //! Lines that are not understood become a loss. If they outnumber the events, the file is refused, unless it is
-//! salvaged.
+//! salvaged. Lines of a CPU that are not in the order of time are sorted ([`order`]).
+mod order;
+
 use crate::marks::Marks;
-use crate::text_events::{TextEvent, TextEvents};
+use crate::text_events::{TextEvent, TextEvents, state_number};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use base64::Engine;
 use kasuri_format::ftrace_text::{self, Line};
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
 use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, Time, Trace};
+use order::{Order, Sorted};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
@@ -37,6 +41,8 @@ const LOOK_BYTES: usize = 1 << 16;
 const CPUS_MAX: u32 = 8192;
 /// Attribute of the script elements that hold the trace in systrace's HTML.
 const SCRIPT: &[u8] = b"class=\"trace-data\"";
+/// Older versions of systrace have it as a literal of JavaScript.
+const LITERAL: &[u8] = b"var linuxPerfData = \"";
 /// Compressed text inside HTML may unpack to this many times its size, and to 64 MiB in any case.
 const RATIO: u64 = 1000;
 
@@ -47,7 +53,7 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
         return false;
     };
     if is_html(file.bytes) {
-        return find(file.bytes, SCRIPT).is_some();
+        return find(file.bytes, SCRIPT).is_some() || find(file.bytes, LITERAL).is_some();
     }
     let head = &file.bytes[..file.bytes.len().min(LOOK_BYTES)];
     if head.contains(&0) {
@@ -84,7 +90,7 @@ struct Part<'a> {
     offset: u64,
 }
 
-/// The text of a file: the whole file, or the scripts of class `trace-data` of an HTML page.
+/// The text of a file: the whole file, or the scripts of class `trace-data` of an HTML page, or its literal.
 fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
     if !is_html(bytes) {
         return Ok(vec![Part {
@@ -114,7 +120,43 @@ fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
         });
         at = from + len;
     }
+    if let Some(found) = find(bytes, LITERAL).filter(|_| out.is_empty()) {
+        let from = found + LITERAL.len();
+        // Samples that were cut by hand have no closing quote.
+        let end = find(&bytes[from..], b"</script>");
+        let (text, is_closed) = literal(&bytes[from..end.map_or(bytes.len(), |end| from + end)]);
+        if !is_closed && end.is_none() {
+            let (found, needed) = ("text without an end".to_owned(), "`\"`");
+            let what = "trace in HTML";
+            return Err(FormatError::damaged(what, from as u64, found, needed));
+        }
+        out.push(Part {
+            text: Cow::Owned(text),
+            offset: from as u64,
+        });
+    }
     Ok(out)
+}
+
+/// The text of a literal of JavaScript, up to its closing quote; whether it has one.
+fn literal(bytes: &[u8]) -> (Vec<u8>, bool) {
+    let mut out = Vec::new();
+    let mut rest = bytes.iter().copied();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => return (out, true),
+            b'\\' => match rest.next() {
+                Some(b'n') => out.push(b'\n'),
+                Some(b't') => out.push(b'\t'),
+                Some(b'r') => out.push(b'\r'),
+                // A line feed that only the source has.
+                Some(b'\n') | None => {}
+                Some(other) => out.push(other),
+            },
+            byte => out.push(byte),
+        }
+    }
+    (out, false)
 }
 
 /// The text of a script, which is plain or packed as base64 of zlib or gzip.
@@ -172,9 +214,16 @@ struct Survey {
     cpus: Vec<Vec<(u32, u32)>>,
     /// First and last stamp, ns.
     span: Option<(i64, i64)>,
-    marks: Marks,
-    /// Texts of `trace_marker` were found.
-    has_marks: bool,
+    /// What is known about the order of each CPU's lines.
+    orders: Vec<Order>,
+    /// Texts of `trace_marker`: stamp, part and offset of the line.
+    marked: Vec<(i64, (u32, u32))>,
+    /// What putting lines in order changed.
+    sorted: Sorted,
+    /// All bits of `prev_state` where it was printed as a number.
+    state_bits: i64,
+    /// Lines of perf.
+    n_perf: u64,
     /// The process of each thread, in traces recorded with the option `record-tgid`.
     pids: HashMap<i32, i32>,
     /// The first name of each thread.
@@ -196,33 +245,27 @@ struct Survey {
 
 // Callers check `cpu` against `CPUS_MAX`.
 impl Survey {
-    /// The lines of a CPU.
-    fn cpu(&mut self, cpu: u32) -> &mut Vec<(u32, u32)> {
+    /// The lines of a CPU, and their order.
+    fn cpu(&mut self, cpu: u32) -> (&mut Vec<(u32, u32)>, &mut Order) {
         let ix = cpu as usize;
         if ix >= self.cpus.len() {
             self.cpus.resize(ix + 1, Vec::new());
+            self.orders.resize(ix + 1, Order::default());
         }
-        &mut self.cpus[ix]
+        (&mut self.cpus[ix], &mut self.orders[ix])
     }
 
     /// Takes in a line: an event, a comment of the header, a loss, or something else.
-    fn line(
-        &mut self,
-        line: &[u8],
-        place: (u32, u32),
-        offset: u64,
-        number: u64,
-        strings: &mut Strings,
-    ) {
+    fn line(&mut self, line: &[u8], at: &At<'_>, strings: &mut Strings) {
         match ftrace_text::parse(line) {
             ftrace_text::Kind::Event(event) if event.cpu < CPUS_MAX => {
-                self.event(&event, place, strings)
+                self.event(&event, line, at, strings)
             }
             ftrace_text::Kind::Lost { cpu, count } if cpu < CPUS_MAX => {
                 // The line has no time; it was lost after what came before.
-                let at = self.span.map_or(0, |(_, last)| last);
-                self.lost.push((cpu, at, count));
-                self.cpu(cpu).push(place);
+                let after = self.span.map_or(0, |(_, last)| last);
+                self.lost.push((cpu, after, count));
+                self.cpu(cpu).0.push(at.place);
             }
             ftrace_text::Kind::Header {
                 kept,
@@ -236,16 +279,16 @@ impl Survey {
             _ => {
                 self.n_other += 1;
                 if self.first_other.is_none() {
-                    let head = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
-                    self.first_other = Some((offset, number, head));
+                    self.first_other = Some((at.offset, at.number, beginning(line)));
                 }
             }
         }
     }
 
-    /// Takes in an event. Texts of `trace_marker` are read now, all other events again later.
-    fn event(&mut self, event: &Line<'_>, place: (u32, u32), strings: &mut Strings) {
+    /// Takes in an event, of which the passes read the text later.
+    fn event(&mut self, event: &Line<'_>, line: &[u8], at: &At<'_>, strings: &mut Strings) {
         self.n_events += 1;
+        self.n_perf += u64::from(event.is_perf);
         let (first, last) = self.span.unwrap_or((event.time, event.time));
         self.span = Some((first.min(event.time), last.max(event.time)));
         // Not `entry`, which would copy the name of each event.
@@ -263,21 +306,49 @@ impl Survey {
             let comm = strings.intern(&String::from_utf8_lossy(event.comm));
             self.comms.insert(event.tid, comm);
         }
-        let mark = match event.event {
-            b"tracing_mark_write" => Some(event.text),
-            // trace-cmd prints the kernel's event `print`.
-            b"print" => find(event.text, b"tracing_mark_write: ").map(|at| &event.text[at + 20..]),
-            _ => None,
-        };
-        match mark {
-            Some(text) => {
-                self.has_marks = true;
-                let pid = event.pid.unwrap_or(0);
-                self.marks
-                    .add(Time(event.time), event.tid, pid, text, strings);
-            }
-            None => self.cpu(event.cpu).push(place),
+        if mark(event).is_some() {
+            self.marked.push((event.time, at.place));
+            return;
         }
+        let is_switch = event.event == b"sched_switch";
+        if is_switch && let Ok(text) = std::str::from_utf8(event.text) {
+            self.state_bits |= state_number(text).unwrap_or(0);
+        }
+        let (lines, order) = self.cpu(event.cpu);
+        let is_again = || {
+            let before = lines.last().filter(|before| before.0 == at.place.0);
+            before.is_some_and(|&(_, before)| order::line(at.text, before) == line)
+        };
+        order.next(event.time, at.number, is_switch, is_again);
+        lines.push(at.place);
+    }
+}
+
+/// Where a line stands.
+struct At<'t> {
+    /// The text of its part.
+    text: &'t [u8],
+    /// Part, and offset in it.
+    place: (u32, u32),
+    /// Offset in the file.
+    offset: u64,
+    /// Number in its part, from 1.
+    number: u64,
+}
+
+/// The beginning of a line, for messages.
+fn beginning(line: &[u8]) -> String {
+    let line = line.trim_ascii();
+    String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned()
+}
+
+/// The text that a program wrote to `trace_marker`; none: another event.
+fn mark<'l>(event: &Line<'l>) -> Option<&'l [u8]> {
+    match event.event {
+        b"tracing_mark_write" => Some(event.text),
+        // trace-cmd prints the kernel's event `print`.
+        b"print" => find(event.text, b"tracing_mark_write: ").map(|at| &event.text[at + 20..]),
+        _ => None,
     }
 }
 
@@ -298,31 +369,34 @@ pub(crate) fn open<'a>(
         survey.part(ix as u32, part, strings).map_err(wrong)?;
     }
     survey.judge(options).map_err(wrong)?;
+    survey.sort(&parts);
     let mut opened = Opened::new(Kind::FtraceText, Clock::Sched);
     opened.setup = setup(&survey, strings);
     opened.info = info(&survey, is_html(file.bytes));
-    let marks = std::mem::take(&mut survey.marks);
+    let marks = survey.marks(&parts, strings);
     opened.realtime_offset_ns = marks.realtime_offset_ns();
-    if survey.has_marks {
+    if !survey.marked.is_empty() {
         for stream in marks.streams(strings) {
             opened.streams.push(Box::new(stream));
         }
     }
     let has_waking = survey.counts.contains_key(&b"sched_waking"[..]);
     let parts: Rc<Vec<Part<'a>>> = Rc::new(parts);
+    let dropped: Rc<RefCell<Dropped>> = Rc::default();
     for (cpu, lines) in std::mem::take(&mut survey.cpus).into_iter().enumerate() {
         if !lines.is_empty() {
             let source = CpuSource {
                 parts: parts.clone(),
                 lines,
                 next: 0,
-                events: TextEvents::new(has_waking, ""),
+                events: TextEvents::new(has_waking, "").with_state_bits(survey.state_bits),
+                dropped: dropped.clone(),
                 last: opened.setup.span.start,
             };
             opened.cpus.push((cpu as u16, Box::new(source)));
         }
     }
-    opened.finish = Box::new(move |trace| finish(&survey, trace));
+    opened.finish = Box::new(move |trace| finish(&survey, &dropped.borrow(), trace));
     Ok(opened)
 }
 
@@ -332,11 +406,46 @@ impl Survey {
         let mut at = 0;
         for (number, line) in part.text.split(|&b| b == b'\n').enumerate() {
             let place = u32::try_from(at).map_err(|_| too_long(part))?;
-            let offset = part.offset + at as u64;
-            self.line(line, (ix, place), offset, number as u64 + 1, strings);
+            let of_line = At {
+                text: &part.text,
+                place: (ix, place),
+                offset: part.offset + at as u64,
+                number: number as u64 + 1,
+            };
+            self.line(line, &of_line, strings);
             at += line.len() + 1;
         }
         Ok(())
+    }
+
+    /// Puts the lines in the order of time.
+    fn sort(&mut self, parts: &[Part<'_>]) {
+        let of = |(part, at): order::Place| order::line(&parts[part as usize].text, at);
+        let (sorted, again) = order::sort(&self.orders, &mut self.cpus, &mut self.marked, of);
+        self.sorted = sorted;
+        for place in again {
+            if let ftrace_text::Kind::Event(event) = ftrace_text::parse(of(place))
+                && let Some(count) = self.counts.get_mut(event.event)
+            {
+                *count -= 1;
+                self.n_events -= 1;
+            }
+        }
+    }
+
+    /// The texts of `trace_marker`.
+    fn marks(&self, parts: &[Part<'_>], strings: &mut Strings) -> Marks {
+        let mut marks = Marks::default();
+        for &(time, (part, at)) in &self.marked {
+            let line = order::line(&parts[part as usize].text, at);
+            if let ftrace_text::Kind::Event(event) = ftrace_text::parse(line)
+                && let Some(text) = mark(&event)
+            {
+                let pid = event.pid.unwrap_or(0);
+                marks.add(Time(time), event.tid, pid, text, strings);
+            }
+        }
+        marks
     }
 
     /// An error where this is not ftrace's text: most lines are something else, or none is an event.
@@ -419,13 +528,14 @@ fn info(survey: &Survey, is_html: bool) -> Info {
         missing.push("no wake-ups were recorded: who woke whom is unknown; `trace-cmd record -e sched` records them".to_owned());
     }
     missing.push("times are cut to what the text prints, mostly microseconds: what is shorter is 0; trace.dat has them whole".to_owned());
-    let mut counts: Vec<_> = survey.counts.iter().collect();
+    missing.extend(survey.sorted.messages());
+    let mut counts: Vec<_> = survey.counts.iter().filter(|(_, n)| **n > 0).collect();
     counts.sort();
     Info {
-        format: if is_html {
-            "ftrace text in HTML"
-        } else {
-            "ftrace text"
+        format: match (is_html, survey.n_perf > 0) {
+            (true, _) => "ftrace text in HTML",
+            (_, true) => "perf script text",
+            _ => "ftrace text",
         }
         .into(),
         kernel_source: if has("sched_switch") {
@@ -448,7 +558,7 @@ fn info(survey: &Survey, is_html: bool) -> Info {
 }
 
 /// Adds the losses to the finished trace.
-fn finish(survey: &Survey, trace: &mut Trace) {
+fn finish(survey: &Survey, dropped: &Dropped, trace: &mut Trace) {
     let start = survey.span.map_or(0, |(first, _)| first);
     trace.n_kernel_events = survey.n_events;
     let whole = trace.span.clone();
@@ -489,9 +599,22 @@ fn finish(survey: &Survey, trace: &mut Trace) {
             .losses
             .push(loss(cause, None, survey.n_other, whole, ""));
     }
+    if let Some((offset, head)) = &dropped.first {
+        let cause = format!("events not understood, the first at byte {offset}: {head:?}");
+        let whole = trace.span.clone();
+        trace.losses.push(loss(cause, None, dropped.n, whole, ""));
+    }
     trace
         .losses
         .sort_by_key(|l| (l.when.start, l.cpu, l.thread));
+}
+
+/// Events that the passes use and whose text is not understood: a number that is none, a name that is missing.
+#[derive(Default)]
+struct Dropped {
+    n: u64,
+    /// The first: its line's offset and beginning.
+    first: Option<(u64, String)>,
 }
 
 /// One CPU's events.
@@ -501,6 +624,7 @@ struct CpuSource<'a> {
     lines: Vec<(u32, u32)>,
     next: usize,
     events: TextEvents,
+    dropped: Rc<RefCell<Dropped>>,
     /// The highest stamp so far, at which a loss begins.
     last: Time,
 }
@@ -516,9 +640,8 @@ impl CpuEvents for CpuSource<'_> {
                 break;
             };
             self.next += 1;
-            let text = &self.parts[part as usize].text[at as usize..];
-            let line = text.split(|&b| b == b'\n').next().unwrap_or_default();
-            let line = match ftrace_text::parse(line) {
+            let whole = order::line(&self.parts[part as usize].text, at);
+            let line = match ftrace_text::parse(whole) {
                 ftrace_text::Kind::Event(line) => line,
                 _ => {
                     out.push(Event {
@@ -542,7 +665,18 @@ impl CpuEvents for CpuSource<'_> {
                 context: line.tid,
                 in_interrupt: line.in_interrupt,
             };
-            out.extend(self.events.event(&event, strings));
+            match self.events.event(&event, strings) {
+                Some(event) => out.push(event),
+                None if self.events.is_used(&name) => {
+                    let offset = self.parts[part as usize].offset + u64::from(at);
+                    let mut dropped = self.dropped.borrow_mut();
+                    dropped.n += 1;
+                    dropped
+                        .first
+                        .get_or_insert_with(|| (offset, beginning(whole)));
+                }
+                None => {}
+            }
         }
         Ok(())
     }

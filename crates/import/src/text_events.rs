@@ -1,7 +1,8 @@
 //! Kernel events that come as text, mapped like all others by [`crate::kernel_events`].
 //!
 //! The kernel prints `prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=3 next_prio=120`;
-//! `trace-cmd report` prints sched_switch and the wake-ups in its own way, `sh:7 [120] S ==> x:3 [120]`. Both are read.
+//! `trace-cmd report` prints sched_switch and the wake-ups in its own way, `sh:7 [120] S ==> x:3 [120]`. Both are read, and what
+//! `trace-cmd report -R` and old versions print: the fields alone, without `==>` and with a number for `prev_state`.
 //!
 //! Names of threads are the difficulty: they may hold spaces, `=`, and even ` prev_pid=`. A name is therefore taken
 //! between its key and the *last* following key, and a number is taken from the last occurrence of its key. A text
@@ -31,6 +32,8 @@ pub struct TextEvent<'a> {
 pub struct TextEvents {
     /// Letters are turned into the bits of the newest kernel, whatever kernel printed them.
     states: PrevState,
+    /// Numbers for `prev_state` are those of a kernel before 4.14: the bit of a thread that was preempted; 0: of a newer one.
+    old_preempted: i64,
     has_waking: bool,
     /// `uname -m`, for the names of system calls; "": unknown.
     machine: String,
@@ -66,9 +69,26 @@ impl TextEvents {
     pub fn new(has_waking: bool, machine: &str) -> TextEvents {
         TextEvents {
             states: PrevState::newest(),
+            old_preempted: 0,
             has_waking,
             machine: machine.to_owned(),
         }
+    }
+
+    /// `state`: all bits that numbers for `prev_state` have in the trace. Kernels before 4.14 have more of them, and the highest is that of a
+    /// thread that was preempted.
+    pub fn with_state_bits(mut self, states: i64) -> TextEvents {
+        let highest = [4096, 2048, 1024].into_iter().find(|bit| states & bit != 0);
+        self.old_preempted = highest.unwrap_or(0);
+        self
+    }
+
+    /// Whether a pass uses events of this name; if so, one whose text is not understood is missing.
+    pub fn is_used(&self, name: &str) -> bool {
+        !matches!(
+            Role::of_printed(name, self.has_waking),
+            Role::VectorEntry | Role::VectorExit | Role::LockCall(..) | Role::Probe | Role::Other
+        )
     }
 
     /// The event of the passes; none: no pass uses it, or its text is not understood.
@@ -89,6 +109,13 @@ impl TextEvents {
             _ => {
                 fill_thread(&mut found, role, event, strings)?;
                 found.ints[0]?;
+            }
+        }
+        if role == Role::Switch {
+            // Without the thread that came nobody would be on the CPU.
+            found.ints[2]?;
+            if let Some(number) = state_number(event.text) {
+                found.ints[1] = Some(newest_state(number, self.old_preempted));
             }
         }
         role.event(event.time, &found, &self.states)
@@ -210,9 +237,33 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
-/// The value of a key as a decimal number.
+/// The value of a key as a number.
 fn int(text: &str, key: &str) -> Option<i64> {
-    value(text, key)?.parse().ok()
+    number(value(text, key)?)
+}
+
+/// A decimal number, or one with `0x` in front.
+fn number(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// `prev_state` of a switch, where it was printed as a number.
+pub(crate) fn state_number(text: &str) -> Option<i64> {
+    let prev = text.split(" next_comm=").next()?;
+    number(value(prev, "prev_state")?)
+}
+
+/// The bits of the newest kernel for a number of `prev_state`. `old_preempted` as in [`TextEvents`].
+fn newest_state(state: i64, old_preempted: i64) -> i64 {
+    if old_preempted == 0 {
+        return state;
+    }
+    // Until 4.13 (include/linux/sched.h): EXIT_DEAD 16, EXIT_ZOMBIE 32, TASK_DEAD 64, TASK_PARKED 512.
+    let is = |bits: i64, new: i64| if state & bits != 0 { new } else { 0 };
+    is(old_preempted, 0x100) | (state & 0xf) | is(16 | 64, 0x10) | is(32, 0x20) | is(512, 0x40)
 }
 
 /// The text from the first `from` to the last `to` after it.
@@ -242,7 +293,8 @@ fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
         })
     };
     if text.starts_with("prev_comm=") {
-        let (prev, next) = text.split_at(text.rfind(" ==> next_comm=")?);
+        let arrow = text.rfind(" ==> next_comm=");
+        let (prev, next) = text.split_at(arrow.or_else(|| text.rfind(" next_comm="))?);
         let prev = side(prev, "prev_comm", "prev_pid", "prev_state")?;
         return Some((prev, side(next, "next_comm", "next_pid", "")?));
     }

@@ -405,3 +405,214 @@ fn a_cpu_whose_buffer_was_full_early_runs_nobody_until_the_end() {
         [46, 192, 228]
     );
 }
+
+/// Two threads that take turns, as the kernel prints it.
+fn turns() -> Vec<String> {
+    let on = |cpu: u32, us: u32, event: String| {
+        format!("x-7     [{cpu:03}] d..2. 100.{us:06}: {event}\n")
+    };
+    let waking = |pid| format!("sched_waking: comm=x pid={pid} prio=120 target_cpu=001");
+    vec![
+        on(0, 100, switch(0, "R", 7)),
+        on(0, 200, waking(8)),
+        on(1, 210, switch(0, "R", 8)),
+        on(0, 300, switch(7, "S", 0)),
+        on(1, 310, waking(7)),
+        on(0, 320, switch(0, "R", 7)),
+        on(1, 400, switch(8, "D", 0)),
+        on(0, 410, "tracing_mark_write: B|7|work".into()),
+        on(0, 450, "tracing_mark_write: E|7".into()),
+        on(0, 500, switch(7, "S", 0)),
+    ]
+}
+
+/// What the trace says, without messages.
+fn answers(trace: &Trace) -> String {
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let states = &trace.states;
+    let wakes = &trace.wakeups;
+    let slices = &trace.slices;
+    format!(
+        "{:?}\n{:?} {:?} {:?}\n{:?} {:?}\n{:?} {:?}\n{}",
+        trace.span,
+        states.start,
+        states.state,
+        states.cpu,
+        wakes.time,
+        wakes.latency,
+        slices.start,
+        slices.end,
+        trace.n_kernel_events
+    )
+}
+
+#[test]
+fn lines_out_of_order_or_twice_are_put_in_order_and_that_is_said() {
+    let lines = turns();
+    let right = read(lines.concat().as_bytes(), false).unwrap();
+    assert_eq!(right.wakeups.latency.len(), 2);
+    assert_eq!(right.slices.start.len(), 1);
+    let said = |trace: &Trace| -> Vec<String> {
+        let about = |m: &&String| m.contains("back in time") || m.contains("twice");
+        trace.info.missing.iter().filter(about).cloned().collect()
+    };
+    assert_eq!(said(&right), [""; 0]);
+    // Each CPU's lines together, as some tools print them: nothing goes back within a CPU.
+    let mut by_cpu = lines.clone();
+    by_cpu.sort_by_key(|line| line.contains("[001]"));
+    let trace = read(by_cpu.concat().as_bytes(), false).unwrap();
+    assert_eq!((answers(&trace), said(&trace)), (answers(&right), vec![]));
+    // Every rotation and many swaps.
+    let mut seed = 7u32;
+    for round in 0..40 {
+        let mut mixed = lines.clone();
+        for at in (1..mixed.len()).rev() {
+            seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12345);
+            mixed.swap(at, (seed >> 16) as usize % (at + 1));
+        }
+        let trace = read(mixed.concat().as_bytes(), false).unwrap();
+        assert_eq!(
+            answers(&trace),
+            answers(&right),
+            "round {round}: {mixed:#?}"
+        );
+    }
+    // Pasted twice, wholly or with an overlap; and each line twice.
+    let twice = [lines.concat(), lines.concat()].concat();
+    let overlap = [lines[..8].concat(), lines[4..].concat()].concat();
+    let doubled: String = lines.iter().map(|line| line.repeat(2)).collect();
+    for (text, n) in [(twice, 10), (overlap, 4), (doubled, 10)] {
+        let trace = read(text.as_bytes(), false).unwrap();
+        assert_eq!(answers(&trace), answers(&right), "{text}");
+        let said = said(&trace).join("; ");
+        assert!(
+            said.contains(&format!("{n} lines stand there twice")),
+            "{said}"
+        );
+    }
+    let swapped = [&lines[3], &lines[0]].map(String::as_str).concat();
+    let said = said(&read(swapped.as_bytes(), false).unwrap()).join("; ");
+    assert!(
+        said.starts_with("1 line goes back in time, the first is line 2"),
+        "{said}"
+    );
+}
+
+/// `trace-cmd report -R` and old versions print the fields alone; a kernel's bits are told by the highest that it uses.
+#[test]
+fn switches_without_an_arrow_and_with_numbers_for_states() {
+    let raw = |us: u32, prev: i32, state: u32, next: i32| {
+        format!(
+            "  x-{prev}     [001] 100.{us:06}: sched_switch:          prev_comm=a b prev_pid={prev} prev_prio=120 prev_state={state} \
+             next_comm=c next_pid={next} next_prio=120\n"
+        )
+    };
+    let states = |text: &str| -> Vec<ThreadState> {
+        let trace = read(text.as_bytes(), false).unwrap();
+        assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+        let thread = trace.threads.iter().find(|t| t.tid == 7).unwrap();
+        let rows = thread.states.start as usize..thread.states.end as usize;
+        trace.states.state[rows].to_vec()
+    };
+    use ThreadState::*;
+    let text = |state| [raw(100, 0, 0, 7), raw(200, 7, state, 0), raw(300, 0, 0, 8)].concat();
+    assert_eq!(states(&text(1)), [Running, Sleeping]);
+    assert_eq!(states(&text(2)), [Running, DiskSleep]);
+    assert_eq!(states(&text(0x100)), [Running, RunnablePreempted]);
+    // Until Linux 4.13 a bit above told it, and 64 was a dead thread.
+    for plus in [1024, 2048, 4096] {
+        assert_eq!(states(&text(plus)), [Running, RunnablePreempted], "{plus}");
+        let dead = [text(64), raw(400, 8, plus, 0)].concat();
+        assert_eq!(states(&dead), [Running], "{plus}");
+    }
+}
+
+#[test]
+fn a_number_that_is_none_is_counted_and_the_first_is_named() {
+    let good = turns().concat();
+    let bad =
+        "  x-7     [000] d..2. 100.000250: sched_waking: comm=x pid=1_8 prio=120 target_cpu=001\n";
+    let other = "  x-7     [000] d..2. 100.000260: sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid= next_prio=1\n";
+    // Nobody uses it: nothing is missing.
+    let unused = "  x-7     [000] d..2. 100.000270: cpu_idle: state=x cpu_id=\n";
+    let stamp =
+        "  x-7     [000] d..2. 100.00x270: sched_waking: comm=x pid=8 prio=120 target_cpu=001\n";
+    let text = [&good, bad, other, unused, stamp]
+        .map(|part| part.to_owned())
+        .concat();
+    let trace = read(text.as_bytes(), false).unwrap();
+    let losses: Vec<(u64, &str)> = trace.losses.iter().map(|l| (l.count, &*l.cause)).collect();
+    let at = |n: u64, what: &str| losses.iter().any(|l| l.0 == n && l.1.contains(what));
+    assert!(
+        at(
+            2,
+            &format!(
+                "events not understood, the first at byte {}: \"x-7",
+                good.len()
+            )
+        ),
+        "{losses:?}"
+    );
+    assert!(at(1, "lines not understood"), "{losses:?}");
+    assert_eq!(losses.len(), 2);
+}
+
+/// What people paste: the same run as the kernel prints it and as perf does.
+#[test]
+fn perf_script_text_is_read_like_the_kernels() {
+    let kernel: Vec<String> = turns()
+        .into_iter()
+        .filter(|line| line.contains("sched_"))
+        .collect();
+    let perf = |line: &String| {
+        let (_, rest) = line.split_once('[').unwrap();
+        let (cpu, rest) = rest.split_once("] d..2. ").unwrap();
+        let (time, event) = rest.split_once(": ").unwrap();
+        format!(
+            "         x y/0:1-eve     7 [{cpu}]   {time}:       sched:{event}\tffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])\n\n"
+        )
+    };
+    let text: String = kernel.iter().map(perf).collect();
+    let trace = read(text.as_bytes(), false).unwrap();
+    assert_eq!(
+        answers(&trace),
+        answers(&read(kernel.concat().as_bytes(), false).unwrap())
+    );
+    assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+    assert_eq!(trace.info.format, "perf script text");
+}
+
+#[test]
+fn the_literal_of_older_systraces_is_read() {
+    let text = turns().concat().replace("comm=x", "comm=x\"\\y");
+    let page = |literal: &str| {
+        format!(
+            "<!DOCTYPE HTML>\n<html><script>\n  var linuxPerfData = \"\\\n{literal}\n</script></html>\n"
+        )
+    };
+    let escaped = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n\\\n");
+    let trace = read(page(&format!("{escaped}\";")).as_bytes(), false).unwrap();
+    assert_eq!(
+        answers(&trace),
+        answers(&read(text.as_bytes(), false).unwrap())
+    );
+    assert!(
+        trace
+            .threads
+            .iter()
+            .any(|t| trace.strings.get(t.name) == "x\"\\y")
+    );
+    // Cut by hand, without a quote at the end.
+    let plain = text.replace(['\\', '"'], "");
+    let cut = read(page(&plain).as_bytes(), false).unwrap();
+    assert_eq!(answers(&cut), answers(&trace));
+    let error = read(
+        page("# tracer: nop\\n").replace("</script>", "").as_bytes(),
+        false,
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("text without an end"), "{error}");
+}
