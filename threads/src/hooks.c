@@ -38,6 +38,10 @@ static __attribute__((noinline)) struct bounds bounds_of(const struct ito_thread
 
 void ito__hook_leave(struct ito_thread *t, struct ito_thread *next, int ending) {
     struct bounds to = bounds_of(next);
+    /* The caller's frame ends without returning, after ito__hook_end(): the stack's next thread must not find its red
+     * zones either. */
+    if (ending)
+        __asan_handle_no_return();
     __sanitizer_start_switch_fiber(ending ? NULL : &t->sanitizer, to.low, to.bytes);
 }
 void ito__hook_enter(struct ito_thread *t) {
