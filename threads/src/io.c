@@ -97,12 +97,14 @@ static __attribute__((noinline)) ssize_t call_slow(const struct io_call *c, bool
     }
 }
 
+/* The try has failed with this error. */
+static ssize_t call_again(const struct io_call *c, int error) {
+    return would_wait(error) ? call_slow(c, true) : cannot_try(error) ? call_slow(c, false) : fails(error);
+}
+
 static ssize_t call(const struct io_call *c) {
     ssize_t n = c->try_(c);
-    if (LIKELY(n >= 0))
-        return n;
-    int error = error_now();
-    return would_wait(error) ? call_slow(c, true) : cannot_try(error) ? call_slow(c, false) : n;
+    return LIKELY(n >= 0) ? n : call_again(c, error_now());
 }
 
 /* Does the caller sleep on a descriptor, or does its kernel thread? */
@@ -194,7 +196,9 @@ static ssize_t write_all(const struct io_call *c, const struct iovec *parts, int
 /* Of a file, a call that does not wait reads what is in memory, one that does also what is not. What has a position is
  * a file; others give what there is. */
 static ssize_t read_some(const struct io_call *c) {
-    ssize_t n = call(c);
+    ssize_t n = c->try_(c);
+    if (n < 0)
+        return call_again(c, error_now()); /* epoll takes no file, and as it is the call is whole */
     if (!is_short(n, c->parts, c->n_parts) || lseek(c->fd, 0, SEEK_CUR) < 0)
         return n;
     return do_rest(c, c->parts, c->n_parts, (size_t)n, true);
