@@ -49,8 +49,8 @@ static struct {
 /* ---- a carrier's loop -------------------------------------------------------------------------------------------- */
 
 static void give(struct ito__carrier *c, struct worker *job, uint32_t turn) {
-    c->job = job;
-    c->job_turn = turn;
+    store_relaxed(&c->job, job);
+    store_relaxed(&c->job_turn, turn);
     /* ORDER release; pairs with the acquire load in rest(). Publishes the job, and what was done to that worker. */
     store_release(&c->wake, 1);
     ito__prim_wake(&c->wake, 1);
@@ -70,7 +70,7 @@ static struct worker *rest(struct ito__carrier *c) {
      * a second came before the first was looked at. */
     while (exchange_acq_rel(&c->wake, 0) == 0)
         ito__prim_wait(&c->wake, 0, UINT64_MAX);
-    return c->job;
+    return load_relaxed(&c->job);
 }
 
 void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *current) {
@@ -112,10 +112,10 @@ void ito__carrier_run(struct ito__carrier *c) {
         struct worker *w = rest(c);
         if (w == NULL)
             return;
-        if (c->job_turn == GO_HOME)
+        if (load_relaxed(&c->job_turn) == GO_HOME)
             ito__settle(c, w, &w->sched);
         else
-            adopt(c, w, c->job_turn);
+            adopt(c, w, load_relaxed(&c->job_turn));
     }
 }
 

@@ -24,7 +24,8 @@ struct ito_call;
  *   home           the carrier, in ito_blocking_begin         same: the context of its own loop
  *   stack          fixed: of that loop; null: the kernel thread's own stack
  *   next           holder of the list's lock                  same
- *   job, job_turn  who gives it a job, before `wake`          the carrier, after `wake`; null: end
+ *   job, job_turn  who gives it a job, before `wake`          the carrier, after `wake`; null: end. Relaxed: the pool's stop
+ *                                                             may come while an offer that is too late is read
  *   wake           set by who gives it a job, cleared by it   also the futex it sleeps on; 1: there is a job
  *   all            fixed: the list of carriers to be joined
  */

@@ -321,7 +321,8 @@ bool ito__io_is_due(void) {
 
 unsigned ito__io_poll(struct worker *w, bool now) {
     struct epoll_event events[EVENTS_LOOK];
-    if (!load_relaxed(&io.started) || (!now && !ito__io_is_due()))
+    /* ORDER acquire; pairs with the release store in start_slow(). Shows the descriptors. */
+    if (!load_acquire(&io.started) || (!now && !ito__io_is_due()))
         return 0;
     store_relaxed(&io.looked_at, ito__prim_now());
     int saved = errno, n_events = epoll_wait(io.epoll, events, EVENTS_LOOK, 0);
@@ -358,7 +359,8 @@ static int timeout_of(uint64_t ns) {
  * same time the second does. */
 int ito__io_wait(struct worker *w, uint64_t wait_ns) {
     uint32_t nobody = 0;
-    if (!load_relaxed(&io.started))
+    /* ORDER acquire; pairs with the release store in start_slow(). Shows the descriptors. */
+    if (!load_acquire(&io.started))
         return -1;
     ito__spin_lock(&ito__pool.park_lock);
     bool last = ito__pool.n_parked == ito__pool.n_workers;
