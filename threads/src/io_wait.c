@@ -81,10 +81,11 @@ static void close_both(void) {
 }
 
 /* Runs in the child after fork: the parent's registrations are the same object as its own. The child has none of the
- * workers. */
+ * workers, and none of the threads that were on a list or held its bit: entries are made anew. */
 static void forget(void) {
     close_both();
-    store_relaxed(&io.started, 0);
+    memset(io.pages, 0, sizeof io.pages);
+    io.started = io.polling = io.rescue = io.hits = 0;
     pthread_mutex_init(&start_lock, NULL);
 }
 

@@ -654,6 +654,31 @@ static void computing_threads_do_not_hold_up_io(void) {
     close(fds[1]);
 }
 
+/* A child has nothing of the parent's waits, and may begin anew. */
+static void a_child_of_fork_waits_for_itself(void) {
+    int fds[2], status;
+    CHECK_EQ(pipe(fds), 0);
+    ito_thread *t = start(read_8, (void *)(intptr_t)fds[0]);
+    ito_sleep_ns(2 * MS);
+    pid_t child = fork();
+    if (child == 0) {
+        int own[2];
+        alarm(20);
+        CHECK_EQ(pipe(own), 0);
+        CHECK_EQ(dup2(own[0], fds[0]), fds[0]);
+        CHECK_EQ(ito_init(NULL), 0);
+        waits_until(fds[0], write_8, own[1], 8);
+        call_20_ms(NULL);
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    write_8(fds[1]);
+    CHECK_EQ(end(t), 8);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static int start_pool(void) {
     return ito_init(NULL);
 }
@@ -679,6 +704,7 @@ static const struct check_test tests[] = {
     {"threads_in_calls_take_part", threads_in_calls_take_part},
     {"bound_threads_keep_their_kernel_thread", bound_threads_keep_their_kernel_thread},
     {"the_root_thread_comes_home", the_root_thread_comes_home},
+    {"a_child_of_fork_waits_for_itself", a_child_of_fork_waits_for_itself},
     {"computing_threads_do_not_hold_up_io", computing_threads_do_not_hold_up_io},
     {NULL, NULL},
 };
