@@ -70,6 +70,7 @@ bool ito__find(struct worker *w, struct ito__next *next) {
     if (UNLIKELY(++w->tick % ITO__FAIR_TICK == 0)) {
         ito__timers_run(ito__prim_now());
         if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0) && w->hot.current != &w->sched && ito__io_is_due()) {
+            w->tick--; /* the turn of the queues is not over: that context has it */
             *next = resume(&w->sched);
             return true;
         }
