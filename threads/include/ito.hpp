@@ -44,6 +44,8 @@
 #include <utility>
 #include <vector>
 
+extern "C" void ito__fini_failed(int error);
+
 namespace ito {
 
 namespace detail {
@@ -87,7 +89,12 @@ class runtime {
         config.stack_bytes = stack_bytes;
         detail::check(ito_init(&config), "ito_init");
     }
-    ~runtime() { detail::check_destroy(ito_fini(), "ito::runtime"); }
+    /* Aborts, and names the threads, when some are blocked or were not joined. */
+    ~runtime() {
+        int error = ito_fini();
+        if (error)
+            ito__fini_failed(error);
+    }
     runtime(const runtime &) = delete;
     runtime &operator=(const runtime &) = delete;
     static unsigned workers() noexcept { return ito_n_workers(); }

@@ -297,6 +297,8 @@ uint64_t ito__timers_run(uint64_t now_ns);
 enum { ITO__STALL_QUIET, ITO__STALL_TELL, ITO__STALL_ABORT };
 /* The caller is a worker in the list of parked ones, as are all others: tells, once, if none can be woken any more. */
 void ito__stall_look(void);
+/* For ito.hpp: ito_fini returned an error in a destructor, which cannot return it. Tells of it, and aborts. */
+void ito__fini_failed(int error);
 /* Kernel threads that are no workers and sleep in a wait of ito's: atomic. */
 extern uint32_t ito__n_foreign_waits;
 /* No deadline is armed, and the timers' thread sleeps. How many such threads there are: 0 or 1. */

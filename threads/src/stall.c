@@ -70,11 +70,18 @@ static void add_owner(struct ito__text *t, uintptr_t owner) {
 
 static void tell(const struct ito_thread *thread, void *arg) {
     unsigned *n = arg;
-    if (thread->wait_kind == ITO__WAIT_NONE || ++*n > MOST_TOLD)
+    uintptr_t state = load_relaxed(&thread->state);
+    bool ended = state == ITO__DONE || state == ITO__ENDED;
+    if ((thread->wait_kind == ITO__WAIT_NONE && !ended) || ++*n > MOST_TOLD)
         return;
     struct ito__text t = {.n = 0};
     ito__text_add(&t, "ito:   ");
     ito__text_thread(&t, thread);
+    if (ended) {
+        ito__text_add(&t, " has ended, and was not joined");
+        ito__text_write(&t);
+        return;
+    }
     if (thread->wait_kind == ITO__WAIT_JOIN) {
         ito__text_add(&t, " joins ");
         ito__text_thread(&t, thread->wait_on);
@@ -102,6 +109,20 @@ static void tell_rest(unsigned n, const char *what) {
     ito__text_number(&t, n);
     ito__text_add(&t, what);
     ito__text_write(&t);
+}
+
+void ito__fini_failed(int error) {
+    unsigned n = 0;
+    if (error == EPERM && ito__pool.n_workers == 0)
+        return; /* in the child of a fork there is nothing to stop */
+    if (error != EBUSY)
+        ito__fatal("ito::runtime destroyed by another thread than the one that made it", ito__self());
+    struct ito__text t = {.n = 0};
+    ito__text_add(&t, "ito: error: ito::runtime destroyed while there are threads:");
+    ito__text_write(&t);
+    ito__descriptor_each(tell, &n);
+    tell_rest(n > MOST_TOLD ? n - MOST_TOLD : 0, " more");
+    abort();
 }
 
 void ito__stall_look(void) {

@@ -13,6 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace std::chrono_literals;
 
 static void thread_returns_what_it_computed() {
@@ -720,6 +723,49 @@ static void forks_of_c_are_given_back() {
     }
 }
 
+/* A runtime that is left while threads are there says which; in a process of its own, since it aborts. */
+static std::string what_is_said(void (*f)()) {
+    int ends[2], status;
+    CHECK_EQ(pipe(ends), 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], 2);
+        f();
+        _exit(0);
+    }
+    close(ends[1]);
+    std::string said;
+    char part[512];
+    for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
+        said.append(part, static_cast<std::size_t>(n));
+    close(ends[0]);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    return said;
+}
+static ito_sem never = ITO_SEM_INIT(0);
+static void *waits_for_ever(void *) {
+    ito_sem_wait(&never);
+    return nullptr;
+}
+static void *ends_at_once(void *) {
+    return nullptr;
+}
+static void leaves_threads() {
+    ito::runtime r;
+    ito_thread *t;
+    ito_create(&t, nullptr, waits_for_ever, nullptr);
+    ito_create(&t, nullptr, ends_at_once, nullptr);
+}
+static void a_runtime_that_is_left_names_its_threads() {
+    std::string said = what_is_said(leaves_threads);
+    CHECK(said.find("ito: error: ito::runtime destroyed while there are threads:\n") == 0);
+    CHECK(said.find("waits_for_ever") != std::string::npos && said.find("waits: semaphore") != std::string::npos);
+    CHECK(said.find("ends_at_once") != std::string::npos &&
+          said.find(" has ended, and was not joined\n") != std::string::npos);
+}
+
 static const struct check_test tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
@@ -740,6 +786,7 @@ static const struct check_test tests[] = {
     TEST(arrays_of_forks_are_given_back),
     TEST(threads_fork_in_catch_clauses),
     TEST(forks_of_c_are_given_back),
+    TEST(a_runtime_that_is_left_names_its_threads),
     {nullptr, nullptr}};
 
 static std::optional<ito::runtime> runtime;
