@@ -1,6 +1,7 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
 mod cmd;
 mod duckdb;
+mod facts;
 mod gate;
 mod lab;
 mod memory;

@@ -104,6 +104,11 @@ impl<'a> Runner<'a> {
         self.stop.asked() || self.deadline.is_some_and(|end| Instant::now() >= end)
     }
 
+    /// Whether the user wants no more.
+    pub fn is_interrupted(&self) -> bool {
+        self.stop.asked()
+    }
+
     /// A run that is not timed, of the program as it is: it must succeed.
     ///
     /// # Errors
@@ -147,6 +152,7 @@ impl<'a> Runner<'a> {
         let watch = Watch {
             limit: self.limit,
             stop: &|| self.is_over(),
+            grace: process::GRACE,
             mapped,
         };
         process::run(line, &watch)

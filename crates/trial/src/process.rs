@@ -22,8 +22,8 @@ const KEPT: usize = 16 << 20;
 const COMPLAINT: usize = 2000;
 /// How often stop and time are looked at. Its end is noticed at once.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// From being asked to end to being killed.
-const GRACE: Duration = Duration::from_secs(2);
+/// From being asked to end to being killed, where nothing else is wanted.
+pub const GRACE: Duration = Duration::from_secs(2);
 /// Most files that are noted as mapped.
 const FILES: usize = 1000;
 
@@ -78,6 +78,8 @@ pub struct Watch<'a> {
     pub limit: Option<Duration>,
     /// Whether the user wants no more.
     pub stop: &'a dyn Fn() -> bool,
+    /// From being asked to end (SIGTERM) to being killed.
+    pub grace: Duration,
     /// Whether mapped files are noted: costs the program a little, so only in runs that are not timed.
     pub mapped: bool,
 }
@@ -189,7 +191,7 @@ impl Running {
                 self.note_mapped(self.pid.as_raw_nonzero().get(), 0);
             }
             match ended {
-                Some((_, since)) if since.elapsed() > GRACE => {
+                Some((_, since)) if since.elapsed() > watch.grace => {
                     let _ = kill_process_group(self.pid, Signal::KILL);
                 }
                 Some(_) => {}
@@ -360,6 +362,7 @@ mod tests {
             &Watch {
                 limit: None,
                 stop: &|| false,
+                grace: GRACE,
                 mapped: false,
             },
         )
@@ -389,6 +392,7 @@ mod tests {
                 &Watch {
                     limit: None,
                     stop: &|| false,
+                    grace: GRACE,
                     mapped: false
                 }
             )
@@ -435,6 +439,7 @@ mod tests {
             &Watch {
                 limit,
                 stop: &|| false,
+                grace: GRACE,
                 mapped: false,
             },
         )
@@ -448,6 +453,7 @@ mod tests {
             &Watch {
                 limit: None,
                 stop: &stop,
+                grace: GRACE,
                 mapped: false,
             },
         )
@@ -487,6 +493,7 @@ mod tests {
         let watch = Watch {
             limit: None,
             stop: &|| false,
+            grace: GRACE,
             mapped: true,
         };
         let told = run(&sh("sleep 0.3; :"), &watch).unwrap();

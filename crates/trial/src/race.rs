@@ -62,8 +62,10 @@ pub enum Verdict {
     Faster,
     /// Slower by more than noise.
     Slower,
-    /// No difference was shown.
+    /// No speed-up was shown; it may be slower, too.
     NotShown,
+    /// Dropped because another remedy was faster; not tested against the baseline.
+    Beaten,
     /// Not a valid run.
     Disqualified(String),
 }
@@ -267,6 +269,9 @@ impl Race<'_> {
             if useless || beaten {
                 self.alive[arm] = false;
                 self.arms[arm].dropped_after = Some(self.blocks);
+                if !useless && self.arms[arm].verdict == Verdict::NotShown {
+                    self.arms[arm].verdict = Verdict::Beaten;
+                }
             }
         }
     }
@@ -288,7 +293,9 @@ impl Race<'_> {
             result.interval = told.interval.map(|(low, high)| (low.exp(), high.exp()));
             if arm == AGAIN {
                 result.p_value = Some(told.p_value);
-            } else if result.dropped_after.is_some() && result.verdict == Verdict::NotShown {
+            } else if matches!(result.verdict, Verdict::NotShown | Verdict::Beaten)
+                && result.dropped_after.is_some()
+            {
                 // It was dropped for what it showed: no test of it is left.
                 result.p_value = None;
             }
@@ -341,6 +348,11 @@ mod tests {
         for arm in [2, 4, 5] {
             assert_eq!(told.arms[arm].dropped_after, Some(6), "arm {arm}");
         }
+        let verdict = |arm: usize| &told.arms[arm].verdict;
+        assert_eq!(
+            (verdict(2), verdict(4)),
+            (&Verdict::Beaten, &Verdict::NotShown)
+        );
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod plan;
 mod predict;
 pub mod record;
 mod recover;
+mod remedies;
+mod remedies_text;
 mod report;
 mod sql;
 mod stat;
@@ -67,6 +69,7 @@ pub enum Command {
     Flame(flame::Args),
     Critical(critical::Args),
     Compare(compare::Args),
+    Try(remedies::Args),
     Bench(bench::Args),
     Report(report::Args),
     Locks(locks::Args),
@@ -113,6 +116,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Flame(args) => flame::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Try(args) => remedies::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Report(args) => report::run(args),
         Command::Locks(args) => locks::run(args),

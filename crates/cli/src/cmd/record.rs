@@ -283,7 +283,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 }
 
 /// `2%`, `0.5 %` or `2`: a share of 1.
-fn percent(text: &str) -> Result<f64, String> {
+pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
