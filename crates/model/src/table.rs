@@ -339,6 +339,10 @@ impl Table {
                     found.process = process;
                 }
                 found.guessed = false;
+                // Known by annotations alone: several clients stamp it, and the first of them need not have been the earliest.
+                if found.states.last().is_none() && !found.dead {
+                    found.start = found.start.min(self.origin.max(first));
+                }
                 row
             }
             // Other tools count threads anew in each process: a thread of another process with this tid lives on.

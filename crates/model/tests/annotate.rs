@@ -105,6 +105,91 @@ fn slices_nest_and_two_streams_of_a_thread_are_one() {
     assert_eq!(trace.threads[0].slice_levels, 2);
 }
 
+/// The OpenMP library's client and the program's own stamp the same thread within one tick of the clock.
+#[test]
+fn equal_stamps_of_two_clients_do_not_cross() {
+    // The program's stream comes first, and second.
+    for program_first in [true, false] {
+        let mut p = Program::default();
+        let program = |p: &mut Program| {
+            p.stream(7)
+                .begin(5, "region")
+                .begin(10, "smvp")
+                .end(20, "")
+                .begin(20, "smvp")
+                .end(30, "smvp")
+                .end(40, "region");
+        };
+        let library = |p: &mut Program| {
+            p.stream(7)
+                .put(10, Kind::TaskStart, "one", 0, 1, 0)
+                .put(20, Kind::TaskEnd, "", 0, 1, 0)
+                .put(20, Kind::TaskStart, "two", 0, 2, 0)
+                .put(30, Kind::TaskEnd, "", 0, 2, 0)
+                .put(30, Kind::TaskStart, "three", 0, 3, 0)
+                .put(40, Kind::TaskEnd, "", 0, 3, 0);
+        };
+        if program_first {
+            program(&mut p);
+            library(&mut p);
+        } else {
+            library(&mut p);
+            program(&mut p);
+        }
+        let trace = p.load();
+        assert_eq!(
+            slices(&trace),
+            [
+                (7, "region", 5, 40, 0, 0),
+                (7, "one", 10, 20, 1, 0),
+                (7, "smvp", 10, 20, 2, 0),
+                (7, "two", 20, 30, 1, 0),
+                (7, "smvp", 20, 30, 2, 0),
+                (7, "three", 30, 40, 1, 0),
+            ],
+            "the program's stream first: {program_first}"
+        );
+    }
+}
+
+/// Without tasks, threads are done one by one: there too an end comes before what begins, the innermost first.
+#[test]
+fn equal_stamps_without_tasks_do_not_cross() {
+    for chunk_first in [true, false] {
+        let mut p = Program::default();
+        let chunks = |p: &mut Program| {
+            p.stream(7)
+                .begin(10, "chunk")
+                .end(20, "chunk")
+                .begin(20, "chunk")
+                .end(30, "chunk");
+        };
+        let steps = |p: &mut Program| {
+            p.stream(7)
+                .begin(12, "step")
+                .end(20, "step")
+                .begin(22, "step")
+                .end(30, "step");
+        };
+        if chunk_first {
+            chunks(&mut p);
+            steps(&mut p);
+        } else {
+            steps(&mut p);
+            chunks(&mut p);
+        }
+        assert_eq!(
+            slices(&p.load()),
+            [
+                (7, "chunk", 10, 20, 0, 0),
+                (7, "step", 12, 20, 1, 0),
+                (7, "chunk", 20, 30, 0, 0),
+                (7, "step", 22, 30, 1, 0),
+            ]
+        );
+    }
+}
+
 #[test]
 fn ends_without_a_beginning_enclose_what_came_before() {
     // begin(a) begin(b) were before the recording; c is whole. b's end comes first: it is the inner one.

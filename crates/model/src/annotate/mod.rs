@@ -86,16 +86,17 @@ impl<S: AnnotationEvents> ThreadStreams<S> {
         Ok(())
     }
 
-    /// The stream with the oldest next event.
-    fn oldest(&self) -> Option<(Time, usize)> {
-        match &self.streams[..] {
-            [only] => only.time().map(|t| (t, 0)),
-            all => all
-                .iter()
-                .enumerate()
-                .filter_map(|(ix, c)| c.time().map(|t| (t, ix)))
-                .min(),
+    /// The stream with the oldest next event. Two clients of a thread may stamp within one tick of the clock: which of
+    /// those came first is taken from what is open in the thread ([`Slicer::turn`]).
+    fn oldest(&self, slicer: &Slicer, out: &Out) -> Option<(Time, usize)> {
+        if let [only] = &self.streams[..] {
+            return only.time().map(|t| (t, 0));
         }
+        let first = self.streams.iter().filter_map(Cursor::time).min()?;
+        let heads = self.streams.iter().enumerate();
+        let equal = heads.filter_map(|(ix, c)| Some((c.head().filter(|e| e.time == first)?, ix)));
+        let (_, ix) = equal.min_by_key(|(e, ix)| (slicer.turn(e, out), *ix))?;
+        Some((first, ix))
     }
 }
 
@@ -210,26 +211,22 @@ fn apart<S: AnnotationEvents>(
                 only.refill(&mut trace.strings)?;
             }
         }
-        while let Some((_, ix)) = thread.oldest() {
-            let limit = thread
-                .streams
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != ix)
-                .filter_map(|(other, c)| c.time().map(|t| (t, other)))
-                .min();
+        while let Some((_, ix)) = thread.oldest(&slicer, out) {
+            let others = thread.streams.iter().enumerate();
+            let others = others.filter(|(other, _)| *other != ix);
+            let limit = others.filter_map(|(_, c)| c.time()).min();
             let cursor = &mut thread.streams[ix];
-            while let Some(e) = cursor
-                .head()
-                .copied()
-                .filter(|e| limit.is_none_or(|l| (e.time, ix) <= l))
-            {
+            // Drained until another stream's stamp comes, or an equal one.
+            while let Some(e) = cursor.head().copied() {
                 if Slicer::is_task(e.kind) {
                     trace.n_annotation_events = before;
                     return Ok(false);
                 }
                 slicer.event(&e, out, shared);
                 cursor.advance(&mut trace.strings)?;
+                if cursor.time() >= limit && limit.is_some() {
+                    break;
+                }
             }
         }
         close(trace, slicer, out);
@@ -249,12 +246,10 @@ fn together<S: AnnotationEvents>(
     for (ix, thread) in threads.iter_mut().enumerate() {
         thread.rewind(&mut trace.strings)?;
         let own = Out::default();
-        work.push((slicer_for(trace, thread.thread, &own), own));
-        heap.extend(
-            thread
-                .oldest()
-                .map(|(time, stream)| Reverse((time, ix, stream))),
-        );
+        let slicer = slicer_for(trace, thread.thread, &own);
+        let oldest = thread.oldest(&slicer, &own);
+        heap.extend(oldest.map(|(time, stream)| Reverse((time, ix, stream))));
+        work.push((slicer, own));
     }
     while let Some(Reverse((_, ix, stream))) = heap.pop() {
         let limit = heap.peek().map(|Reverse((time, _, _))| *time);
@@ -269,7 +264,8 @@ fn together<S: AnnotationEvents>(
                 slicer.event(e, own, shared);
             }
             threads[ix].streams[stream].advance(&mut trace.strings)?;
-            at = match threads[ix].oldest() {
+            let (slicer, own) = &work[ix];
+            at = match threads[ix].oldest(slicer, own) {
                 Some((time, stream)) if limit.is_none_or(|l| time < l) => Some(stream),
                 Some((time, stream)) => {
                     heap.push(Reverse((time, ix, stream)));

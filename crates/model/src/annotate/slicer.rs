@@ -106,6 +106,38 @@ impl Slicer {
             || kind == Kind::TaskFolded as u8
     }
 
+    /// Of events of several clients with one stamp, the one with the lowest turn came first: what belongs to the event before it, then
+    /// ends from the innermost on, then the end of the task around them, what begins as a task, and what begins in it.
+    pub fn turn(&self, e: &Annotation, out: &Out) -> u8 {
+        let Some(kind) = Kind::from_number(e.kind) else {
+            return 0;
+        };
+        match kind {
+            Kind::Arg => 0,
+            Kind::End => {
+                let s = &out.slices;
+                let is_work = |row: u32| s.kind[row as usize] == SliceKind::Work;
+                let here = self.of_task();
+                let top = here.last().filter(|row| is_work(**row));
+                match top.is_some_and(|row| e.name.is_some() && s.name[*row as usize] == e.name) {
+                    true => 1,
+                    false if here.iter().any(|row| *row != STOLEN && is_work(*row)) => 2,
+                    false => 4,
+                }
+            }
+            Kind::WaitEnd | Kind::LockAcquired | Kind::LockGivenUp => 2,
+            Kind::TaskEnd | Kind::TaskSuspend => 3,
+            Kind::TaskStart | Kind::TaskResume => 5,
+            _ => 6,
+        }
+    }
+
+    /// The open slices of the task that runs.
+    fn of_task(&self) -> &[u32] {
+        let floor = self.tasks.last().map_or(0, |run| run.place + 1);
+        &self.nest[floor.min(self.nest.len())..]
+    }
+
     /// The thread's next event.
     #[inline]
     pub fn event(&mut self, e: &Annotation, out: &mut Out, shared: &mut Shared) {
@@ -284,8 +316,8 @@ impl Slicer {
         }
         // Not beyond the task that runs: its slices are not the caller's.
         let floor = self.tasks.last().map_or(0, |run| run.place + 1);
-        let is_work = |&row: &u32| s.kind[row as usize] == SliceKind::Work;
-        let here = &self.nest[floor.min(self.nest.len())..];
+        let is_work = |&row: &u32| row != STOLEN && s.kind[row as usize] == SliceKind::Work;
+        let here = self.of_task();
         let named = here
             .iter()
             .rposition(|row| is_work(row) && name.is_some() && s.name[*row as usize] == name);
