@@ -47,6 +47,9 @@ pub(super) struct Event<'a> {
     pub args: Option<&'a RawValue>,
 }
 
+/// Times that are farther from 0, in ns, are no times.
+const LATEST_NS: i64 = 9_000_000_000_000_000_000;
+
 /// A member's text; any other value as written. Only text with escapes is copied.
 pub(super) fn text(value: Option<&RawValue>) -> Cow<'_, str> {
     let raw = value.map_or("", RawValue::get);
@@ -60,30 +63,67 @@ pub(super) fn text(value: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
-/// Converts microseconds as written to nanoseconds. A double would lose them after 104 days of uptime.
-///
-/// Plain decimals are exact, rounded at the fourth digit after the point. Others (exponents, 16 digits and more) go
-/// through a double.
-pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
-    let (sign, digits) = match micros.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, micros),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 15 || !is_plain(whole) || !is_plain(fraction) {
-        let ns = micros.parse::<f64>().ok()? * 1000.0;
-        return (ns.abs() < 9e18).then_some(ns.round() as i64);
+/// The event with quotes around each `NaN` and `Infinity`, which Python's `json` writes and JSON does not know; none: it
+/// has no such word.
+pub(super) fn quoted_words(event: &[u8]) -> Option<Vec<u8>> {
+    const WORDS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+    let mut out = Vec::new();
+    let (mut at, mut is_in_text) = (0, false);
+    let mut n_words = 0;
+    while let Some(&byte) = event.get(at) {
+        let rest = &event[at..];
+        let word = WORDS.iter().find(|word| rest.starts_with(word));
+        let n = match (byte, word) {
+            (b'\\', _) => rest.len().min(2),
+            (_, Some(word)) if !is_in_text => {
+                out.extend_from_slice(&[b"\"", *word, b"\""].concat());
+                n_words += 1;
+                at += word.len();
+                continue;
+            }
+            _ => 1,
+        };
+        is_in_text ^= byte == b'"';
+        out.extend_from_slice(&rest[..n]);
+        at += n;
     }
-    let mut ns: i64 = whole.parse::<i64>().ok()? * 1000;
-    let digit = |i: usize| {
-        fraction
-            .as_bytes()
-            .get(i)
-            .map_or(0, |b| i64::from(b - b'0'))
+    (n_words > 0).then_some(out)
+}
+
+/// Converts microseconds as written to nanoseconds, rounded at the fourth digit after the point. A double would lose them
+/// after 104 days; times since 1970, which PyTorch and others write, would be wrong by up to 128 ns.
+pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
+    let (is_negative, number) = match micros.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, micros),
     };
-    ns += digit(0) * 100 + digit(1) * 10 + digit(2) + i64::from(digit(3) >= 5);
-    Some(sign * ns)
+    let (number, exponent) = match number.split_once(['e', 'E']) {
+        Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
+        return None;
+    }
+    let mut digits = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .map(|b| i64::from(b - b'0'));
+    // So many digits of the number are those of whole nanoseconds.
+    let places = whole.len() as i64 + i64::from(exponent) + 3;
+    let mut ns = 0i64;
+    for _ in 0..places {
+        match digits.next() {
+            // However large the exponent of 0 is.
+            None if ns == 0 => break,
+            digit => ns = ns.checked_mul(10)?.checked_add(digit.unwrap_or(0))?,
+        }
+    }
+    if places >= 0 && digits.next().is_some_and(|digit| digit >= 5) {
+        ns = ns.checked_add(1)?;
+    }
+    (ns < LATEST_NS).then_some(if is_negative { -ns } else { ns })
 }
 
 /// A number in decimal or, after `0x`, in hexadecimal. Negative ones keep their bits.
@@ -258,11 +298,57 @@ mod tests {
             ("1.0005", 1001),
             ("1.5e3", 1_500_000),
             ("3.1000000000000001", 3100),
+            // Microseconds since 1970.
+            ("1704067200123457", 1_704_067_200_123_457_000),
+            ("1704067200123456.789", 1_704_067_200_123_456_789),
+            ("1.704067200123456789e15", 1_704_067_200_123_456_789),
+            ("17040672001234567.8E-1", 1_704_067_200_123_456_780),
+            ("-8999999999999999.9994", -8_999_999_999_999_999_999),
+            ("5e-4", 1),
+            ("5e-5", 0),
+            ("4e-4", 0),
+            ("9e-5", 0),
+            ("0e2000000000", 0),
+            ("0000000000000000000000001e+2", 100_000),
         ] {
             assert_eq!(nanoseconds(text), Some(ns), "{text}");
         }
-        for text in ["", "x", "1e300", "-", "NaN"] {
+        for text in [
+            "",
+            "x",
+            "1e300",
+            "-",
+            "NaN",
+            "1e",
+            "1e9999999999",
+            "9223372036854775",
+            "9223372036854775.8079",
+            "9e15",
+            "1e2000000000",
+        ] {
             assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_nanosecond_is_read_from_any_way_to_write_it() {
+        let mut seed = 0x5eed_u64;
+        for _ in 0..20_000 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            let ns = (seed as i64 >> (seed % 63)) % LATEST_NS;
+            let sign = if ns < 0 { "-" } else { "" };
+            let (us, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
+            // A fourth digit rounds down or not at all.
+            let decimal = format!("{sign}{us}.{rest:03}{}", seed % 5);
+            let small = format!("{sign}{}E-3", ns.unsigned_abs());
+            let digits = ns.unsigned_abs().to_string();
+            let exponent = digits.len() as i64 - 4;
+            let scientific = format!("{sign}{}.{}e{exponent}", &digits[..1], &digits[1..]);
+            for text in [decimal, small, scientific] {
+                assert_eq!(nanoseconds(&text), Some(ns), "{text}");
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Kasuri's own export is recognized by its process 0 named `CPUs`. Its rows of CPUs and thread states are derived data
 //! and are not read back; its categories restore waits and critical sections ([`Category`]), and its losses are kept.
-use super::event::{Event, Value, each_arg, integer, nanoseconds, text};
+use super::event::{Event, Value, each_arg, integer, nanoseconds, quoted_words, text};
 use super::ids::Ids;
 use super::thread::{Oddities, Row, Thread, What};
 use crate::annotation_log::{AnnotationLog, Carriers};
@@ -43,6 +43,10 @@ pub(super) struct Reader<'s> {
     span: Option<Range<i64>>,
     /// Number of events that are not read, by phase.
     unread: BTreeMap<String, u64>,
+    /// Events whose time is none.
+    timeless: Faulty,
+    /// Complete events whose duration is below 0 or no number.
+    wrong_durations: Faulty,
     /// Causes of losses that have no time of their own: damage, and buffers that overflowed.
     losses: Vec<String>,
     /// The file is Kasuri's own export.
@@ -54,6 +58,35 @@ pub(super) struct Reader<'s> {
     /// `otherData` of the outermost object: facts about the recording.
     other: Option<serde_json::Value>,
 }
+
+/// Events with one fault: how many, and the first.
+#[derive(Debug, Default)]
+struct Faulty {
+    n: u64,
+    /// Where the first begins in the file, and its wrong member.
+    first: (u64, String),
+}
+
+impl Faulty {
+    /// Counts the event at `offset`, whose member `name` is wrong.
+    fn add(&mut self, offset: u64, name: &str, value: Option<&RawValue>) {
+        if self.n == 0 {
+            let shown = value.map(|value| value.get().chars().take(SHOWN).collect::<String>());
+            let shown = shown.map_or_else(|| format!("no {name}"), |v| format!("{name} {v}"));
+            self.first = (offset, shown);
+        }
+        self.n += 1;
+    }
+
+    /// What is to be said about them; none: there are none.
+    fn told(&self, what: &str) -> Option<String> {
+        let (at, shown) = &self.first;
+        (self.n > 0).then(|| format!("{} {what}: the first, at byte {at}, has {shown}", self.n))
+    }
+}
+
+/// Characters of a wrong value in a message.
+const SHOWN: usize = 40;
 
 /// The members that most phases need.
 struct Head {
@@ -78,6 +111,8 @@ impl<'s> Reader<'s> {
             categories: HashMap::new(),
             span: None,
             unread: BTreeMap::new(),
+            timeless: Faulty::default(),
+            wrong_durations: Faulty::default(),
             losses: Vec::new(),
             is_own: false,
             n_own_rows: 0,
@@ -108,36 +143,51 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes in one event, whose object begins at `offset`.
+    /// Takes in one event, whose object begins at `offset`. One without a time is left out and counted.
     ///
     /// # Errors
-    /// It is no object, or has no time.
+    /// It is no object of JSON.
     pub fn event(&mut self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        let e: Event = serde_json::from_slice(bytes).map_err(|error| {
-            let lines = bytes
-                .split_inclusive(|&b| b == b'\n')
-                .take(error.line().saturating_sub(1));
-            let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
-            Error::damaged(
-                "Chrome JSON",
-                offset + at as u64,
-                error.to_string(),
-                "an event",
-            )
-        })?;
+        let error = match serde_json::from_slice(bytes) {
+            Ok(event) => {
+                self.parsed(&event, offset);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if let Some(quoted) = quoted_words(bytes)
+            && let Ok(event) = serde_json::from_slice(&quoted)
+        {
+            self.parsed(&event, offset);
+            return Ok(());
+        }
+        let lines = bytes
+            .split_inclusive(|&b| b == b'\n')
+            .take(error.line().saturating_sub(1));
+        let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
+        Err(Error::damaged(
+            "Chrome JSON",
+            offset + at as u64,
+            error.to_string(),
+            "an event",
+        ))
+    }
+
+    /// Takes in an event, whose object begins at `offset`.
+    fn parsed(&mut self, e: &Event, offset: u64) {
         // Metadata has no time, and may come after the events that it names.
         let phase = text(e.ph);
         if phase == "M" {
-            self.metadata(&e);
-            return Ok(());
+            self.metadata(e);
+            return;
         }
-        let wrong = |found: String, needed| Error::damaged("Chrome JSON", offset, found, needed);
         let Some(time) = nanoseconds(&text(e.ts)) else {
-            return Err(wrong(format!("ts {}", text(e.ts)), "microseconds"));
+            self.timeless.add(offset, "ts", e.ts);
+            return;
         };
         let pid = self.ids.pid(e.pid, self.strings, &mut self.process_names);
-        if self.is_own && self.own_row(pid, time, &e) {
-            return Ok(());
+        if self.is_own && self.own_row(pid, time, e) {
+            return;
         }
         let tid = self.tid(pid, e.tid);
         let head = Head {
@@ -149,23 +199,25 @@ impl<'s> Reader<'s> {
         };
         self.saw(time);
         match &*phase {
-            "B" => self.row(&head, What::Begin, &e),
-            "E" => self.row(&head, What::End, &e),
+            "B" => self.row(&head, What::Begin, e),
+            "E" => self.row(&head, What::End, e),
             "X" => {
-                // A complete event without a duration, or with a negative one, has none.
-                let duration = nanoseconds(&text(e.dur)).unwrap_or(0).max(0);
+                let duration = e.dur.map_or(Some(0), |dur| nanoseconds(&text(Some(dur))));
+                let duration = duration.filter(|&ns| ns >= 0).unwrap_or_else(|| {
+                    self.wrong_durations.add(offset, "dur", e.dur);
+                    0
+                });
                 let end = time.saturating_add(duration);
                 self.saw(end);
-                self.row(&head, What::Complete(end), &e);
+                self.row(&head, What::Complete(end), e);
             }
-            "i" | "I" | "R" => self.row(&head, What::Instant, &e),
-            "C" => self.counter(&head, &e),
-            "b" | "e" | "n" | "S" | "F" | "T" | "p" => self.asynchronous(&head, &phase, &e),
-            "s" | "t" | "f" => self.flow(&head, &phase, &e),
+            "i" | "I" | "R" => self.row(&head, What::Instant, e),
+            "C" => self.counter(&head, e),
+            "b" | "e" | "n" | "S" | "F" | "T" | "p" => self.asynchronous(&head, &phase, e),
+            "s" | "t" | "f" => self.flow(&head, &phase, e),
             _ => *self.unread.entry(phase.into_owned()).or_default() += 1,
         }
-        self.bound_flow(&head, &e);
-        Ok(())
+        self.bound_flow(&head, e);
     }
 
     /// Takes in a row that Kasuri's own export draws beside the program's events: threads on CPUs, states, losses.
@@ -265,11 +317,11 @@ impl<'s> Reader<'s> {
                 Value::Int(v) => v as f64,
                 Value::Uint(v) => v as f64,
                 Value::Float(v) => v,
-                Value::Text(v) => match v.parse() {
-                    Ok(v) => v,
-                    Err(_) => return,
-                },
+                Value::Text(v) => v.parse().unwrap_or(f64::NAN),
             };
+            if !value.is_finite() {
+                return;
+            }
             values.push((series.to_owned(), value));
         });
         let own = text(e.name);
@@ -483,6 +535,12 @@ impl<'s> Reader<'s> {
         info.kernel_source = "none".into();
         info.missing = std::mem::take(&mut self.missing);
         info.missing.extend(odd.told());
+        info.missing.extend(
+            (self.timeless).told("events have no time in microseconds (ts) and are left out"),
+        );
+        info.missing.extend((self.wrong_durations).told(
+            "complete events have no duration of 0 or more (dur) and are drawn as points in time",
+        ));
         if self.n_own_rows > 0 {
             info.missing.push(
                 "this is Kasuri's own export: its rows of CPUs and thread states are not read back; the recording itself, \
