@@ -42,7 +42,7 @@ enum {
  *
  *   field            writer                             reader
  *   kind .. arg      its creator, before it is ready    any
- *   mask             its creator, then itself           itself
+ *   mask, its number its creator, then itself           itself
  *   result, name     itself; name: any, under word      its joiner, after LIGHT_ENDED
  *   word             holder of its queue bit            any
  *   joiners          same: at most one                  same
@@ -64,6 +64,7 @@ struct light {
     void *(*fn)(void *);
     void *arg;
     sigset_t mask;
+    uint32_t mask_number; /* of `mask`, in signals.c */
     void *result;
     char name[16];
 };
@@ -104,6 +105,12 @@ ito_mutex *light_mutex(pthread_mutex_t *mutex);
 void once_forked(void);
 /* A light thread has tried in vain, for the turn-th time: let others run, then some time pass. False: too late. */
 bool light_pause(unsigned turn, uint64_t deadline_ns);
+
+/* signals.c */
+void signals_start(void); /* signals that only light threads have unblocked are taken from now on */
+void signals_forget(void);
+void signals_thread_begins(struct light *l); /* l->mask is set */
+void signals_thread_ends(const struct light *l);
 
 /* keys.c */
 void keys_end(void);

@@ -64,6 +64,7 @@ static void forked(void) {
     ito__tls_worker = &ito__nobody;
     memset(&ito__pool, 0, sizeof ito__pool);
     once_forked();
+    signals_forget();
 }
 
 static pthread_key_t main_key;
@@ -148,6 +149,7 @@ void light_thread_ends(void) {
 
 /* A key's destructor is the last that main runs. */
 void light_main_exits(void) {
+    signals_start();
     if (light_works())
         pthread_setspecific(main_key, &pool);
 }

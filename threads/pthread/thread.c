@@ -49,6 +49,7 @@ static void __attribute__((noreturn)) end(struct light *me) {
     keys_end();
     if (me->kind != LIGHT_THREAD) /* the child of a fork: the last thread of its process */
         exit(0);
+    signals_thread_ends(me);
     light_thread_ends();
     ito__block(ended, me);
     __builtin_unreachable();
@@ -136,6 +137,9 @@ static int light_create(pthread_t *id, const struct request *r, void *(*fn)(void
                         .arg = arg,
                         .result = PTHREAD_CANCELED};
     pthread_sigmask(SIG_SETMASK, NULL, &l->mask);
+    if (!light_here() && !sigisemptyset(&l->mask))
+        signals_start();
+    signals_thread_begins(l);
     t->stack = stack;
     t->flags |= ITO__OWN_STACK;
     store_relaxed(&t->state, ITO__DETACHED);
@@ -262,11 +266,23 @@ static int light_join(pthread_t id, void **result, uint64_t deadline_ns) {
     return 0;
 }
 
+/* Of a kernel thread, by a light one: the C library's join would hold up the worker, which that thread may need, and
+ * would not be cancelled. */
+static int kernel_join(pthread_t id, void **result) {
+    for (unsigned turn = 0;; turn++) {
+        int r = REAL(pthread_tryjoin_np)(id, result);
+        if (r != EBUSY)
+            return r;
+        REAL(pthread_testcancel)();
+        light_pause(turn, ITO_FOREVER);
+    }
+}
+
 EXPORT int pthread_join(pthread_t id, void **result) {
     REAL(pthread_testcancel)();
     if (light_of(id)->kind == LIGHT_THREAD)
         return light_join(id, result, ITO_FOREVER);
-    return REAL(pthread_join)(id, result);
+    return light_here() ? kernel_join(id, result) : REAL(pthread_join)(id, result);
 }
 
 EXPORT int pthread_tryjoin_np(pthread_t id, void **result) {

@@ -91,12 +91,14 @@ bool tls_setup(void) {
     return tid == (pid_t)syscall(SYS_gettid) && tls.libc_bytes > 0;
 }
 
-/* pthread_cancel has set CANCELED, and cancellation is not disabled: bits of glibc since 2.1. */
+/* pthread_cancel has set CANCELED, cancellation is not disabled, and the thread is not on its way out already, where it
+ * may wait in its cleanup handlers: bits of glibc since 2.1. */
 #define CANCEL_DISABLED 1u
 #define CANCELED 8u
+#define EXITING 16u
 bool tls_cancelled(void) {
     const uint32_t *bits = (const uint32_t *)((char *)pthread_self() + tls.cancel_at);
-    return tls.cancel_at && (load_relaxed(bits) & (CANCEL_DISABLED | CANCELED)) == CANCELED;
+    return tls.cancel_at && (load_relaxed(bits) & (CANCEL_DISABLED | CANCELED | EXITING)) == CANCELED;
 }
 
 int tls_tid(void) {

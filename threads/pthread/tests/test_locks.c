@@ -414,10 +414,89 @@ static void sharing(void) {
     CHECK(shared->count == 2 * 4 * 200);
 }
 
+/* A cleanup handler of a cancelled thread waits as any other code. */
+static sem_t may_clean;
+static void cleans_slowly(void *unused) {
+    (void)unused;
+    sem_post(&no_unit);
+    CHECK(sem_wait(&may_clean) == 0);
+    atomic_fetch_add(&cleaned, 1);
+}
+static void *cleans(void *arg) {
+    pthread_cleanup_push(cleans_slowly, NULL);
+    for (;;)
+        sem_wait(&may_clean);
+    pthread_cleanup_pop(0);
+    return arg;
+}
+static void waiting_cleanups(void) {
+    pthread_t id[20];
+    void *result;
+    CHECK(sem_init(&may_clean, 0, 0) == 0 && sem_init(&no_unit, 0, 0) == 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK(pthread_create(&id[i], NULL, cleans, NULL) == 0);
+        CHECK(pthread_cancel(id[i]) == 0);
+    }
+    for (int i = 0; i < 20; i++)
+        CHECK(sem_wait(&no_unit) == 0);
+    CHECK(atomic_load(&cleaned) == 0);
+    for (int i = 0; i < 20; i++)
+        CHECK(sem_post(&may_clean) == 0);
+    for (int i = 0; i < 20; i++)
+        CHECK(pthread_join(id[i], &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(atomic_load(&cleaned) == 20);
+}
+
+/* A light thread joins one with a stack of the program's, which is a kernel thread and waits for another light one; a
+ * second such join is cancelled. */
+static void *kernel_thread(void *posts) {
+    if (posts)
+        sem_post(&no_unit);
+    CHECK(sem_wait(&may_clean) == 0);
+    return posts;
+}
+static void *joins_it(void *id) {
+    void *result;
+    CHECK(pthread_join(*(pthread_t *)id, &result) == 0);
+    return result;
+}
+static void *lets_it(void *unused) {
+    CHECK(sem_wait(&no_unit) == 0);
+    CHECK(sem_post(&may_clean) == 0);
+    return unused;
+}
+static void joins_of_kernel_threads(void) {
+    static char stack[2][256 * 1024] __attribute__((aligned(4096)));
+    pthread_t id[2], joiner[2], lets;
+    pthread_attr_t attr;
+    void *result;
+    CHECK(sem_init(&may_clean, 0, 0) == 0 && sem_init(&no_unit, 0, 0) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_attr_init(&attr) == 0 && pthread_attr_setstack(&attr, stack[i], sizeof stack[i]) == 0);
+        CHECK(pthread_create(&id[i], &attr, kernel_thread, i ? &attr : NULL) == 0);
+        CHECK(pthread_create(&joiner[i], NULL, joins_it, &id[i]) == 0);
+    }
+    usleep(20000);
+    CHECK(pthread_cancel(joiner[0]) == 0);
+    CHECK(pthread_join(joiner[0], &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(pthread_create(&lets, NULL, lets_it, NULL) == 0);
+    CHECK(pthread_join(lets, NULL) == 0);
+    CHECK(sem_post(&may_clean) == 0);
+    CHECK(pthread_join(joiner[1], &result) == 0 && result == &attr);
+    CHECK(pthread_join(id[0], &result) == 0 && result == NULL);
+}
+
 static const struct test tests[] = {
-    {"mutex_kinds", mutex_kinds},         {"conditions", conditions}, {"rwlocks", rwlocks},
-    {"semaphores", semaphores},           {"barriers", barriers},     {"spin_and_once", spin_and_once},
-    {"cancelled_waits", cancelled_waits}, {"sharing", sharing},
+    {"mutex_kinds", mutex_kinds},
+    {"conditions", conditions},
+    {"rwlocks", rwlocks},
+    {"semaphores", semaphores},
+    {"barriers", barriers},
+    {"spin_and_once", spin_and_once},
+    {"cancelled_waits", cancelled_waits},
+    {"sharing", sharing},
+    {"waiting_cleanups", waiting_cleanups},
+    {"joins_of_kernel_threads", joins_of_kernel_threads},
 };
 int main(int argc, char **argv) {
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);

@@ -10,6 +10,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -374,6 +375,60 @@ static void signals(void) {
     }
 }
 
+/* Signals that only created threads have unblocked, one after the other, while main posts and waits; then none of them
+ * has, and main's sigwait gets it. */
+static sem_t sent, there, back;
+
+static void posts(int signal) {
+    (void)signal;
+    sem_post(&sent);
+}
+static void *open_for_signals(void *unused) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+    CHECK(sem_wait(&sent) == 0); /* it waited for that */
+    for (int i = 0; i < 2000; i++) {
+        CHECK(kill(getpid(), SIGUSR1) == 0);
+        CHECK(sem_wait(&sent) == 0);
+    }
+    atomic_store(&stop, 1);
+    CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    return unused;
+}
+static void *answers(void *unused) {
+    while (sem_wait(&there) == 0 && !atomic_load(&stop))
+        sem_post(&back);
+    sem_post(&back);
+    return unused;
+}
+
+static void signals_of_threads(void) {
+    pthread_t a, b;
+    sigset_t set;
+    int got = 0;
+    CHECK(sem_init(&sent, 0, 0) == 0 && sem_init(&there, 0, 0) == 0 && sem_init(&back, 0, 0) == 0);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_SETMASK, &set, NULL) == 0);
+    signal(SIGUSR1, posts);
+    atomic_store(&stop, 0);
+    CHECK(pthread_create(&a, NULL, open_for_signals, NULL) == 0);
+    CHECK(pthread_create(&b, NULL, answers, NULL) == 0);
+    while (!atomic_load(&stop)) {
+        CHECK(sem_post(&there) == 0);
+        CHECK(sem_wait(&back) == 0);
+    }
+    sem_post(&there);
+    CHECK(pthread_join(a, NULL) == 0);
+    CHECK(pthread_join(b, NULL) == 0);
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    CHECK(sigwait(&set, &got) == 0 && got == SIGUSR1);
+    CHECK(sem_trywait(&sent) == -1);
+}
+
 static const struct test tests[] = {
     {"tls", tls},
     {"are_light", are_light},
@@ -384,6 +439,7 @@ static const struct test tests[] = {
     {"cancel", cancel},
     {"forking", forking},
     {"signals", signals},
+    {"signals_of_threads", signals_of_threads},
     {"main_exits", main_exits},
     {"used_blocks", used_blocks},
 };
