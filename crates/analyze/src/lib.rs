@@ -124,6 +124,10 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
         migration_list: moves,
         losses: losses(&cut),
         missing: trace.missing(),
+        without_stray_ns: trace
+            .stray()
+            .filter(|_| cut.whole)
+            .map(|stray| [stray.rest.start, stray.rest.end].map(|t| (t - cut.from).ns())),
         cpus,
         ..Summary::default()
     };

@@ -103,4 +103,8 @@ pub struct Summary {
     pub losses: Vec<LossSummary>,
     /// Things that the recording cannot show, and the command that would grant them.
     pub missing: Vec<String>,
+    /// Where almost all time stamps are, ns since the recording's start; absent where none stand apart, and for a part of the
+    /// recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_stray_ns: Option<[i64; 2]>,
 }

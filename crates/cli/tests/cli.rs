@@ -534,3 +534,50 @@ fn locks_of_a_trace_without_switches_say_that_cpu_time_is_not_known() {
     assert!(cpu_time(&calls.concat()));
     assert!(!cpu_time(&[calls.concat(), line(950, switch)].concat()));
 }
+
+/// A mark of another buffer stands 22 minutes before the rest.
+#[test]
+fn a_stray_mark_is_said_and_the_range_without_it_can_be_asked_for() {
+    let mut text = String::from("  app-100 [000] ....   10.000000: tracing_mark_write: stray\n");
+    for i in 0..200 {
+        let (from, to) = match i % 2 {
+            0 => ("app", "swapper/0"),
+            _ => ("swapper/0", "app"),
+        };
+        let pid = |name: &str| if name == "app" { 100 } else { 0 };
+        text += &format!(
+            "  {from}-{} [000] d... 1330.{:06}: sched_switch: prev_comm={from} prev_pid={} prev_prio=120 prev_state=S ==> \
+             next_comm={to} next_pid={} next_prio=120\n",
+            pid(from),
+            i * 500,
+            pid(from),
+            pid(to)
+        );
+    }
+    let dir = scratch("stray");
+    let trace = file(&dir, "trace.txt", text.as_bytes());
+    let json = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&run(args).stdout).expect("JSON")
+    };
+    let info = json(&["info", "--json", &trace]);
+    let missing = info["missing"].as_array().expect("a list");
+    let said = missing.iter().filter_map(|line| line.as_str());
+    let said: Vec<&str> = said
+        .filter(|line| line.contains("stands 1320.000 s apart from the other 200"))
+        .collect();
+    assert_eq!(said.len(), 1, "{missing:?}");
+    let part = said[0].split_once("--range ").expect("a range").1;
+    let part = part.split(' ').next().expect("a word");
+
+    let whole = json(&["stat", "--json", &trace]);
+    assert_eq!(whole["without_stray_ns"][0], 1_320_000_000_000_u64);
+    assert_eq!(whole["without_stray_ns"][1], 1_320_099_500_000_u64);
+    let screen = String::from_utf8(run(&["stat", &trace]).stdout).unwrap();
+    assert!(
+        screen.contains("all but a few time stamps stand within 99.5 ms"),
+        "{screen}"
+    );
+    let rest = json(&["stat", "--json", "--range", part, &trace]);
+    assert_eq!(rest["wall_ns"], 99_500_000);
+    assert_eq!(rest["without_stray_ns"], serde_json::Value::Null);
+}

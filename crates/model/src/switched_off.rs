@@ -63,10 +63,14 @@ pub fn switched_off(trace: &Trace) -> Vec<SwitchedOff> {
 }
 
 impl Trace {
-    /// What the recording does not show: what its recorder said, and annotations that switched themselves off.
+    /// What the recording does not show: what its recorder said, annotations that switched themselves off, and time stamps
+    /// that stand apart from all others.
     pub fn missing(&self) -> Vec<String> {
         let known = self.info.missing.iter().cloned();
-        known.chain(limitation(self)).collect()
+        known
+            .chain(limitation(self))
+            .chain(self.stray_text())
+            .collect()
     }
 }
 

@@ -32,6 +32,9 @@ struct Index<'a> {
     length: u64,
     /// The recording's own span.
     span: [u64; 2],
+    /// Its part without the time stamps that stand apart; absent where none do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without_stray: Option<[u64; 2]>,
     strings: Vec<Cow<'a, str>>,
     processes: Vec<ProcessRow>,
     threads: Vec<ThreadRow>,
@@ -198,6 +201,8 @@ pub fn encode(
         base: plan.base,
         length: plan.length,
         span: [plan.at(trace.span.start), plan.at(trace.span.end)],
+        without_stray: (trace.stray())
+            .map(|stray| [plan.at(stray.rest.start), plan.at(stray.rest.end)]),
         strings: (0..trace.strings.len())
             // Names are demangled here and not in the viewer, which has no demangler.
             .map(|i| kasuri_analyze::demangled(trace.strings.get(StrIx(i as u32))))

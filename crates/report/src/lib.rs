@@ -33,7 +33,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// Contents and form of a report.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 6;
+export const FORMAT_VERSION = 7;
 
 /** When a task started, against the plan, by number. */
 export const LATENESS = ["early", "on time", "late", "very late"];
@@ -269,6 +269,8 @@ export interface Index {
   /** ns. */
   length: number;
   span: [number, number];
+  /** Its part without the time stamps that stand apart from all others; absent where none do. */
+  without_stray?: [number, number];
   strings: string[];
   processes: ProcessRow[];
   threads: ThreadRow[];

@@ -56,7 +56,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   });
   const length = Math.max(...all.map((item) => item.end));
   const index: Index = {
-    version: 6,
+    version: 7,
     title: "made",
     label: "",
     info: { command: [], root_pid: 0, exit_status: null, host: "", kernel: "", machine: "", cpu_model: "", kernel_source: "", kernel_clock: "", missing: [], recorder: "", realtime_ns: "", kernel_events: 0, annotation_events: 0, slices: all.length },

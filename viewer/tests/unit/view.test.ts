@@ -4,6 +4,7 @@ import { format, parse } from "../../src/view/fragment";
 import { Arranger, COMPACT, rowAt, trackAt, type Choices } from "../../src/view/layout";
 import { clampRange, fitted, MIN_NS, panned, timeAt, zoomed, type Viewport } from "../../src/view/viewport";
 import { duration, instant, percent, tickLabel, tickStep } from "../../src/view/units";
+import { homeOf, lifeOf } from "../../src/ui/life";
 import { recordingOf } from "./made";
 
 const view = (t0: number, t1: number): Viewport => ({ t0, t1, width: 1000, height: 500, scroll: 0 });
@@ -122,4 +123,23 @@ void test("in compact rows every track has its rows inside, and a pinned one is 
     assert.equal(found?.track.id, track.id);
   }
   assert.deepEqual(layout.pinned.map((track) => [track.id, track.compact, track.height > COMPACT.most]), [["t13", undefined, true]]);
+});
+
+void test("the view begins with the part without time stamps that stand apart", () => {
+  const recording = recordingOf(["work"], [[{ start: 0, end: 10, name: 0, kind: 0 }, { start: 1e9, end: 1e9 + 1000, name: 0, kind: 0 }]]);
+  const { index } = recording;
+  assert.deepEqual(lifeOf(recording), [0, recording.length]);
+  index.without_stray = [1e9, 1e9 + 1000];
+  assert.deepEqual(lifeOf(recording), [1e9, 1e9 + 1000]);
+  const [t0, t1] = homeOf(recording);
+  assert(t0 < 1e9 && t1 > 1e9 + 1000 && t1 - t0 < 1100);
+  // The program's life is cut to it, and is not shown where it lies outside.
+  index.processes = [{ ...index.processes[0]!, target: true }];
+  const lived = (from: number, to: number): void => {
+    index.threads = [{ ...index.threads[0]!, process: 0, alive: [from, to] }];
+  };
+  lived(0, 1e9 + 500);
+  assert.deepEqual(lifeOf(recording), [1e9, 1e9 + 500]);
+  lived(0, 10);
+  assert.deepEqual(lifeOf(recording), [1e9, 1e9 + 1000]);
 });

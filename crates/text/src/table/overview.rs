@@ -137,6 +137,12 @@ fn quality_text(s: &Summary) -> String {
             false => format!("the events show {share} more CPU time {than}"),
         });
     }
+    if let Some([from, to]) = s.without_stray_ns {
+        parts.push(format!(
+            "all but a few time stamps stand within {}",
+            duration((to - from) as f64)
+        ));
+    }
     if !s.missing.is_empty() {
         let n = s.missing.len() as u64;
         parts.push(format!("{} (--section losses)", plural(n, "limitation")));
