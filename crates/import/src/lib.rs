@@ -3,7 +3,7 @@
 //!
 //! A trace passes through three steps:
 //!
-//! 1. [`unpack`] undoes gzip or zstd around a whole file;
+//! 1. [`unpack`] undoes gzip, zstd or zip around a whole file;
 //! 2. [`open`] recognizes the format by its content, never by a file's name, and reads the headers into an [`Opened`];
 //! 3. [`Opened::build`] runs the passes of `kasuri_model`, which pull the events out of the opened streams.
 //!
@@ -47,6 +47,7 @@ mod trace_dat;
 mod tracks;
 mod unpack;
 mod usdt;
+mod zip;
 
 pub use error::Error;
 pub use opened::{Clock, Opened};
