@@ -18,6 +18,7 @@
  * descriptor, so 8 waits for 7; it is some dozen instructions.
  */
 #include "carrier.h"
+#include "counts.h"
 #include "internal.h"
 #include "io.h"
 
@@ -126,6 +127,7 @@ bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
     ito__spin_unlock(&carriers.lock);
     if (!waits)
         return false;
+    ITO__TRACE_SEARCH(w, 0); /* the slice is this kernel thread's */
     c->worker = NULL;
     ito__set_here(NULL);
     give(&w->own, w, GO_HOME);
@@ -220,6 +222,8 @@ void ito_blocking_begin(ito_call *call, const char *name) {
     int saved = errno;
     call->worker = NULL;
     call->name = name ? name : "call";
+    call->begin_ns = ITO__COUNTING ? ito_now_ns() : 0;
+    call->begin_stamp = ITO__TRACING ? ito__trace_stamp() : 0;
     if (w == NULL || w->hot.current->flags & ITO__SCHED || ito__watch_start() != 0)
         return;
     struct ito__carrier *c = w->carrier;
@@ -245,9 +249,15 @@ static void give_back(void *thread) {
 }
 
 /* The worker is another carrier's: the thread goes into a queue, and this kernel thread back to its loop. */
-static __attribute__((noinline)) void change_carrier(struct ito__carrier *c, struct ito_thread *me, int error) {
+static __attribute__((noinline)) void change_carrier(const ito_call *call, int error) {
+    struct ito__carrier *c = call->carrier;
+    struct ito_thread *me = call->thread;
     c->worker = NULL;
     me->saved_errno = error;
+    if (call->begin_ns)
+        ito__count(ITO__COUNT_HANDED_OVER, call->name, ito_now_ns() - call->begin_ns);
+    if (call->begin_stamp)
+        ITO__TRACE_HANDED_OVER(call->name, call->begin_stamp);
     ITO__TRACE_BLOCK(me);
     ITO__HOOK_LEAVE(me, &c->home, 0);
     errno = error;
@@ -276,7 +286,7 @@ void ito_blocking_end(ito_call *call) {
     /* ORDER acquire; pairs with the release store in adopt(). Shows what it did to this thread's descriptor. */
     while (load_acquire(&w->lent) == (call->turn | ITO__LENT_ADOPTED))
         ++spins % 64 ? cpu_relax() : ito__prim_yield();
-    change_carrier(call->carrier, me, saved);
+    change_carrier(call, saved);
 }
 
 void *ito_blocking(void *(*fn)(void *), void *arg) {

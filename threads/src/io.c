@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "io.h"
+#include "counts.h"
 #include "wait.h"
 
 #include <ito/io.h>
@@ -69,10 +70,19 @@ static bool is_ready(int fd, uint32_t want) {
     return poll(&p, 1, 0) != 0;
 }
 
+/* ito__io_await, counted. */
+static int await_all(const char *name, struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns) {
+    uint64_t began = ITO__COUNTING ? ito_now_ns() : 0;
+    int r = ito__io_await(nodes, n, deadline_ns);
+    if (began && (r == 0 || r == ETIMEDOUT))
+        ito__count(ITO__COUNT_IO_WAIT, name, ito_now_ns() - began);
+    return r;
+}
+
 /* Sleeps until the descriptor is ready: 0, or an error. EPERM: it has to be called as it is. */
-static int await(int fd, uint32_t want) {
+static int await(const char *name, int fd, uint32_t want) {
     struct ito__io_node node = {.fd = fd, .want = want};
-    int r = ito__io_await(&node, 1, ITO_FOREVER);
+    int r = await_all(name, &node, 1, ITO_FOREVER);
     return r ? r : node.got & ITO__IO_CLOSED ? EBADF : 0;
 }
 
@@ -86,7 +96,7 @@ static __attribute__((noinline)) ssize_t call_slow(const struct io_call *c, bool
     for (;;) {
         if (!can_try && is_ready(c->fd, c->want))
             return as_it_is(c);
-        int r = await(c->fd, c->want);
+        int r = await(c->name, c->fd, c->want);
         if (r == EBADF)
             return fails(r);
         if (r != 0)
@@ -356,9 +366,12 @@ struct poll_call {
     int timeout_ms;
 };
 
-static void *plain_poll(void *arg) {
-    struct poll_call *p = arg;
-    return (void *)(intptr_t)poll(p->fds, p->n, p->timeout_ms);
+static int plain_poll(struct poll_call *p) {
+    ito_call call;
+    ito_blocking_begin(&call, "poll");
+    int r = poll(p->fds, p->n, p->timeout_ms);
+    ito_blocking_end(&call);
+    return r;
 }
 
 /* Sleeps until one of them is ready; 0, or an error. *closed: one was closed meanwhile. */
@@ -367,7 +380,7 @@ static int poll_await(struct poll_call *p, struct ito__io_node *nodes, uint64_t 
     for (nfds_t i = 0; i < p->n; i++)
         if (p->fds[i].fd >= 0)
             nodes[n++] = (struct ito__io_node){.fd = p->fds[i].fd, .want = (uint16_t)p->fds[i].events};
-    return ito__io_await(nodes, n, deadline_ns);
+    return await_all("poll", nodes, n, deadline_ns);
 }
 
 /* Descriptors closed by ito_close while the caller slept. */
@@ -404,7 +417,7 @@ int ito_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms) {
             uint64_t now = ito_now_ns();
             if (timeout_ms >= 0)
                 p.timeout_ms = deadline > now ? (int)((deadline - now + 999999u) / 1000000u) : 0;
-            r = (int)(intptr_t)ito_blocking(plain_poll, &p);
+            r = plain_poll(&p);
             break;
         }
     } while (r == 0);

@@ -6,6 +6,7 @@
 #include <kasuri.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 uint32_t ito__tracing;
 uint32_t ito__seeing_locks;
@@ -85,6 +86,12 @@ void ito__trace_depends(uint64_t id, uint64_t on) {
 }
 void ito__trace_task(uint64_t id, int begin) {
     (void)id, (void)begin;
+}
+uint64_t ito__trace_stamp(void) {
+    return 0;
+}
+void ito__trace_handed_over(const char *call, uint64_t began) {
+    (void)call, (void)began;
 }
 
 void ito__trace_forget(void) {}
@@ -360,6 +367,22 @@ void ito__trace_search(struct worker *w, int begin) {
         KASURI_BEGIN("ito: find work");
     else
         KASURI_END();
+}
+
+uint64_t ito__trace_stamp(void) {
+    return kasuri__stamp();
+}
+
+/* A slice of its own name, written when it is known that there was a hand-over: what the call itself wrote meanwhile lies
+ * before it, and readers begin the slice behind that. */
+void ito__trace_handed_over(const char *call, uint64_t began) {
+    char name[64] = "handed over: ";
+    size_t n = strlen(name);
+    for (; *call && n < sizeof name - 1; call++)
+        name[n++] = *call;
+    name[n] = 0;
+    kasuri__slow_at(0, (int32_t)intern(name), KASURI_EV_BEGIN | 1u << 8, 0, began, 0, 0);
+    KASURI_END();
 }
 
 uint32_t ito__trace_task_name(const struct ito__fork *fork, const char *name) {

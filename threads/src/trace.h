@@ -51,6 +51,8 @@ ITO__TRACE_FN uint64_t ito__trace_graph_ids(uint32_t graph);
 ITO__TRACE_FN void ito__trace_new_task(uint64_t id, const char *name, const void *fn);
 ITO__TRACE_FN void ito__trace_depends(uint64_t id, uint64_t on);
 ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
+ITO__TRACE_FN uint64_t ito__trace_stamp(void);
+ITO__TRACE_FN void ito__trace_handed_over(const char *call, uint64_t began);
 
 #define ITO__TRACE_IF(call)                                                                                            \
     do {                                                                                                               \
@@ -70,6 +72,9 @@ ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 #define ITO__TRACE_STEAL(thread, victim) ITO__TRACE_IF(ito__trace_steal(thread))
 /* The caller has joined the thread that had this id, having waited or not. */
 #define ITO__TRACE_JOIN(id) ITO__TRACE_IF(ito__trace_join(id))
+/* A call between ito_blocking_begin and _end is over, whose worker was given away; it began at this stamp, which
+ * ito__trace_stamp() gave. Called by its kernel thread. */
+#define ITO__TRACE_HANDED_OVER(call, began) ITO__TRACE_IF(ito__trace_handed_over(call, began))
 /* A worker's kernel thread begins; it has nothing to run from now (1) or until now (0). */
 #define ITO__TRACE_WORKER(index) ITO__TRACE_IF(ito__trace_worker(index))
 #define ITO__TRACE_SEARCH(worker, begin) ITO__TRACE_IF(ito__trace_search(worker, begin))

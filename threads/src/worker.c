@@ -15,8 +15,9 @@
  * thread runs the root thread on the program's stack, so its scheduler context gets a stack of ito's.
  *
  * Environment, where the configuration has 0: ITO_WORKERS (default: ito__prim_n_cpus()), ITO_STACK (65536). ITO_GUARD:
- * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. ITO_STALL: stall.c. One that is wrong is told on stderr.
+ * bytes of each stack's guard (stack.c has the default). ITO_FOLD: fold.c. ITO_STALL: stall.c. ITO_STATS: counts.c. One that is wrong is told on stderr.
  */
+#include "counts.h"
 #include "internal.h"
 #include "io.h"
 
@@ -33,6 +34,7 @@ static const struct ito__variable env_stack = {"ITO_STACK", true, 16384, MOST_BY
 static const struct ito__variable env_guard = {"ITO_GUARD", true, 4096, MOST_BYTES};
 static const struct ito__variable env_stall = {"ITO_STALL", false, ITO__STALL_QUIET, ITO__STALL_ABORT};
 static const struct ito__variable env_fold = {"ITO_FOLD", false, 0, 1};
+static const struct ito__variable env_stats = {"ITO_STATS", false, 0, 1};
 
 /* The kernel thread of each worker but worker 0, which is the caller of ito_init. ito__schedule() returns here when the
  * pool stops. */
@@ -189,6 +191,7 @@ static void forked(void) {
     ito__stack_forget();
     ito__descriptor_forget();
     ito__trace_forget();
+    ito__counts_start(false);
     ito__n_foreign_waits = 0;
 }
 
@@ -208,15 +211,17 @@ int ito_init(const ito_config *config) {
     forks_known = true;
     ito__pool.n_cpus = ito__prim_n_cpus();
     size_t n = ito__pool.n_cpus < MOST_WORKERS ? ito__pool.n_cpus : MOST_WORKERS, stack = 65536, guard = 0, fold = 1;
-    size_t stall = ITO__STALL_TELL;
+    size_t stall = ITO__STALL_TELL, stats = 0;
     if ((c.n_workers == 0 && !ito__env(&env_workers, &n)) || (c.stack_bytes == 0 && !ito__env(&env_stack, &stack)) ||
-        !ito__env(&env_guard, &guard) || !ito__env(&env_fold, &fold) || !ito__env(&env_stall, &stall))
+        !ito__env(&env_guard, &guard) || !ito__env(&env_fold, &fold) || !ito__env(&env_stall, &stall) ||
+        !ito__env(&env_stats, &stats))
         return EINVAL;
     n = c.n_workers ? c.n_workers : n;
     if (n > MOST_WORKERS)
         return EINVAL;
     ito__pool.spin_ns = 1000u * (uint64_t)(c.spin_us ? c.spin_us : 20);
     ito__pool.stall = (uint32_t)stall;
+    ito__counts_start(stats);
     ito__pool.pin = c.flags & ITO_CONFIG_PIN;
     ito__pool.seed = c.seed ? c.seed : ito__prim_random();
     ito__pool.membarrier = !(c.flags & ITO_CONFIG_NO_MEMBARRIER) && ito__prim_membarrier_setup();
@@ -271,6 +276,7 @@ int ito_fini(void) {
     }
     if (root->keys)
         ito__keys_end(root); /* it ends as a thread of ito; the kernel thread goes on */
+    ito__counts_say(ito__carriers_started());
     stop_workers();
     /* ORDER acquire; pairs with the release in outside_end(): that kernel thread has looked at the pool for the last
      * time, and what follows takes the pool apart. */

@@ -5,6 +5,7 @@
 
 #include <ito.h>
 #include <ito/fork.h>
+#include <ito/io.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -304,6 +305,82 @@ static void a_stall_is_told(void) {
     unsetenv("ITO_STALL");
 }
 
+/* -- counters -- */
+
+static int bytes[2];
+static void *waits_in_a_call(void *name) {
+    ito_call call;
+    char c;
+    ito_blocking_begin(&call, name);
+    CHECK_EQ(read(bytes[0], &c, 1), 1);
+    ito_blocking_end(&call);
+    return NULL;
+}
+static void *waits_for_io(void *arg) {
+    char c;
+    CHECK_EQ(ito_read(bytes[0], &c, 1), 1);
+    return arg;
+}
+/* The caller, on the one worker, goes on when the thread waits for I/O or has lost the worker. */
+static void wakes(void *(*fn)(void *), void *arg) {
+    ito_thread *t;
+    CHECK_EQ(ito_create(&t, NULL, fn, arg), 0);
+    CHECK_EQ(write(bytes[1], "a", 1), 1);
+    CHECK_EQ(ito_join(t, NULL), 0);
+}
+static void calls_of_many_names(void) {
+    char name[] = "n..";
+    CHECK_EQ(start(), 0);
+    CHECK_EQ(pipe(bytes), 0);
+    for (int i = 0; i < 3; i++)
+        wakes(waits_in_a_call, "flock");
+    wakes(waits_in_a_call, "getaddrinfo");
+    wakes(waits_for_io, NULL);
+    wakes(waits_for_io, NULL);
+    for (int i = 0; i < 31; i++) { /* three names have rows of their own; two of these share the last */
+        name[1] = (char)('a' + i / 10), name[2] = (char)('0' + i % 10);
+        wakes(waits_in_a_call, name);
+    }
+    CHECK_EQ(ito_fini(), 0);
+}
+/* The numbers of a row, in the order of its columns. */
+static void expect_row(const char *name, int handed_over, int io_waits) {
+    char start_of_row[32];
+    int got[2];
+    double ms[2];
+    snprintf(start_of_row, sizeof start_of_row, "ito: %-20s ", name);
+    const char *row = strstr(said, start_of_row);
+    if (row == NULL ||
+        sscanf(row + strlen(start_of_row), "%d %lf ms %d %lf ms\n", &got[0], &ms[0], &got[1], &ms[1]) != 4)
+        fprintf(stderr, "no row of %s: %s\n", name, said), abort();
+    CHECK_EQ(got[0], handed_over);
+    CHECK_EQ(got[1], io_waits);
+    CHECK((ms[0] == 0 || handed_over) && (ms[1] == 0 || io_waits));
+}
+static void hand_overs_and_waits_are_counted(void) {
+    const char *before = getenv("ITO_WORKERS");
+    char *workers = before ? strdup(before) : NULL;
+    setenv("ITO_WORKERS", "1", 1);
+    CHECK_EQ(child(calls_of_many_names), 0);
+    CHECK_EQ(said[0], 0);
+    setenv("ITO_STATS", "1", 1);
+    CHECK_EQ(child(calls_of_many_names), 0);
+    unsetenv("ITO_STATS");
+    expect_row("flock", 3, 0);
+    expect_row("getaddrinfo", 1, 0);
+    expect_row("read", 0, 2);
+    expect_row("na0", 1, 0);
+    expect_row("nc8", 1, 0);
+    expect_row("other calls", 2, 0);
+    CHECK(strstr(said, "nc9") == NULL);
+    CHECK(atoi(strstr(said, "spare kernel threads made: ") + 27) > 0);
+    if (workers)
+        setenv("ITO_WORKERS", workers, 1);
+    else
+        unsetenv("ITO_WORKERS");
+    free(workers);
+}
+
 /* Each of these can go on, or may: nothing is said in the time in which a stall is. */
 static void waits_for_a_deadline(void) {
     CHECK_EQ(start(), 0);
@@ -440,6 +517,7 @@ static void variables_are_told_when_wrong(void) {
     expect_variable("ITO_GUARD", "1", 100, "ITO_GUARD=1: expected a size in bytes, as 65536, 64K or 1M, from 4K to ");
     expect_variable("ITO_FOLD", "0", 2, "");
     expect_variable("ITO_FOLD", "no", 100, "ITO_FOLD=no: expected a number from 0 to 1\n");
+    expect_variable("ITO_STATS", "2", 100, "ITO_STATS=2: expected a number from 0 to 1\n");
     if (workers)
         setenv("ITO_WORKERS", workers, 1);
     else
@@ -635,6 +713,7 @@ static const struct check_test tests[] = {
     TEST(a_stall_is_told),
     TEST(no_stall_is_told_where_none_is),
     TEST(variables_are_told_when_wrong),
+    TEST(hand_overs_and_waits_are_counted),
     TEST(objects_work_without_a_runtime),
     TEST(timers_start_again_after_fork),
     TEST(a_forked_child_goes_on),

@@ -24,6 +24,12 @@ pub fn kind_name(kind: SliceKind) -> &'static str {
     }
 }
 
+/// The call that a slice of this name stands for: one that waited in the kernel while another kernel thread ran ito's worker
+/// (threads/src/trace.c).
+pub fn handed_over_in(name: &str) -> Option<&str> {
+    name.strip_prefix("handed over: ")
+}
+
 const KINDS: usize = 9;
 
 /// Sums for one name and kind, or one object.

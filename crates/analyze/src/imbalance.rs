@@ -22,6 +22,7 @@
 //! `rounds` then says whether it is always the same thread, and how the imbalance is distributed over the instances.
 use crate::Imbalance;
 use crate::account::is_dock_name;
+use crate::annotations::handed_over_in;
 use crate::busy::{BusyClock, knows_states};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
@@ -122,10 +123,10 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
     out
 }
 
-/// Whether the name is a task runtime's own work (account.rs has the same rule).
+/// Whether the name is a task runtime's own work (account.rs has the same rule), or a call for which it gave a worker away.
 fn is_runtime(cut: &Cut<'_>, name: StrIx) -> bool {
     let name = cut.trace.strings.get(name);
-    name.starts_with("ito:") || name.starts_with("omp:")
+    name.starts_with("ito:") || name.starts_with("omp:") || handed_over_in(name).is_some()
 }
 
 /// One thread's slices, which come in order of their start.

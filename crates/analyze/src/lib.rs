@@ -47,7 +47,7 @@ mod threads;
 mod tracing;
 mod wakers;
 
-pub use annotations::kind_name;
+pub use annotations::{handed_over_in, kind_name};
 pub use contents::*;
 pub use cut::Options;
 pub use demangle::demangled;

@@ -49,6 +49,24 @@ fn stat_says_the_findings_in_words() {
     }
 }
 
+/// The calls for which ito gave a worker away: the most frequent first, and nothing that steers the terminal.
+#[test]
+fn stat_says_which_calls_were_handed_over() {
+    let mut summary = summary();
+    summary.tasks.count = 3;
+    assert!(!page(&summary, 200).contains("handed over"));
+    for (call, count) in [("fsync", 24), ("write", 1_190), ("\u{1b}[2J", 1)] {
+        let mut row = summary.annotations[0].clone();
+        (row.name, row.count) = (format!("handed over: {call}"), count);
+        row.total_ns = 500_000_000;
+        summary.annotations.push(row);
+    }
+    let page = page(&summary, 200);
+    let needed =
+        "handed over 1,215 times, 1,190 in write, 24 in fsync, 1 in \u{fffd}[2J; they took 1.50 s";
+    assert!(page.contains(needed), "{page}");
+}
+
 /// What a user of OpenMP reads: the loop that another schedule makes shorter, and the bound where nothing could be replayed.
 #[test]
 fn stat_says_which_schedule_is_shorter() {

@@ -66,14 +66,15 @@ int ito_close(int fd);
 typedef struct ito_call {
     void *worker, *carrier, *thread;
     const char *name;
-    uint64_t begin_ns;
+    uint64_t begin_ns, begin_stamp;
     uint32_t turn;
 } ito_call;
 
 /**
  * ito_blocking_begin - the caller is about to make a call that may wait in the kernel.
  * @call: private; alive until the end.
- * @name: what recordings and counters call it: a literal such as "flock"; null: "call".
+ * @name: what recordings and counters (ITO_STATS=1) call it: a literal such as "flock"; null: "call". Its first 19 bytes count
+ *        in the table that ito_fini prints, 50 in a recording.
  */
 void ito_blocking_begin(ito_call *call, const char *name);
 /* The call has returned. errno is kept. The caller may go on on another worker. */

@@ -211,6 +211,80 @@ fn graphs_are_seen_and_give_their_costs_back() {
     }
 }
 
+/// Calls that end only when the one worker has gone to another kernel thread, where the root thread then runs; each waits for
+/// 2 ms at least.
+const CALLS: &str = r#"
+#include <ito.h>
+#include <ito/io.h>
+#include <time.h>
+#include <unistd.h>
+static int bytes[2];
+static void *waits(void *name) {
+    ito_call call;
+    char c;
+    ito_blocking_begin(&call, name);
+    ssize_t n = read(bytes[0], &c, 1);
+    ito_blocking_end(&call);
+    return (void *)(n - 1);
+}
+int main(void) {
+    static char *const names[] = {"flock", "fsync", "flock", 0, "flock", "a", "b"};
+    if (ito_init(0) || pipe(bytes))
+        return 1;
+    for (int i = 0; i < 7; i++) {
+        ito_thread *t;
+        void *result;
+        if (ito_create(&t, 0, waits, names[i]))
+            return 2;
+        nanosleep(&(struct timespec){0, 2000000}, 0);
+        if (write(bytes[1], "a", 1) != 1 || ito_join(t, &result) || result)
+            return 3;
+    }
+    return ito_fini();
+}
+"#;
+
+/// Each is a slice of its name and length on the kernel thread that made the call, and no other slice is left open.
+#[test]
+fn calls_that_were_handed_over_are_seen() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    let dir = scratch();
+    let source = dir.path().join("calls.c");
+    std::fs::write(&source, CALLS).unwrap();
+    let program = with_ito(&dir.path().join("calls"), &[], &[source]);
+    let output = run(kasuri(dir.path())
+        .args(["record", "-q", "-o", "run.kasuri", "--"])
+        .arg(&program)
+        .env("ITO_WORKERS", "1"));
+    assert!(output.status.success(), "{}", said(&output));
+    let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = summary["annotations"].as_array().unwrap();
+    for (call, count) in [("flock", 3), ("fsync", 1), ("call", 1), ("a", 1), ("b", 1)] {
+        let name = format!("handed over: {call}");
+        let row = rows.iter().find(|a| a["name"] == *name).expect(&name);
+        let total = row["total_ns"].as_i64().unwrap();
+        assert_eq!(
+            (&row["count"], &row["kind"]),
+            (&count.into(), &"work".into())
+        );
+        assert!(total >= count * 2_000_000, "{row}");
+    }
+    assert!(
+        rows.iter()
+            .all(|a| a["kind"] != "work" || (a["open"] == 0 && a["name"] != "(began unseen)")),
+        "{rows:?}"
+    );
+    assert_eq!(summary["imbalance"], serde_json::json!([]));
+    let output = run(kasuri(dir.path()).args(["stat", "--section", "run", "run.kasuri"]));
+    let page = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = page.split_whitespace().collect();
+    let text = "calls handed over 7 times, 3 in flock, 1 in a, 1 in b, 1 in call, 1 in other calls; they took";
+    assert!(words.join(" ").contains(text), "{page}");
+}
+
 /// Threads that wait for groups and futures, each turn twice in the same objects. argv: the turns.
 const WAITS: &str = r#"
 #include <ito.h>

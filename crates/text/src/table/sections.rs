@@ -6,7 +6,11 @@ use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, file_name, percent, plural, printable};
-use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
+use kasuri_analyze::{
+    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary,
+    handed_over_in,
+};
+use std::cmp::Reverse;
 
 /// A time.
 fn ns(value: i64) -> String {
@@ -174,6 +178,10 @@ impl Page<'_> {
             if !doubts.is_empty() {
                 self.fact("task edges", &doubts);
             }
+        }
+        let handed_over = hand_overs(&s.annotations);
+        if !handed_over.is_empty() {
+            self.fact("calls", &handed_over);
         }
     }
 
@@ -625,6 +633,39 @@ pub fn edge_doubts(of: EdgeDoubts) -> String {
         format!("{} {noun} {what}", count(n))
     });
     text.collect::<Vec<_>>().join("; ")
+}
+
+/// How often a worker of ito went to another kernel thread, as its own waited in a call, and in which calls: the most frequent
+/// ones first. Empty: never.
+fn hand_overs(annotations: &[AnnotationSummary]) -> String {
+    const NAMED: usize = 4;
+    let mut calls: Vec<(u64, &str)> = Vec::new();
+    let mut total_ns = 0;
+    for row in annotations {
+        if let Some(call) = handed_over_in(&row.name) {
+            calls.push((row.count, call));
+            total_ns += row.total_ns;
+        }
+    }
+    if calls.is_empty() {
+        return String::new();
+    }
+    calls.sort_by_key(|&(n, call)| (Reverse(n), call));
+    let sum = |calls: &[(u64, &str)]| calls.iter().map(|(n, _)| n).sum::<u64>();
+    let mut parts: Vec<String> = calls
+        .iter()
+        .take(NAMED)
+        .map(|&(n, call)| format!("{} in {}", count(n), printable(call)))
+        .collect();
+    if calls.len() > NAMED {
+        parts.push(format!("{} in other calls", count(sum(&calls[NAMED..]))));
+    }
+    format!(
+        "handed over {}, {}; they took {}",
+        plural(sum(&calls), "time"),
+        parts.join(", "),
+        ns(total_ns)
+    )
 }
 
 /// How many tasks, and how many of these are folded into others.
