@@ -8,7 +8,7 @@
  *
  * The files: pool.c (start, fork), tls.c (TLS blocks), thread.c (create, end, join), attr.c (what is asked of and set
  * for a thread), keys.c, signals.c, refuse.c, real.c;
- * cancel.c, mutex.c, cond.c, rwlock.c, sem.c, objects.c; io.c. Only functions marked EXPORT are seen by programs.
+ * cancel.c, mutex.c, cond.c, rwlock.c, sem.c, objects.c; io.c, stdio.c. Only functions marked EXPORT are seen by programs.
  */
 #ifndef ITO_PTHREAD_LIGHT_H
 #define ITO_PTHREAD_LIGHT_H
@@ -93,6 +93,7 @@ int tls_tid(void);        /* what the C library takes for the caller's thread id
 bool tls_setup(void);     /* false: this C library cannot (refuse.c) */
 bool tls_ready(struct ito__stack *stack, char **stack_high); /* a fresh block in stack->tls; false: no memory */
 size_t tls_bytes(void);
+void tls_begin(void);
 void tls_end(void); /* thread_local destructors of the caller */
 
 /* cancel.c: around a wait in the queue of an object whose bit is in `word`. begin: false, do not wait; end follows in any

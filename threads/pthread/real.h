@@ -6,12 +6,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/select.h>
@@ -110,6 +113,33 @@
     X(int, sigwait, (const sigset_t *, int *))                                                                         \
     X(int, sigwaitinfo, (const sigset_t *, siginfo_t *))                                                               \
     X(int, sigtimedwait, (const sigset_t *, siginfo_t *, const struct timespec *))                                     \
+    X(FILE *, fopen, (const char *, const char *))                                                                     \
+    X(int, fclose, (FILE *))                                                                                           \
+    X(int, fflush, (FILE *))                                                                                           \
+    X(size_t, fread, (void *, size_t, size_t, FILE *))                                                                 \
+    X(size_t, fwrite, (const void *, size_t, size_t, FILE *))                                                          \
+    X(int, fputs, (const char *, FILE *))                                                                              \
+    X(int, puts, (const char *))                                                                                       \
+    X(int, fputc, (int, FILE *))                                                                                       \
+    X(int, putc, (int, FILE *))                                                                                        \
+    X(int, putchar, (int))                                                                                             \
+    X(int, fgetc, (FILE *))                                                                                            \
+    X(int, getc, (FILE *))                                                                                             \
+    X(int, getchar, (void))                                                                                            \
+    X(char *, fgets, (char *, int, FILE *))                                                                            \
+    X(ssize_t, getline, (char **, size_t *, FILE *))                                                                   \
+    X(ssize_t, getdelim, (char **, size_t *, int, FILE *))                                                             \
+    X(int, vfprintf, (FILE *, const char *, va_list))                                                                  \
+    X(int, vdprintf, (int, const char *, va_list))                                                                     \
+    X(int, __vfprintf_chk, (FILE *, int, const char *, va_list))                                                       \
+    X(char *, __fgets_chk, (char *, size_t, int, FILE *))                                                              \
+    X(size_t, __fread_chk, (void *, size_t, size_t, size_t, FILE *))                                                   \
+    X(void, flockfile, (FILE *))                                                                                       \
+    X(int, fsync, (int))                                                                                               \
+    X(int, fdatasync, (int))                                                                                           \
+    X(int, lockf, (int, int, off_t))                                                                                   \
+    X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))                     \
+    X(int, getnameinfo, (const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int))               \
     X(int, clock_nanosleep, (clockid_t, int, const struct timespec *, struct timespec *))                              \
     X(int, nanosleep, (const struct timespec *, struct timespec *))                                                    \
     X(int, usleep, (useconds_t))                                                                                       \

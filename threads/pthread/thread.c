@@ -64,6 +64,7 @@ int light_save(__pthread_unwind_buf_t *buffer, int mask) __asm__("__sigsetjmp") 
 static void light_main(void) {
     struct light *me = &light_self;
     __pthread_unwind_buf_t buffer;
+    tls_begin();
     if (LIKELY(light_save(&buffer, 0) == 0)) {
         __pthread_register_cancel(&buffer);
         me->result = me->fn(me->arg);

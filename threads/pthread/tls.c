@@ -10,7 +10,7 @@
  * A block lies at the high end of its stack, as NPTL puts it, and stays there when the stack is used again. A thread
  * that gets a used block finds the variables of all modules as their images say, but for those of the C library itself:
  * these are kept, as kept is what hangs on them (malloc's cache of the thread). What a thread could have left there that
- * its successor would see is set back in tls_end() and here: errno, the locale.
+ * its successor would see is set back in tls_begin() and here: the locale, errno.
  */
 #include "light.h"
 
@@ -166,7 +166,12 @@ bool tls_ready(struct ito__stack *stack, char **stack_high) {
     return true;
 }
 
+/* As the C library begins a thread: the tables of isalpha(), of printf's digits and the like are thread-local pointers,
+ * null in a fresh block. */
+void tls_begin(void) {
+    uselocale(LC_GLOBAL_LOCALE);
+}
+
 void tls_end(void) {
     tls.call_destructors();
-    uselocale(LC_GLOBAL_LOCALE);
 }

@@ -213,12 +213,61 @@ static void cancelled_sleep(void) {
         CHECK(pthread_cancel(t[i]) == 0 && pthread_join(t[i], &result) == 0 && result == PTHREAD_CANCELED);
 }
 
+/* ---- a stream ---------------------------------------------------------------------------------------------------- */
+
+/* Writers of one stream into a full pipe: one waits in its system call, the others for the stream's lock. The reader
+ * begins when they do, and needs a worker. */
+enum { WRITERS = 4, LINES = 20000 };
+static FILE *stream;
+static int stream_fds[2];
+static void *writes_lines(void *arg) {
+    int me = (int)(intptr_t)arg;
+    for (int i = 0; i < LINES; i++) {
+        errno = me;
+        if (i % 3 == 0)
+            CHECK(fprintf(stream, "%d %d\n", me, i) > 0);
+        else if (i % 3 == 1)
+            CHECK(fputs("line\n", stream) >= 0);
+        else
+            CHECK(fwrite("ab\ncd\n", 3, 2, stream) == 2);
+        CHECK(errno == me);
+    }
+    CHECK(fflush(stream) == 0);
+    return NULL;
+}
+static void *counts_lines(void *unused) {
+    char data[4096];
+    ssize_t n;
+    long lines = 0, *result = unused;
+    while ((n = read(stream_fds[0], data, sizeof data)) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            lines += data[i] == '\n';
+    CHECK(n == 0);
+    *result = lines;
+    return NULL;
+}
+static void streams(void) {
+    pthread_t w[WRITERS], r;
+    long lines = 0;
+    CHECK(pipe(stream_fds) == 0 && (stream = fdopen(stream_fds[1], "w")) != NULL);
+    for (intptr_t i = 0; i < WRITERS; i++)
+        CHECK(pthread_create(&w[i], NULL, writes_lines, (void *)i) == 0);
+    usleep(100000); /* full */
+    CHECK(pthread_create(&r, NULL, counts_lines, &lines) == 0);
+    for (int i = 0; i < WRITERS; i++)
+        CHECK(pthread_join(w[i], NULL) == 0);
+    CHECK(fclose(stream) == 0 && pthread_join(r, NULL) == 0);
+    long thirds = (LINES + 2) / 3 + (LINES + 1) / 3, doubles = LINES / 3;
+    CHECK(lines == WRITERS * (thirds + 2 * doubles));
+}
+
 static const struct test tests[] = {
     {"pipes", pipes},
     {"echo", echo},
     {"sleeping", sleeping},
     {"in_the_kernel", in_the_kernel},
     {"cancelled_sleep", cancelled_sleep},
+    {"streams", streams},
 };
 int main(int argc, char **argv) {
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);

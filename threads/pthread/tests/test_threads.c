@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
@@ -375,6 +376,27 @@ static void signals(void) {
     }
 }
 
+/* What the C library prepares in each new thread: character tables, the global locale. */
+static void *reads_tables(void *locale) {
+    char text[40];
+    volatile char upper = 'X', digit = '7';
+    CHECK(uselocale(NULL) == LC_GLOBAL_LOCALE);
+    CHECK(isalpha(upper) && !isalpha(digit) && tolower(upper) == 'x' && toupper('x') == upper);
+    CHECK(snprintf(text, sizeof text, "%.2f %e", upper / 32.0, (double)digit) > 0);
+    CHECK(strcmp(text, "2.75 5.500000e+01") == 0 && strtod(text, NULL) == 2.75);
+    CHECK(uselocale(locale) == LC_GLOBAL_LOCALE); /* the next thread, on the same stack, does not see it */
+    return NULL;
+}
+static void locales(void) {
+    locale_t c = newlocale(LC_ALL_MASK, "C", NULL);
+    for (int i = 0; i < 20; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, reads_tables, c) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+    freelocale(c);
+}
+
 /* Signals that only created threads have unblocked, one after the other, while main posts and waits; then none of them
  * has, and main's sigwait gets it. */
 static sem_t sent, there, back;
@@ -442,6 +464,7 @@ static const struct test tests[] = {
     {"signals_of_threads", signals_of_threads},
     {"main_exits", main_exits},
     {"used_blocks", used_blocks},
+    {"locales", locales},
 };
 
 int main(int argc, char **argv) {
