@@ -140,7 +140,8 @@ fn usable(data: &PerfData<'_>) -> Result<(), FormatError> {
             "`perf record --timestamp` records times",
         );
     }
-    if data.n_without_cpu > 0 && data.n_without_cpu == records && data.has_switches {
+    let has_switches = data.has_switches || data.formats.contains_key("sched/sched_switch");
+    if data.n_without_cpu > 0 && data.n_without_cpu == records && has_switches {
         return refuse(
             format!("{records} records without a CPU"),
             "PERF_SAMPLE_CPU",
@@ -452,6 +453,24 @@ fn missing(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> 
              `-e sched:sched_waking` records them"
                 .into(),
         );
+    }
+    if !nobody && data.n_without_cpu > 0 {
+        out.push(format!(
+            "{} of the records do not say on which CPU they were written, and stand on CPU 0; `perf record --sample-cpu` records CPUs",
+            data.n_without_cpu
+        ));
+    }
+    if data.n_foreign > 0 {
+        out.push(format!(
+            "{} of the records are of events that the file does not describe, and are left out",
+            data.n_foreign
+        ));
+    }
+    if let Some(first) = data.unread.first() {
+        out.push(format!(
+            "{} of the header's features (facts about the machine, names) could not be read, and are left out; the first: {first}",
+            data.unread.len()
+        ));
     }
     out
 }

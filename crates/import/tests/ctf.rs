@@ -504,3 +504,36 @@ fn a_cpu_whose_packets_end_early_is_unknown_until_the_end() {
     let (since, is_known) = last(&cut, 1);
     assert!(!is_known && since < last(&whole, 1).0, "{since:?}");
 }
+
+#[test]
+fn metadata_without_stream_files_is_refused_and_says_what_lacks() {
+    for name in ["kernel", "ust", "ust-ctf2"] {
+        let whole = golden(name);
+        let is_metadata = |path: &str| path.rsplit('/').next() == Some("metadata");
+        let alone: Vec<_> = whole
+            .iter()
+            .filter(|(path, _)| is_metadata(path))
+            .cloned()
+            .collect();
+        assert!(alone.len() < whole.len());
+        let emptied: Vec<_> = (whole.iter().cloned())
+            .map(|(path, bytes)| match is_metadata(&path) {
+                true => (path, bytes),
+                false => (path, Vec::new()),
+            })
+            .collect();
+        for files in [&alone, &emptied] {
+            for salvage in [false, true] {
+                let error = read(files, salvage).unwrap_err().to_string();
+                assert!(
+                    error.contains("beside it no file that is not empty"),
+                    "{name}: {error}"
+                );
+                assert!(
+                    error.contains("copy the whole directory"),
+                    "{name}: {error}"
+                );
+            }
+        }
+    }
+}

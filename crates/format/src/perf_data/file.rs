@@ -115,8 +115,13 @@ fn sections<'a>(
         let part = section(words, at, "perf.data header feature");
         at += 16;
         let done = part.and_then(|(part, offset)| take_feature(data, feature, part, offset));
-        if let Err(error) = done {
-            keep(error)?;
+        match done {
+            Ok(()) => {}
+            // What is cut off is damage. A feature that is whole and wrong was written so.
+            Err(error) if feature == TRACING_DATA || error.kind == ErrorKind::Truncated => {
+                keep(error)?;
+            }
+            Err(error) => unread(data, error),
         }
     }
     Ok(())
@@ -197,6 +202,14 @@ fn take_feature(data: &mut PerfData<'_>, feature: u32, part: &[u8], offset: u64)
     }
 }
 
+/// Notes a feature that the records can be read without.
+fn unread(data: &mut PerfData<'_>, error: Error) {
+    // A pipe of noise has many.
+    if data.unread.len() < FEATURES_MAX as usize {
+        data.unread.push(error);
+    }
+}
+
 fn tracing_data(data: &mut PerfData<'_>, part: &[u8], offset: u64) -> Result<()> {
     let tracing = TracingData::parse(part, offset)?;
     data.formats.extend(tracing.formats);
@@ -246,7 +259,11 @@ pub(super) fn user_record(
             let feature = body.u64(0).ok_or_else(short)?;
             let part = body.bytes.get(8..).ok_or_else(short)?;
             let feature = u32::try_from(feature).unwrap_or(FEATURES_MAX);
-            take_feature(data, feature, part, base + 8)
+            match take_feature(data, feature, part, base + 8) {
+                Err(error) if feature != TRACING_DATA => unread(data, error),
+                done => return done,
+            }
+            Ok(())
         }
         Kind::EVENT_UPDATE => {
             // u64 type, u64 id, then what it is about; 2: the name.

@@ -77,6 +77,10 @@ pub struct PerfData<'a> {
     pub has_switches: bool,
     /// Records that say something, but not on which CPU.
     pub n_without_cpu: u64,
+    /// Records of events that the file does not describe; they are left out.
+    pub n_foreign: u64,
+    /// Header features that could not be read, and without which the records can be.
+    pub unread: Vec<Error>,
     /// Records that say something, but not when.
     pub n_without_time: u64,
     /// Lowest and highest stamp; the lowest of samples and switches when there are any. perf records forks and names for
@@ -143,7 +147,20 @@ impl<L: Copy + PartialEq + Default> Layouts<L> {
         if self.by_id.is_empty() {
             return Some(&self.first);
         }
-        self.by_id.get(&id(self.id?)?)
+        match id(self.id?)? {
+            // Made up by perf and not by the kernel: as records of the first event.
+            0 => Some(&self.first),
+            id => self.by_id.get(&id),
+        }
+    }
+
+    /// Whether `id` is of no event, so that the rest of its record cannot be found.
+    fn is_foreign(&self, id: impl FnOnce(usize) -> Option<u64>) -> bool {
+        let id = match self.by_id.is_empty() {
+            true => None,
+            false => self.id.and_then(id),
+        };
+        id.is_some_and(|id| id != 0 && !self.by_id.contains_key(&id))
     }
 }
 
@@ -226,8 +243,10 @@ impl<'a> PerfData<'a> {
             data.cpus.clear();
             data.threads.clear();
             data.execs.clear();
+            (data.n_foreign, data.n_without_cpu, data.n_without_time) = (0, 0, 0);
             if data.pipe {
                 data.attrs.clear();
+                data.unread.clear();
             }
             data.index(keep)?;
         }
@@ -309,6 +328,10 @@ impl<'a> PerfData<'a> {
             return Ok(());
         }
         let Some(place) = self.place(header, body) else {
+            if self.is_foreign(header, body) {
+                self.n_foreign += 1;
+                return Ok(());
+            }
             return Err(no_room(header, offset));
         };
         if place.time == 0 {
@@ -368,6 +391,17 @@ impl<'a> PerfData<'a> {
             && self.execs.len() < 1000
         {
             self.execs.push((pid, comm));
+        }
+    }
+
+    /// Whether a record is of an event that the file does not describe.
+    fn is_foreign(&self, header: Header, body: Words<'_>) -> bool {
+        match header.kind == Kind::SAMPLE {
+            true => self.samples.is_foreign(|at| body.u64(at)),
+            false => {
+                let n = body.bytes.len();
+                self.ids.is_foreign(|back| body.u64(n.checked_sub(back)?))
+            }
         }
     }
 

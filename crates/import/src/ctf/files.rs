@@ -41,12 +41,28 @@ pub(super) fn named(file: &str, mut error: kasuri_format::Error) -> kasuri_forma
 }
 
 /// All traces of a directory.
+///
+/// # Errors
+/// Damage that is not passed over; no trace with a stream file.
 pub(super) fn sources<'a>(
     files: &'a [File<'a>],
     options: &Options,
 ) -> Result<Vec<Source<'a>>, Error> {
     let metadata = files.iter().filter(|f| is_metadata(f));
-    metadata.map(|file| source(file, files, options)).collect()
+    let all: Result<Vec<_>, _> = metadata.map(|file| source(file, files, options)).collect();
+    let all = all?;
+    match all.first() {
+        Some(first) if all.iter().all(|s| s.streams.is_empty()) => {
+            let error = kasuri_format::Error::absent(
+                "CTF trace",
+                "metadata, which only describes the events, and beside it no file that is not empty",
+                "the stream files (channel0_0, ...), which hold the events",
+            );
+            let remedy = "copy the whole directory of the trace, or record it again";
+            Err(Error::format(first.name, error.remedy(remedy)))
+        }
+        _ => Ok(all),
+    }
 }
 
 /// The trace of a `metadata`.
