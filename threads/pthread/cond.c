@@ -10,7 +10,7 @@
 struct cond {
     ito_cond c;
     uint32_t clock;   /* clockid_t of pthread_cond_timedwait */
-    uint32_t is_real; /* glibc's __wrefs: bit 0 where it is shared */
+    uint32_t is_real; /* glibc's __wrefs: bit 0 where it is shared, then bit 1 for CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct cond) <= sizeof(pthread_cond_t), "it lies in one");
 _Static_assert(offsetof(struct cond, is_real) == offsetof(pthread_cond_t, __data.__wrefs), "the shared ones are known");
@@ -51,7 +51,7 @@ static int shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t de
     soon.tv_nsec += 1000000;
     if (soon.tv_nsec >= 1000000000)
         soon.tv_sec++, soon.tv_nsec -= 1000000000;
-    int r = REAL(pthread_cond_timedwait)(cond, mutex, &soon);
+    int r = REAL(pthread_cond_clockwait)(cond, mutex, CLOCK_REALTIME, &soon); /* whatever clock it was made with */
     if (r != ETIMEDOUT)
         return r;
     pthread_mutex_unlock(mutex);
@@ -96,7 +96,8 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     struct cond *c = own(cond);
     if (UNLIKELY(c == NULL && !light_here()))
         return REAL(pthread_cond_timedwait)(cond, mutex, until);
-    return pthread_cond_clockwait(cond, mutex, c ? (clockid_t)c->clock : CLOCK_REALTIME, until);
+    clockid_t of_shared = ((struct cond *)cond)->is_real & 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+    return pthread_cond_clockwait(cond, mutex, c ? (clockid_t)c->clock : of_shared, until);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *cond) {

@@ -414,6 +414,51 @@ static void sharing(void) {
     CHECK(shared->count == 2 * 4 * 200);
 }
 
+/* A condition that processes share, and that was made for CLOCK_MONOTONIC. */
+static pthread_cond_t by_the_clock;
+static pthread_mutex_t shared_lock;
+static int clock_said;
+static void *waits_by_the_clock(void *arg) {
+    struct timespec start, until, now;
+    int r = 0;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    until = start;
+    until.tv_sec += 1;
+    CHECK(pthread_mutex_lock(&shared_lock) == 0);
+    while (!clock_said)
+        CHECK(pthread_cond_wait(&by_the_clock, &shared_lock) == 0);
+    while (r == 0)
+        r = pthread_cond_timedwait(&by_the_clock, &shared_lock, &until);
+    CHECK(pthread_mutex_unlock(&shared_lock) == 0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    CHECK(r == ETIMEDOUT);
+    CHECK(now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec));
+    return arg;
+}
+static void *says(void *arg) {
+    CHECK(pthread_mutex_lock(&shared_lock) == 0);
+    clock_said = 1;
+    CHECK(pthread_cond_broadcast(&by_the_clock) == 0);
+    CHECK(pthread_mutex_unlock(&shared_lock) == 0);
+    return arg;
+}
+static void shared_clock(void) {
+    pthread_t id[4], last;
+    pthread_condattr_t ca;
+    pthread_mutexattr_t ma;
+    CHECK(pthread_condattr_init(&ca) == 0 && pthread_condattr_setclock(&ca, CLOCK_MONOTONIC) == 0);
+    CHECK(pthread_condattr_setpshared(&ca, PTHREAD_PROCESS_SHARED) == 0 && pthread_cond_init(&by_the_clock, &ca) == 0);
+    CHECK(pthread_mutexattr_init(&ma) == 0 && pthread_mutexattr_setpshared(&ma, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_mutex_init(&shared_lock, &ma) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&id[i], NULL, waits_by_the_clock, NULL) == 0);
+    usleep(20000);
+    CHECK(pthread_create(&last, NULL, says, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(id[i], NULL) == 0);
+    CHECK(pthread_join(last, NULL) == 0);
+}
+
 /* A cleanup handler of a cancelled thread waits as any other code. */
 static sem_t may_clean;
 static void cleans_slowly(void *unused) {
@@ -497,6 +542,7 @@ static const struct test tests[] = {
     {"sharing", sharing},
     {"waiting_cleanups", waiting_cleanups},
     {"joins_of_kernel_threads", joins_of_kernel_threads},
+    {"shared_clock", shared_clock},
 };
 int main(int argc, char **argv) {
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
