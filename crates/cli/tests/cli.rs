@@ -129,7 +129,7 @@ fn cli_missing_file() {
 #[test]
 fn cli_empty_file() {
     let dir = scratch("empty");
-    every_reader_says(&dir, &file(&dir, "empty.kasuri", b""), &["byte 0", "found"]);
+    every_reader_says(&dir, &file(&dir, "empty.kasuri", b""), &["empty", "needed"]);
 }
 
 #[test]
@@ -140,7 +140,8 @@ fn cli_wrong_magic() {
         "elf.kasuri",
         &[b"\x7fELF\x02\x01\x01", [0; 4096].as_slice()].concat(),
     );
-    every_reader_says(&dir, &elf, &["byte 0", "found", "needed"]);
+    let meant = format!("did you mean `kasuri record -- {elf}`?");
+    every_reader_says(&dir, &elf, &["begins like an ELF program", &meant]);
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn cli_directory_names_the_way_on() {
 #[test]
 fn cli_input_without_end_is_refused_by_its_beginning() {
     let dir = scratch("endless");
-    every_reader_says(&dir, "/dev/zero", &["byte 0", "found", "needed"]);
+    every_reader_says(&dir, "/dev/zero", &["nothing but NUL bytes", "needed"]);
     let output = kasuri(&["stat", "-"])
         .stdin(std::fs::File::open("/dev/zero").unwrap())
         .output()

@@ -20,15 +20,12 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] kasuri_model::Error),
     /// No reader knows the content.
-    #[error(
-        "{file}: byte 0: found {head:02x?}, needed a kasuri recording or a trace of one of: {known}",
-        known = crate::known().join(", ")
-    )]
+    #[error("{file}: {looks}")]
     Unknown {
         /// The file's name.
         file: String,
-        /// Its first bytes.
-        head: Vec<u8>,
+        /// What it looks like, and what was needed: the rest of a sentence.
+        looks: String,
     },
     /// A compressed file grows beyond what is sensible.
     #[error("{file}: unpacks to more than {limit} bytes; unpack it by hand if it is no bomb")]
@@ -62,12 +59,18 @@ impl Error {
         }
     }
 
-    /// No reader knows these files. The message shows the first bytes of the first one.
+    /// No reader knows these files. The message says what the first one looks like.
     pub fn unknown(files: &[crate::File<'_>]) -> Error {
         let first = files.first().copied().unwrap_or_default();
+        let mut looks = crate::looks(&first);
+        // A question is an answer.
+        if !looks.ends_with('?') {
+            let known = crate::known().join(", ");
+            looks += &format!("; needed a kasuri recording or a trace of one of: {known}");
+        }
         Error::Unknown {
             file: first.name.to_owned(),
-            head: first.bytes.iter().take(8).copied().collect(),
+            looks,
         }
     }
 

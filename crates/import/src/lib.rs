@@ -45,6 +45,7 @@ mod syscalls;
 mod text_events;
 mod trace_dat;
 mod tracks;
+mod unknown;
 mod unpack;
 mod usdt;
 mod zip;
@@ -210,6 +211,11 @@ fn known() -> Vec<&'static str> {
     foreign.map(|r| r.kind.name()).collect()
 }
 
+/// What a file that no reader knows looks like.
+fn looks(file: &File<'_>) -> String {
+    unknown::looks(file)
+}
+
 /// Opens a trace and interns its names into `strings`, which [`Opened::build`] takes over.
 ///
 /// # Errors
@@ -240,13 +246,22 @@ mod tests {
 
     #[test]
     fn unknown_content_is_named() {
-        for bytes in [&b"not a trace"[..], b"\x00\x00\x00\x00"] {
+        for (bytes, looks) in [
+            (
+                &b"not a trace"[..],
+                "is text, but of no trace: it begins with \"not a trace\";",
+            ),
+            (
+                b"\x00\x01",
+                "begins with the bytes [00, 01], which no format has;",
+            ),
+        ] {
             let file = File {
                 name: "some/file",
                 bytes,
             };
             let error = load(&[file], &Options::default()).unwrap_err().to_string();
-            assert!(error.starts_with("some/file: byte 0: found ["), "{error}");
+            assert!(error.starts_with(&format!("some/file: {looks}")), "{error}");
         }
     }
 }

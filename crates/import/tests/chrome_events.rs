@@ -585,3 +585,23 @@ fn counters_make_no_thread() {
     threads.sort_unstable();
     assert_eq!((threads, trace.counters.len()), (vec![3, 5], 1));
 }
+
+#[test]
+fn a_name_of_20_mb_is_read() {
+    let name = "n".repeat(20 << 20);
+    let event =
+        |more: &str| format!(r#"{{"name":"{name}",{more}"ph":"i","pid":1,"tid":1,"ts":100}}"#);
+    for text in [
+        format!(r#"{{"traceEvents":[{}]}}"#, event("")),
+        // Beyond where the format is told by.
+        format!(
+            r#"{{"otherData":{{"n":"{name}"}},"traceEvents":[{}]}}"#,
+            event("")
+        ),
+        format!("[{}]", event(r#""args":{"n":1},"#)),
+    ] {
+        let trace = try_read(&text, false).unwrap();
+        let found = trace.strings.get(trace.instants.name[0]);
+        assert_eq!((found.len(), trace.instants.time.len()), (name.len(), 1));
+    }
+}

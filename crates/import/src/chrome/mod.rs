@@ -38,7 +38,7 @@ use scan::{Item, Scanner};
 const DETECT_BYTES: usize = 1 << 20;
 
 /// Whether it is a file of this format: an object with the list of events, or a list whose first event has a phase. A
-/// byte order mark may precede it.
+/// byte order mark may precede it. Only where the beginning does not tell, because a text in it is long, more is looked at.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     let [file] = files else {
         return false;
@@ -47,14 +47,46 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let head = head.trim_ascii_start();
     match head.first() {
-        Some(b'{') => contains(head, b"\"traceEvents\""),
+        Some(b'{') => contains(head, b"\"traceEvents\"") || first_event(file.bytes).is_some(),
         Some(b'[') => {
             let inside = head[1..].trim_ascii_start();
+            let is_event = |event: &[u8]| contains(event, b"\"ph\"");
             inside.is_empty()
-                || inside[0] == b'{' && contains(&inside[..inside.len().min(4096)], b"\"ph\"")
+                || inside[0] == b'{'
+                    && (is_event(&inside[..inside.len().min(4096)])
+                        || first_event(file.bytes).is_some_and(is_event))
         }
         _ => false,
     }
+}
+
+/// The first event of a file that may be of this format.
+fn first_event(bytes: &[u8]) -> Option<&[u8]> {
+    let mut scanner = Scanner::new(bytes);
+    while let Ok(Some(item)) = scanner.next_item() {
+        if let Item::Event(event, _) = item {
+            return Some(event);
+        }
+    }
+    None
+}
+
+/// The names of the first `most` members of a file that is an object of JSON, and whether it is cut or broken among them.
+pub(crate) fn members(bytes: &[u8], most: usize) -> (Vec<String>, bool) {
+    let mut scanner = Scanner::new(bytes);
+    let mut names = Vec::new();
+    while names.len() < most {
+        match scanner.next_item() {
+            Ok(Some(Item::Member(name, _))) => {
+                let name = String::from_utf8_lossy(name);
+                names.push(name.trim_matches('"').to_owned());
+            }
+            Ok(Some(Item::Event(..))) => {}
+            Ok(None) => break,
+            Err(_) => return (names, true),
+        }
+    }
+    (names, false)
 }
 
 /// Whether `wanted` occurs in the bytes.
