@@ -103,6 +103,7 @@ static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t turn) {
     if (ito__pool.pin)
         ito__prim_pin(w->index);
     ITO__TRACE_WORKER(w->index);
+    ITO__TRACE_IF(ito__deque_tell_moved(w));
     return true;
 }
 

@@ -158,6 +158,16 @@ void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thr
 
 #define LOOKED_AT 256 /* slots: the lock is not held for long */
 
+/* Under the lock no thief has one of them, so that a thief's event comes after. */
+void ito__deque_tell_moved(struct worker *w) {
+    ito__spin_lock(&w->lock);
+    struct ito__slot *slot = w->top;
+    for (; slot < w->hot.bottom; slot++)
+        if (!(slot->thread & 1))
+            ito__trace_steal((struct ito_thread *)slot->thread);
+    ito__spin_unlock(&w->lock);
+}
+
 /* Owner. Under the lock no thief has the slot, nor sees the task before its creation is written. */
 void ito__deque_unfold(struct worker *w) {
     ito__spin_lock(&w->lock);

@@ -186,6 +186,9 @@ bool ito__deque_looks_full(struct worker *victim); /* something private or publi
 bool ito__deque_start(struct worker *w);
 void ito__deque_stop(struct worker *w);
 /* The stack of `thread`, created in the deque of w below slot `above`, no longer belongs to its slot. */
+/* A recorder: the continuations in the deque of w are another kernel thread's from now on, the caller's. Oldest first, as
+ * each runs on top of its creator. */
+void ito__deque_tell_moved(struct worker *w);
 /* The oldest folded task in the deque of w becomes one that the recorder hears of. */
 void ito__deque_unfold(struct worker *w);
 void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thread *thread);
