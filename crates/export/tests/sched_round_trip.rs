@@ -290,6 +290,8 @@ proptest! {
         n_cpus in 1u16..3,
         starts_late: bool,
     ) {
+        // Another tool's trace without one switch tells no states: its switches may not have been recorded.
+        prop_assume!(draws.iter().any(|draw| draw.2 <= 9));
         let was = recording(&draws, n_cpus, starts_late);
         for format in ["trace-dat", "perfetto", "ctf"] {
             same(format, &was, &through(format, &was));

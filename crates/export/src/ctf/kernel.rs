@@ -274,7 +274,8 @@ fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
         } else {
             What::EmptyEnd
         };
-        if s.end[i] < trace.span.end {
+        // What was open at the end of the recording ends there: another tool's may have its last event at that very time.
+        if s.end[i] <= trace.span.end {
             out.push((cpu, s.end[i], what, i as u32));
         }
     }

@@ -70,7 +70,13 @@ pub(crate) fn open<'a>(
             .map(|s| clocks.to_ns(layout, s))
             .collect();
         let to_ns = Rc::new(to_ns);
-        packets = joined(packets, packet_extent(source, &to_ns));
+        let of_packets = packet_extent(source, &to_ns);
+        packets = joined(packets, of_packets);
+        let exporter = layout.metadata.env_text("exporter");
+        // Our own export's packets are as long as the recording.
+        if exporter.is_some_and(|name| name.starts_with("kasuri ")) {
+            extent = joined(extent, of_packets);
+        }
         let channel = |stream| Channel::new(layout, stream, to_ns.clone(), losses.clone(), options);
         if kernel::is_kernel(layout) {
             extent = joined(extent, event_extent(source, &to_ns));
