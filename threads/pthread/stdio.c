@@ -6,7 +6,11 @@
  *
  * They are not cancelled: the C library would unwind the thread out of the middle.
  */
+/* No definitions of these functions in the headers. */
 #undef _FORTIFY_SOURCE
+#ifndef __NO_INLINE__
+#define __NO_INLINE__ 1
+#endif
 #include "light.h"
 
 #include <ito/io.h>
