@@ -404,7 +404,7 @@ fn live_pages_say_what_the_kernels_text_says() {
     }
     instance.write("trace_clock", "x86-tsc");
     instance.write("trace_options", "norecord-cmd");
-    instance.write("buffer_size_kb", "2048");
+    instance.write("buffer_size_kb", "8192"); // nothing may be overwritten, also on a busy machine
     let events = [
         "sched_switch",
         "sched_waking",
