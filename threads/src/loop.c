@@ -48,10 +48,10 @@
 #define MOST_CREDIT_NS ((uint64_t)ASLEEP_NS << MOST_DOUBT)
 
 /* ns that n indices take at this pace; that of an unknown pace has no end. */
-static uint64_t predicted(uint32_t pace, size_t n) {
+static uint64_t predicted(uint32_t pace, uint64_t n) {
     if (pace == 0)
         return UINT64_MAX;
-    return n < UINT64_MAX / UINT32_MAX ? (uint64_t)n * pace / 1000 : UINT64_MAX;
+    return n < UINT64_MAX / UINT32_MAX ? n * pace / 1000 : UINT64_MAX;
 }
 
 /* May a range that takes `ns` be divided? Asked right before: it spends the credit. */
