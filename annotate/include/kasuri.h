@@ -17,7 +17,8 @@
 /* ------------------------------------------------------------------------------------------------
  * Part 1: the ABI shared with the recorder. Spec: docs/format.md, chapter "Rings"; the protocol and
  * its proof: docs/design/ring.md. Additive only; reserved fields are 0; every offset is asserted
- * here and in crates/format/src/ring.rs.
+ * in annotate/tests/abi.h and in crates/format/src/ring.rs. Numbers are in the byte order of the machine, which the magic
+ * numbers tell. The layout does not depend on the size of a register: programs of 32 and of 64 bits are in one session.
  *
  * A session is a directory (usually in /dev/shm) that `kasuri record` makes and names in the
  * environment variable KASURI_SESSION. It holds
@@ -62,7 +63,10 @@ struct kasuri_control {
     uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
     uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
     uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
-};                          /* 128 */
+    /* Where struct_size says that it is there: */
+    uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
+    uint32_t reserved;      /* 132 */
+};                          /* 136 */
 
 /* First bytes of p<pid>-<gen>.sites. A forked child whose sites were registered by its parent names
  * the parent's file; ids below `parent_next_id` are defined there. */
@@ -120,7 +124,11 @@ struct kasuri_segment {
  * after copying and zeroing it; release). OVERWRITE skips FULL: the owner reuses its own. */
 enum kasuri_chunk_state { KASURI_CHUNK_FREE = 0, KASURI_CHUNK_OWNED = 1, KASURI_CHUNK_FULL = 2 };
 
+/* A high half of all ones is enough: CPUs with registers of 32 bits store no more than that. */
 #define KASURI_SEQ_EMPTYING 0xffffffffffffffffull
+/* Words of 64 bits are stored as two halves, of which the low one is the last of a stamp, and not 0: while the low half of
+ * word 0 is 0 the event is not committed. */
+#define KASURI_CHUNK_HALVES 1u
 /* Start of each chunk; written by its owner. Events follow in 16-byte slots. */
 struct kasuri_chunk {
     uint64_t seq;           /*   0  this stream's chunks 0, 1, 2...; read before and after a live copy: it changes when the chunk is
@@ -128,7 +136,7 @@ struct kasuri_chunk {
     uint32_t stream;        /*   8  a thread's events in one client; 1.. */
     uint32_t tid;           /*  12 */
     uint32_t used;          /*  16  bytes with header, set with FULL; 0 while open: scan to chunk_bytes */
-    uint32_t flags;         /*  20  reserved */
+    uint32_t flags;         /*  20  KASURI_CHUNK_HALVES */
     uint64_t lost_first;    /*  24  stamp of the first and the last event lost after the events of */
     uint64_t lost_last;     /*  32  this chunk and before those of the next; 0: none */
     uint32_t lost[8];       /*  40  [KASURI_LOST_CAUSES] */
@@ -215,11 +223,143 @@ enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 
  *   KASURI_LAZY_START     do not attach when the module is loaded; it calls kasuri__start() itself
  * ---------------------------------------------------------------------------------------------- */
 
-#if !defined(KASURI_DISABLE) && (!defined(__linux__) || UINTPTR_MAX <= 0xffffffffu || !defined(__GNUC__))
-#define KASURI_DISABLE 1 /* elsewhere an annotated program still compiles, and runs as if not annotated */
+/* Elsewhere an annotated program still compiles, and runs as if not annotated: other systems and compilers, and registers of
+ * 64 bits under addresses of 32 (x32), or system calls of 64-bit time alone (riscv32). */
+#if !defined(KASURI_DISABLE) &&                                                                                        \
+    (!defined(__linux__) || !defined(__GNUC__) ||                                                                      \
+     (UINTPTR_MAX <= 0xffffffffu && (defined(__x86_64__) || defined(__riscv) || defined(__aarch64__))))
+#define KASURI_DISABLE 1
 #endif
 
 #ifndef KASURI_DISABLE
+
+/* -- what differs from CPU to CPU --
+ *
+ * The session's files are the same on all: numbers in the machine's byte order, words of 64 bits at the offsets of part
+ * 1. A CPU with registers of 64 bits stores such a word at once. Others store two halves, and the order in which they do
+ * it tells a reader when the word is whole; a reader loads it at once, or takes its halves in the opposite order.
+ *
+ *   kasuri__word        a register: positions, and sizes of what is mapped
+ *   kasuri__put         a word that needs no order; its low half is first, which has a record's length
+ *   kasuri__publish     a word with all that was stored before it; its low half is last, and not 0: a stamp commits by it
+ *   kasuri__is_open     whether a stamp is not stored yet
+ */
+
+/* Inline always: the fast path is meant to be part of the program's own code, also in builds without optimisation. */
+#define KASURI__INLINE static inline __attribute__((always_inline, unused))
+
+typedef uintptr_t kasuri__word;
+
+/* A position is one word: the page of the chunk, and in its low bits how much of the chunk is taken, in units. Failed
+ * reservations raise it further: from OFF_HIGH on it is brought back to OFF_LOST, which is still beyond what is used of
+ * any chunk (kasuri__clamp). With 32 bits 20 are the page's, and 12 remain for 64 KiB in units of a slot: of larger
+ * chunks 32 KiB are used. */
+#if UINTPTR_MAX > 0xffffffffu
+#define KASURI__OFF_BITS 24
+#define KASURI__OFF_UNIT 1u
+#define KASURI__ROOM_MAX (1u << 20)
+#define KASURI__OFF_LOST 0x200000u
+#define KASURI__OFF_HIGH 0x400000u
+#else
+#define KASURI__OFF_BITS 12
+#define KASURI__OFF_UNIT 16u
+#define KASURI__ROOM_MAX (32u << 10)
+#define KASURI__OFF_LOST 0x840u
+#define KASURI__OFF_HIGH 0x900u
+#endif
+#define KASURI__OFF_MASK (((kasuri__word)1 << KASURI__OFF_BITS) - 1)
+
+KASURI__INLINE kasuri__word kasuri__position(const void *chunk, uint32_t bytes) {
+    return (kasuri__word)(uintptr_t)chunk << (KASURI__OFF_BITS - 12) | bytes / KASURI__OFF_UNIT;
+}
+/* Chunks are aligned to 4 KiB; null: the position lies in no chunk. */
+KASURI__INLINE char *kasuri__chunk_of(kasuri__word pos) {
+    return (char *)(uintptr_t)(pos >> KASURI__OFF_BITS << 12);
+}
+KASURI__INLINE kasuri__word kasuri__offset_of(kasuri__word pos) {
+    return (pos & KASURI__OFF_MASK) * KASURI__OFF_UNIT;
+}
+
+#if UINTPTR_MAX > 0xffffffffu
+/* ORDER relaxed: of a record's word 1; its stamp publishes it to readers of the event, and the payload's release to
+ * readers that ask how long an open record is. */
+KASURI__INLINE void kasuri__put(uint64_t *to, uint64_t value) {
+    __atomic_store_n(to, value, __ATOMIC_RELAXED);
+}
+/* ORDER release; pairs with an acquire load of the word: what was stored before it is seen. See the callers. */
+KASURI__INLINE void kasuri__publish(uint64_t *to, uint64_t value) {
+    __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+/* ORDER relaxed: of a word 1, whose low half has the length. */
+KASURI__INLINE uint32_t kasuri__low(const uint64_t *word) {
+    return (uint32_t)__atomic_load_n(word, __ATOMIC_RELAXED);
+}
+/* ORDER acquire; pairs with the release of kasuri__commit: the emit that committed has left the slot. */
+KASURI__INLINE int kasuri__is_open(const uint64_t *stamp) {
+    return __atomic_load_n(stamp, __ATOMIC_ACQUIRE) == 0;
+}
+#else
+typedef uint32_t __attribute__((may_alias)) kasuri__half;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define KASURI__LOW 1
+#else
+#define KASURI__LOW 0
+#endif
+#define KASURI__LOW_OF(p) ((kasuri__half *)(void *)(uintptr_t)(p) + KASURI__LOW)
+#define KASURI__HIGH_OF(p) ((kasuri__half *)(void *)(uintptr_t)(p) + !KASURI__LOW)
+/* ORDER relaxed: as above. ORDER none in hardware; pairs with whatever reads the chunk after a kill in between: the
+ * compiler must keep the low half first. */
+KASURI__INLINE void kasuri__put(uint64_t *to, uint64_t value) {
+    __atomic_store_n(KASURI__LOW_OF(to), (uint32_t)value, __ATOMIC_RELAXED);
+    __asm__ volatile("" : : : "memory");
+    __atomic_store_n(KASURI__HIGH_OF(to), (uint32_t)(value >> 32), __ATOMIC_RELAXED);
+}
+/* A word whose low half is 0 is not published: one unit of time in four thousand million is a unit late. ORDER release;
+ * pairs with an acquire load of the word: with the low half its high half is seen, and what was stored before. */
+KASURI__INLINE void kasuri__publish(uint64_t *to, uint64_t value) {
+    uint32_t low = (uint32_t)value;
+    __atomic_store_n(KASURI__HIGH_OF(to), (uint32_t)(value >> 32), __ATOMIC_RELAXED);
+    __atomic_store_n(KASURI__LOW_OF(to), low ? low : 1, __ATOMIC_RELEASE);
+}
+/* ORDER relaxed: as above. */
+KASURI__INLINE uint32_t kasuri__low(const uint64_t *word) {
+    return __atomic_load_n(KASURI__LOW_OF(word), __ATOMIC_RELAXED);
+}
+/* ORDER acquire; pairs with the release of kasuri__commit: as above. */
+KASURI__INLINE int kasuri__is_open(const uint64_t *stamp) {
+    return __atomic_load_n(KASURI__LOW_OF(stamp), __ATOMIC_ACQUIRE) == 0;
+}
+#endif
+
+/* The clock of stamps. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
+ * than the end of the work before it. A CPU without a counter that all user code may read takes the slow path and its
+ * clock; so does a session whose recorder found the counter unfit. A program of 32-bit ARM takes no part in a session of
+ * ARM's counter, which its CPU may not have. */
+#if defined(__x86_64__) || defined(__i386__)
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+}
+#elif defined(__riscv) && __riscv_xlen == 64
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    uint64_t t;
+    __asm__ volatile("rdtime %0" : "=r"(t));
+    return t;
+}
+#else
+#define KASURI__NATIVE 0
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return 1;
+}
+#endif
 
 /* -- the fast path --
  *
@@ -242,7 +382,8 @@ struct kasuri_site {
 };
 
 /* Found by `kasuri record -p` in section .kasuri.gate of each mapped ELF file (one entry per object file;
- * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request). */
+ * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request), 3 a library
+ * of this process takes the events (struct kasuri_hook). */
 struct kasuri_gate {
     uint64_t magic; /* KASURI_MAGIC_GATE */
     uint32_t gate;
@@ -250,19 +391,29 @@ struct kasuri_gate {
 };
 #define KASURI_MAGIC_GATE 0x313045544147534bull /* "KSGATE01" */
 
+/* Beside the gate, in the same section and of the same size. Written before the gate becomes 3, and never after, by a
+ * library that the program was started with (probes/whatif): then each event is a call of `take` and nothing is
+ * recorded. The fast path knows nothing of it: whatever is not 1 leaves it. */
+struct kasuri_hook {
+    uint64_t magic; /* KASURI_MAGIC_HOOK */
+    union {
+        void (*take)(const struct kasuri_site *site, uint32_t kind, const void *payload, uint64_t bytes);
+        uint64_t room;
+    } u;
+};
+#define KASURI_MAGIC_HOOK 0x31304b4f4f48534bull /* "KSHOOK01" */
+
 /* A thread's ring, as much of it as the fast path needs. Private memory that fork wipes to zero.
- *   pos    owner and its signal handlers, by one instruction: chunk address << 12 | bytes taken in the chunk.
+ *   pos    owner and its signal handlers, by one instruction: the chunk, and how much of it is taken (cpu.h).
  *          One word, so that what is reserved and whether it fits come from the same read (ring.md, race 1).
- *   limit  owner, slow path: chunk_bytes, or 0 when each event has to take the slow path. */
+ *   limit  owner, slow path: what is used of a chunk, in units of pos; 0 when each event has to take the slow path. */
 struct kasuri__writer {
-    uint64_t pos;
-    uint64_t limit;
+    kasuri__word pos;
+    kasuri__word limit;
 };
 
-/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it.
- * Inline always: the fast path is meant to be part of the program's own code, also in builds without optimisation. */
+/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it. */
 #define KASURI__HIDDEN __attribute__((weak, visibility("hidden")))
-#define KASURI__INLINE static inline __attribute__((always_inline, unused))
 #define KASURI__LIKELY(x) __builtin_expect(!!(x), 1)
 #define KASURI__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #ifndef KASURI_TLS_MODEL
@@ -272,11 +423,6 @@ struct kasuri__writer {
 /* Tests compile this to stop, be killed or raise a signal between two steps. */
 #define KASURI__TEST_POINT(n) ((void)0)
 #endif
-/* The low 24 bits of a position are bytes taken in the chunk. Failed reservations raise them further: from OFF_HIGH
- * on they are brought back to OFF_LOST, which is still beyond every chunk (kasuri__clamp). */
-#define KASURI__OFF_MASK 0xffffffu
-#define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
-#define KASURI__OFF_HIGH 0x400000u
 
 /* ThreadSanitizer cannot see that a chunk went from a dead thread through another process to this one. Tell it. */
 #if defined(__SANITIZE_THREAD__)
@@ -307,11 +453,12 @@ extern "C" {
 #endif
 /* One of each per module: weak, so that the object files of a module share it; hidden, so that modules do not. */
 extern struct kasuri_gate kasuri__gate __attribute__((visibility("hidden")));
+extern struct kasuri_hook kasuri__hook __attribute__((visibility("hidden")));
 extern __thread struct kasuri__writer *kasuri__writer
     __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
-void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b)
+void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t a, uint64_t b)
     __attribute__((visibility("hidden"), cold, noinline));
-void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp, uint64_t a,
+void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t stamp, uint64_t a,
                      uint64_t b) __attribute__((visibility("hidden"), cold, noinline));
 void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data, uint64_t bytes)
     __attribute__((visibility("hidden"), cold, noinline));
@@ -339,34 +486,6 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* The clock of stamps. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
- * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
-#if defined(__x86_64__)
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    return __builtin_ia32_rdtsc();
-}
-#elif defined(__aarch64__)
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    uint64_t t;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-    return t;
-}
-#elif defined(__riscv) && __riscv_xlen == 64
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    uint64_t t;
-    __asm__ volatile("rdtime %0" : "=r"(t));
-    return t;
-}
-#else
-#define KASURI__NATIVE 0
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    return 1;
-}
-#endif
-
 /* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not
  * be one for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9
  * ns).
@@ -374,12 +493,16 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
  * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway
  * there may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER
  * relaxed: nothing is published by a reservation; the stamp publishes the event. */
-KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
+KASURI__INLINE kasuri__word kasuri__reserve(struct kasuri__writer *w, uint32_t bytes) {
+    kasuri__word units = bytes / KASURI__OFF_UNIT;
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
-    __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
-    return bytes;
+    __asm__ volatile("xaddq %0, %1" : "+r"(units), "+m"(w->pos) : : "cc");
+    return units;
+#elif defined(__i386__) && !defined(KASURI_GENERIC_ATOMICS)
+    __asm__ volatile("xaddl %0, %1" : "+r"(units), "+m"(w->pos) : : "cc");
+    return units;
 #else
-    return __atomic_fetch_add(&w->pos, bytes, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(&w->pos, units, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -388,26 +511,26 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
  * alone does not say so: where the thread had no chunk (the first event, a child of fork, a session that another
  * thread has just left) a signal handler may get one, and set the limit, between the reservation and this look
  * (ring.md, race 1). */
-KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
-    return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
+KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, kasuri__word pos, uint32_t bytes) {
+    return (pos & KASURI__OFF_MASK) + bytes / KASURI__OFF_UNIT <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) &&
+           pos >> KASURI__OFF_BITS;
 }
 
-/* Chunks are aligned to 4 KiB: the upper 40 bits of a position are the chunk's page. */
-KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
-    return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
+KASURI__INLINE uint64_t *kasuri__slot(kasuri__word pos) {
+    return (uint64_t *)(void *)(kasuri__chunk_of(pos) + (pos & KASURI__OFF_MASK) * KASURI__OFF_UNIT);
 }
 
 /* Word 1 first, then the payload, the stamp last.
  * ORDER release; pairs with the acquire load of the stamp by a reader of an open chunk. Publishes word 1 and the
  * payload. Without it: a reader takes an unwritten payload (models/ring, control `no_release_at_stamp`). */
 KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
-    __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
+    kasuri__publish(slot, stamp);
     KASURI__TSAN_RELEASE(slot);
 }
 /* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how
  * long an open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
-    __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
+    kasuri__put(slot + 1, kind | (uint64_t)(uint32_t)id << 32);
     /* ORDER none in hardware; pairs with whatever reads the chunk after a kill at any instruction: what was stored
      * before the kill is seen, so the compiler must keep the length before the payload. */
     __asm__ volatile("" : : : "memory");
@@ -416,9 +539,16 @@ KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
  * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event
  * (models/ring, control `no_release_at_payload`). */
 KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
+#if UINTPTR_MAX > 0xffffffffu
     __atomic_store_n(slot + 2, a, __ATOMIC_RELEASE);
     KASURI__TEST_POINT(3);
     __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
+#else /* one fence in place of four releases */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    kasuri__put(slot + 2, a);
+    KASURI__TEST_POINT(3);
+    kasuri__put(slot + 3, b);
+#endif
 }
 
 /* An event without payload: one slot. The arguments that are constants at the call are folded by the compiler.
@@ -426,7 +556,7 @@ KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
  * from kasuri_intern, or 0. */
 KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind) {
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 1u << 8;
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 16);
@@ -446,7 +576,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
 KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a,
                                   uint64_t b) {
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 2u << 8;
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 32);
@@ -519,7 +649,11 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
     static struct kasuri_site kasuri__site = {0, __LINE__, "" name, __FILE__, __func__};                               \
     struct kasuri_site *const kasuri__s = &kasuri__site
 #define KASURI__SITE_ID(name) const int32_t kasuri__id = __atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED)
+#if UINTPTR_MAX > 0xffffffffu
 #define KASURI__U64(v) ((uint64_t)(v))
+#else /* a pointer's cast to a wider integer is a warning */
+#define KASURI__U64(v) ((uint64_t) __builtin_choose_expr(sizeof(0 ? (v) : (v)) == 8, (v), (uintptr_t)(v)))
+#endif
 #endif
 
 #define KASURI__AT(name, call)                                                                                         \
@@ -722,6 +856,7 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -741,16 +876,28 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
 #define KASURI__DEFERRED 4       /* full chunks of one thread that wait for an interrupted emit */
 #define KASURI__SEGMENT_MAX (64u << 20)
+#if UINTPTR_MAX > 0xffffffffu
+#define KASURI__BYTES_MAX UINT64_MAX
+#else
+#define KASURI__BYTES_MAX (1ull << 30) /* of a process that has 2 to 4 GiB of addresses */
+#endif
+#define KASURI__FAILED_AT(freed) ((kasuri__word)(freed) << 1 | 1) /* not 0 */
 #define KASURI__BLOCK_BYTES 65536u
 #define KASURI__STRING_MAX 4000u /* of a name, file or function: a definition fits into a block */
 #define KASURI__YIELDS 20        /* a wait yields the CPU so often before it sleeps, 100 us at a time: */
 #define KASURI__SLEEPS 2000      /* 0.2 s for a thread that is in the slow path */
 #define KASURI__SETTLES 100      /* 15 ms or so for an emit whose handler may sleep as long as it likes */
 
+#if UINTPTR_MAX > 0xffffffffu
+typedef Elf64_Ehdr kasuri__elf_header;
+#else
+typedef Elf32_Ehdr kasuri__elf_header;
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern const Elf64_Ehdr kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
+extern const kasuri__elf_header kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 struct kasuri__timespec {
     long s, ns;
 };
@@ -762,7 +909,7 @@ struct kasuri__chunk_ref {
     uint32_t *state;
 };
 
-/* All of a thread's ring; 256 bytes, so that no two threads write to one cache line.
+/* All of a thread's ring; 256 bytes, or 128 where a register has 32 bits, so that no two threads write to one cache line.
  *   w.pos     owner and its signal handlers; taken away by a thread that leaves the session (exchange)
  *   w.limit   owner; set to 0 by a thread that leaves the session
  *   tid       claimed by compare-and-swap; 0 is free
@@ -782,9 +929,9 @@ struct kasuri__thread {
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
-    uint64_t left;            /* w.pos when the session was left; written by the holder of `attaching` */
+    kasuri__word left;        /* w.pos when the session was left; written by the holder of `attaching` */
     uint32_t padding[16];
-};
+} __attribute__((aligned(128)));
 
 /* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */
 struct kasuri__segment_ref {
@@ -822,9 +969,10 @@ struct kasuri__client {
     uint32_t next_stream, n_threads, reclaim, hint;
     uint32_t first_segment, n_segments; /* of this session, in segments[]; reused when no thread is in the slow path */
     uint32_t sites_broken, n_graves, has_barrier;
-    uint32_t room;        /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
-    uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
-    uint64_t total_bytes, max_bytes, next_chunks, sites_bytes;
+    uint32_t room; /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
+    kasuri__word grow_failed; /* KASURI__FAILED_AT(control->freed then): not tried again before something is freed */
+    kasuri__word total_bytes, max_bytes;
+    uint64_t next_chunks, sites_bytes;
     struct kasuri_control *control;
     struct kasuri__chunk_ref *flight; /* [MAX_WRITERS][MAX_FLIGHT], OVERWRITE only, touched as needed */
     struct kasuri__segment_ref segments[KASURI__MAX_SEGMENTS];
@@ -850,6 +998,7 @@ struct kasuri__process {
 };
 
 KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_GATE, 0, 0};
+KASURI__HIDDEN struct kasuri_hook kasuri__hook __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_HOOK, {0}};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
 KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
@@ -868,6 +1017,19 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
  * files of a session, see abi.h:
  *   control, p<pid>-<gen>.sites, p<pid>-<gen>.ring<k>
  * All are opened relative to the session's directory, used, and closed again at once. */
+
+/* gcc says of each fence that ThreadSanitizer does not know it, an error under -Werror, and calls this function; so does
+ * clang, which says nothing. What the fences order are the rings of a recorder, not the program's data. */
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#ifdef __cplusplus
+extern "C"
+#endif
+    void
+    __tsan_atomic_thread_fence(int order);
+#define KASURI__FENCE(order) __tsan_atomic_thread_fence(order)
+#else
+#define KASURI__FENCE(order) __atomic_thread_fence(order)
+#endif
 
 /* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or that old versions of them lack. The numbers of
  * x86-64, aarch64 and riscv64 stand in for them; other CPUs need -std=gnu99. */
@@ -890,11 +1052,6 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 #define KASURI__AT_SYMLINK_NOFOLLOW AT_SYMLINK_NOFOLLOW
 #else
 #define KASURI__AT_SYMLINK_NOFOLLOW 0x100
-#endif
-#ifdef F_OFD_GETLK
-#define KASURI__F_OFD_GETLK F_OFD_GETLK
-#else
-#define KASURI__F_OFD_GETLK 36
 #endif
 #ifdef MAP_ANONYMOUS
 #define KASURI__MAP_ANONYMOUS MAP_ANONYMOUS
@@ -927,7 +1084,29 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 #else
 #define KASURI__SIG_SETMASK 2
 #endif
+#if defined(__mips__)
+#define KASURI__SIGSET_BYTES 16 /* of the kernel's signal mask */
+#else
+#define KASURI__SIGSET_BYTES 8
+#endif
 #define KASURI__CLOCK_MONOTONIC 1
+/* The lock of fcntl(2) with offsets of 64 bits, and the call that takes it. */
+struct kasuri__lock {
+    int16_t type, whence;
+    int64_t start, length;
+    int32_t pid;
+};
+#define KASURI__F_OFD_GETLK 36
+#ifdef SYS_fcntl64
+#define KASURI__SYS_FCNTL SYS_fcntl64
+#else
+#define KASURI__SYS_FCNTL SYS_fcntl
+#endif
+#ifdef SYS_geteuid32
+#define KASURI__SYS_GETEUID SYS_geteuid32 /* SYS_geteuid has 16 bits there */
+#else
+#define KASURI__SYS_GETEUID SYS_geteuid
+#endif
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
@@ -980,18 +1159,25 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 
 /* Map memory for reading and writing. Return: null when that failed. */
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+#if defined(SYS_mmap2)
+    long p = kasuri__call(SYS_mmap2, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+#elif defined(__s390x__) /* one argument: where the six are */
+    long six[6] = {(long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0}, p;
+    p = KASURI__CALL(SYS_mmap, six, 0, 0, 0);
+#else
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+#endif
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
 /* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
- * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. 8: bytes of the kernel's mask. */
+ * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
-    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, KASURI__SIGSET_BYTES);
 }
 KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
-    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, KASURI__SIGSET_BYTES);
 }
 
 /* Write a decimal number; return where it ends. */
@@ -1112,19 +1298,19 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
  * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
  * that is missed is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
-    struct flock lock;
+    struct kasuri__lock lock;
     int fd;
     __builtin_memset(&lock, 0, sizeof lock);
-    lock.l_type = F_RDLCK;
+    lock.type = F_RDLCK;
     if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd != -ENOENT; /* the recorder has removed the session */
-    if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
-        lock.l_type = F_WRLCK;
+    if (KASURI__CALL(KASURI__SYS_FCNTL, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
+        lock.type = F_WRLCK;
     kasuri__close(fd);
-    return lock.l_type != F_UNLCK;
+    return lock.type != F_UNLCK;
 }
 
 /* -- losses --
@@ -1132,6 +1318,16 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
  * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread
  * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts
  * in the header of its client's first segment; a client without a segment counts in the control page of the session. */
+
+/* ORDER relaxed: a count. With 32 bits two readings that are four thousand million losses apart may miss the carry. */
+KASURI__INLINE void kasuri__add_one(uint64_t *count) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+#else
+    if (__atomic_add_fetch(KASURI__LOW_OF(count), 1, __ATOMIC_RELAXED) == 0)
+        __atomic_fetch_add(KASURI__HIGH_OF(count), 1, __ATOMIC_RELAXED);
+#endif
+}
 
 /* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
  * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it
@@ -1145,7 +1341,7 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
         /* ORDER acquire; pairs with the release in grow(). Publishes segments[] and a first_segment not newer. */
         uint32_t n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
         uint64_t *lost = n > first ? c->segments[first].header->lost : kasuri__control(c)->lost;
-        __atomic_fetch_add(&lost[cause], 1, __ATOMIC_RELAXED);
+        kasuri__add_one(&lost[cause]);
         return;
     }
     stamp = kasuri__now(c);
@@ -1156,20 +1352,21 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
-/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the
- * address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
+/* A reservation that fails raises the position all the same. 16 MiB of failed reservations (64 KiB with 32 bits) would
+ * carry into the address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
  * high position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes,
  * and in a forked child that cannot attach.
  *
  * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is
  * left to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most:
- * 6,000 handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are
+ * 6,000 handlers would have to nest. With 32 bits 28 KiB remain, and it adds 32 bytes, as texts do not raise a position
+ * that is beyond the chunk (kasuri__reserve_text): 890 handlers. ORDER relaxed: only this thread and its handlers use the position, and they are
  * one CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
-    uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    kasuri__word pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
-        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) | KASURI__OFF_LOST, 0,
-                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~KASURI__OFF_MASK) | KASURI__OFF_LOST, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
 }
 
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
@@ -1256,10 +1453,10 @@ KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
     for (i = 16; i < used; i += 2)
-        zeros += words[i] == 0;
+        zeros += (kasuri__word)words[i] == 0; /* where a word is two halves, the low one */
     for (i = 16; zeros && i < used;) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
-        if (!words[i])
+        if (!(kasuri__word)words[i])
             return 1;
         i += 2 * (slots ? slots : 1);
     }
@@ -1304,7 +1501,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
         if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
              KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
             KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
-            KASURI__GET(c->grow_failed) == (1ull << 32 | freed))
+            KASURI__GET(c->grow_failed) == KASURI__FAILED_AT(freed))
             return 0;
         expected = 0;
         /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
@@ -1316,7 +1513,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
                 return 0; /* the process has gone to another session meanwhile */
             }
             if (!got && kasuri__recorder_lives(c)) {
-                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed);
+                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : KASURI__FAILED_AT(freed));
             } else if (!got) {
                 is_dead = 1;
                 kasuri__close_gate(c, t->epoch);
@@ -1333,6 +1530,26 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     }
 }
 
+/* The seqlock's two stores. Where they are halves, the high half alone says EMPTYING: it is the first to be stored, and
+ * the last to be taken back. */
+KASURI__INLINE void kasuri__begin_emptying(struct kasuri_chunk *chunk) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
+#else
+    __atomic_store_n(KASURI__HIGH_OF(&chunk->seq), UINT32_MAX, __ATOMIC_RELAXED);
+#endif
+}
+/* ORDER release; pairs with the reader's acquire load of seq: see kasuri__empty(). */
+KASURI__INLINE void kasuri__end_emptying(struct kasuri_chunk *chunk, uint64_t seq) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_store_n(&chunk->seq, seq, __ATOMIC_RELEASE);
+#else
+    __atomic_store_n(KASURI__LOW_OF(&chunk->seq), (uint32_t)seq, __ATOMIC_RELAXED);
+    /* ORDER release; pairs as above. Publishes the low half too: a number is seen whole, or as EMPTYING. */
+    __atomic_store_n(KASURI__HIGH_OF(&chunk->seq), (uint32_t)(seq >> 32), __ATOMIC_RELEASE);
+#endif
+}
+
 /* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new
  * life.
  *
@@ -1346,19 +1563,19 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     /* ORDER release; pairs with the reader's acquire fence before it reads seq again, as in any seqlock: the mark is
      * before the first zero. Without it: a snapshot keeps half a chunk (models/ring, control
      * `no_mark_before_emptying`). */
-    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    kasuri__begin_emptying(chunk);
+    KASURI__FENCE(__ATOMIC_RELEASE);
     for (i = 16; i < used; n++) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
         if (!first || words[i] < first)
             first = words[i];
         if (words[i] > last)
             last = words[i];
-        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+        kasuri__put(&words[i], 0);
         i += 2 * (slots ? slots : 1);
     }
     for (i = used; i > 16; i--) {
-        __atomic_store_n(&words[i - 1], 0, __ATOMIC_RELAXED);
+        kasuri__put(&words[i - 1], 0);
         if (i == used / 2)
             KASURI__TEST_POINT(8);
     }
@@ -1369,14 +1586,19 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     /* ORDER release; pairs with the reader's acquire load of seq. Publishes the zeroes. Without it, or with the new
      * seq in place of the mark above: old events under the new number (controls `no_release_at_new_seq`,
      * `new_seq_as_mark`). */
-    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELEASE);
+    kasuri__end_emptying(chunk, t->seq++);
+}
+
+/* OVERWRITE: the ring of a thread's chunks, of which it has `n_own`. */
+KASURI__COLD struct kasuri__chunk_ref *kasuri__own_chunks(struct kasuri__client *c, const struct kasuri__thread *t) {
+    return &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT];
 }
 
 /* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. The list in c->flight is a ring of
  * n_own chunks, oldest at own_head. Chunks with an open slot are passed over and stay the oldest. Not while a loss is
  * being counted: that may be in one of these chunks. Return: whether there was one. */
 KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *t) {
-    struct kasuri__chunk_ref *own = &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT], r;
+    struct kasuri__chunk_ref *own = kasuri__own_chunks(c, t), r;
     uint32_t i, j, n = t->n_own;
     if (t->counting)
         return 0;
@@ -1401,14 +1623,14 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
  * limit is 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the
  * fence below is for that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
-    __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
+    __atomic_store_n(&t->w.pos, kasuri__position(t->now.chunk, sizeof(struct kasuri_chunk)), __ATOMIC_RELAXED);
+    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? (kasuri__word)t->room / KASURI__OFF_UNIT : 0,
                      __ATOMIC_RELAXED);
-    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? t->room : 0, __ATOMIC_RELAXED);
     /* ORDER seq_cst; pairs with the fence in end_session(). We store the limit and then read the epoch; a thread that
      * leaves the session stores the epoch and then zeroes the limits. So either we see the new epoch, or our limit is
      * zeroed after we set it. Without it: this thread goes on in a chunk of the session before (models/ring, control
      * `no_fences_at_reattach`). */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    KASURI__FENCE(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&c->epoch, __ATOMIC_RELAXED) != t->epoch)
         __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
     t->stalled = 0;
@@ -1437,11 +1659,17 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
             return 0;
         }
         fresh.chunk->seq = t->seq++;
-        fresh.chunk->stream = t->stream;
         fresh.chunk->tid = t->tid;
+#if UINTPTR_MAX <= 0xffffffffu
+        fresh.chunk->flags = KASURI_CHUNK_HALVES;
+#endif
+        /* ORDER release; pairs with nothing but a reader that comes when the program has been killed: what says whose chunk it is
+         * comes last. Without it: a chunk with the stream and not yet its number is another number 0 of that stream, and a reader
+         * drops one of the two (test annotate.kill_loses_at_most_the_open_record). */
+        __atomic_store_n(&fresh.chunk->stream, t->stream, __ATOMIC_RELEASE);
         t->now = fresh;
         if (overwrite) { /* head is 0 while the ring is growing */
-            c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT + t->n_own++] = fresh;
+            kasuri__own_chunks(c, t)[t->n_own++] = fresh;
         } else {
             kasuri__retire(t, &old);
             KASURI__TEST_POINT(7);
@@ -1474,12 +1702,19 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
  * could be done. */
 KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
+#if UINTPTR_MAX > 0xffffffffu
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
+#elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ /* offset and length, two registers each */
+    long r = kasuri__call(SYS_fallocate, fd, 0, 0, 0, 0, (long)bytes);
+#else
+    long r = kasuri__call(SYS_fallocate, fd, 0, 0, 0, (long)bytes, 0);
+#endif
     uint64_t done = 0;
     if (r != -EOPNOTSUPP)
         return r == 0;
+    KASURI__CALL(SYS_lseek, fd, 0, SEEK_SET, 0);
     while (done < bytes) { /* a write reports a full disk, a page fault kills */
-        r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
+        r = KASURI__CALL(SYS_write, fd, zeros, sizeof zeros, 0);
         if (r <= 0)
             return 0;
         done += (uint64_t)r;
@@ -1534,8 +1769,8 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     s->header->clock = c->clock;
     s->header->start_stamp = kasuri__now(c);
     /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
-    __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
-    KASURI__SET(c->total_bytes, c->total_bytes + bytes);
+    kasuri__publish(&s->header->magic, KASURI_MAGIC_SEGMENT);
+    KASURI__SET(c->total_bytes, c->total_bytes + (kasuri__word)bytes);
     c->next_chunks = 2ull * n; /* holder of `growing` */
     /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
     __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);
@@ -1711,26 +1946,52 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. Until it is checked it may be anyone's file, or an older recorder's. A
- * recorder writes the page whole before it announces the session, so plain reads are enough. A later version of the
- * ABI may have a longer struct, so a larger struct_size is accepted; another version is not. Return: null when the
- * page is not that of a session that still records. */
+/* Whether the stamps can be of the session's clock. */
+KASURI__COLD int kasuri__has_clock(const struct kasuri_control *k) {
+    return k->clock == KASURI_CLOCK_MONOTONIC || (k->clock == KASURI_CLOCK_NATIVE && KASURI__NATIVE);
+}
+
+/* Tell the recorder that this program cannot take part: it says so to its user. `swapped`: in the other byte order, in which
+ * the page is. ORDER relaxed: a count. */
+KASURI__COLD void kasuri__count_foreign(struct kasuri_control *k, int swapped) {
+    uint32_t size = swapped ? __builtin_bswap32(k->struct_size) : k->struct_size, was = KASURI__GET(k->foreign), now;
+    if (size < offsetof(struct kasuri_control, foreign) + 4)
+        return;
+    do
+        now = swapped ? __builtin_bswap32(__builtin_bswap32(was) + 1) : was + 1;
+    while (!__atomic_compare_exchange_n(&k->foreign, &was, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+/* Whether the page is that of a session that still records, in which this program can take part. Until that is known it may
+ * be anyone's file, or an older recorder's. A recorder writes the page whole before it announces the session, so plain reads
+ * are enough. A later version of the ABI may have a longer struct, so a larger struct_size is accepted; another version is
+ * not. */
+KASURI__COLD int kasuri__is_ours(struct kasuri_control *k) {
+    uint32_t b = k->chunk_bytes;
+    if (k->magic == __builtin_bswap64(KASURI_MAGIC_CONTROL)) {
+        kasuri__count_foreign(k, 1);
+        return 0;
+    }
+    if (k->magic != KASURI_MAGIC_CONTROL || k->version != KASURI_ABI_VERSION ||
+        k->struct_size < offsetof(struct kasuri_control, foreign) || k->state == KASURI_SESSION_STOPPED ||
+        k->policy < KASURI_POLICY_GROW || k->policy > KASURI_POLICY_OVERWRITE || k->clock < KASURI_CLOCK_NATIVE ||
+        k->clock > KASURI_CLOCK_MONOTONIC || b < 4096 || b > 1u << 20 || (b & (b - 1)) != 0 || !k->first_chunks)
+        return 0;
+    if (!kasuri__has_clock(k))
+        kasuri__count_foreign(k, 0);
+    return kasuri__has_clock(k);
+}
+
+/* Map and check the session's control page. Return: null when it is not one for this program. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
-    uint32_t b;
     int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (KASURI__CALL(SYS_lseek, fd, 0, SEEK_END, 0) >= (long)sizeof *k)
         k = (struct kasuri_control *)kasuri__map(0, 4096, MAP_SHARED, fd);
     kasuri__close(fd);
-    if (!k)
-        return 0;
-    b = k->chunk_bytes;
-    if (k->magic == KASURI_MAGIC_CONTROL && k->version == KASURI_ABI_VERSION && k->struct_size >= sizeof *k &&
-        k->state != KASURI_SESSION_STOPPED && k->policy >= KASURI_POLICY_GROW && k->policy <= KASURI_POLICY_OVERWRITE &&
-        (k->clock == KASURI_CLOCK_NATIVE || k->clock == KASURI_CLOCK_MONOTONIC) && b >= 4096 && b <= 1u << 20 &&
-        (b & (b - 1)) == 0 && k->first_chunks)
+    if (!k || kasuri__is_ours(k))
         return k;
     KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
     return 0;
@@ -1791,8 +2052,7 @@ KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     for (round = 0; some && round < 10; round++) {
         for (i = some = 0; i < n; i++) {
             struct kasuri__thread *t = &c->threads[i];
-            uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
-            if (pos >> 24) {
+            if (kasuri__chunk_of(__atomic_load_n(&t->w.pos, __ATOMIC_RELAXED))) {
                 t->left = __atomic_exchange_n(&t->w.pos, 0, __ATOMIC_RELAXED);
                 some = 1;
             }
@@ -1819,9 +2079,9 @@ KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struc
         return end;
     for (i = 0; i < n; i++) {
         const struct kasuri__thread *t = &c->threads[i];
-        if (t->epoch + 1 != c->epoch || (t->left >> 24 << 12) != (uint64_t)(uintptr_t)chunk)
+        if (t->epoch + 1 != c->epoch || kasuri__chunk_of(t->left) != (const char *)chunk)
             continue;
-        end = (uint32_t)(t->left & KASURI__OFF_MASK);
+        end = (uint32_t)kasuri__offset_of(t->left);
         return end <= c->room && end <= bytes
                    ? end
                    : 0; /* beyond: an emit that was the first not to fit has not said so yet */
@@ -1842,9 +2102,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
         /* ORDER acquire; pairs with the release of the commit: the emit that committed has left the slot, and word 1
          * is what it wrote there. */
-        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
-        uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
-        if (!stamp) {
+        int is_open = kasuri__is_open(&words[i]);
+        uint32_t slots = kasuri__low(&words[i + 1]) >> 8 & 0xff;
+        if (is_open) {
             if (!kasuri__lives(c, chunk->tid))
                 return;
             if (g->n_open < KASURI__MAX_OPEN)
@@ -1882,7 +2142,7 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
     for (i = 0; i < c->n_graves; i++) {
         struct kasuri__grave *g = &c->graves[i];
         /* ORDER acquire; pairs with the release of the commit: that emit was the last to touch the slot. */
-        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && __atomic_load_n(g->open[k], __ATOMIC_ACQUIRE);)
+        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && !kasuri__is_open(g->open[k]);)
             k++;
         if (k == g->n_open)
             KASURI__CALL(SYS_munmap, g->at, g->bytes, 0, 0);
@@ -1927,7 +2187,7 @@ KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     KASURI__SET(c->epoch, ++kasuri__process.epoch);
     /* ORDER seq_cst; pairs with the fence in start_chunk: our epoch before their limits. Without it: a thread goes on
      * in a chunk of this session (models/ring, control `no_fences_at_reattach`). */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    KASURI__FENCE(__ATOMIC_SEQ_CST);
     for (i = 0; i < n; i++)
         KASURI__SET(c->threads[i].w.limit, 0);
     KASURI__TEST_POINT(10);
@@ -2011,14 +2271,14 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     }
     if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
         return 0;
-    KASURI__SET(c->clock, KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC);
+    KASURI__SET(c->clock, k->clock);
     KASURI__SET(c->chunk_bytes, k->chunk_bytes);
-    KASURI__SET(c->max_bytes, k->max_bytes);
+    KASURI__SET(c->max_bytes, (kasuri__word)(k->max_bytes < KASURI__BYTES_MAX ? k->max_bytes : KASURI__BYTES_MAX));
     KASURI__SET(c->flight_chunks, k->flight_chunks < 1                    ? 1
                                   : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
                                                                           : k->flight_chunks);
     if (!c->room || c->room > c->chunk_bytes)
-        KASURI__SET(c->room, c->chunk_bytes);
+        KASURI__SET(c->room, c->chunk_bytes < KASURI__ROOM_MAX ? c->chunk_bytes : KASURI__ROOM_MAX);
     KASURI__SET(c->total_bytes, 0);
     KASURI__SET(c->grow_failed, 0);
     KASURI__SET(c->hint, 0);
@@ -2027,7 +2287,7 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     __atomic_store_n(&c->policy, k->policy, __ATOMIC_RELEASE);
     /* Without room for a chunk we attach all the same: what is lost is counted, and there may be room later. */
     if (!kasuri__grow(c)) {
-        KASURI__SET(c->grow_failed, 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED));
+        KASURI__SET(c->grow_failed, KASURI__FAILED_AT(__atomic_load_n(&k->freed, __ATOMIC_RELAXED)));
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
     }
     return 1;
@@ -2088,7 +2348,7 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     owner = status[KASURI__STATX_UID_WORD];
     if (c->state == 1 && kasuri__recorder_lives(c))
         keep = 1;
-    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session
@@ -2231,36 +2491,40 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
 
 /* Store where a chunk's events end if this reservation was the first that did not fit. It is stored at once, whatever
  * becomes of the event: a thread that leaves the session must keep a chunk for good if its end is not known. Only the
- * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
- * relaxed: an offset; its readers look at each slot below it. */
-KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
-    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
-    uint32_t off = (uint32_t)(pos & KASURI__OFF_MASK), i, mine = chunk == t->now.chunk;
+ * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end, and the
+ * chunk is not emptied before. Once for each reservation: when the end is stored, a handler may empty the chunk and fill
+ * it anew, and then this offset is not its end. ORDER relaxed: an offset; its readers look at each slot below it. */
+KASURI__COLD void kasuri__note_end(struct kasuri__client *c, struct kasuri__thread *t, kasuri__word pos,
+                                   uint64_t bytes) {
+    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(void *)kasuri__chunk_of(pos);
+    uint32_t off = (uint32_t)kasuri__offset_of(pos), i, mine = chunk == t->now.chunk;
     if (!chunk || off < sizeof *chunk || off > t->room || off + bytes <= t->room)
         return;
     for (i = 0; i < KASURI__DEFERRED; i++)
         mine |= chunk == t->deferred[i].chunk;
+    for (i = 0; i < t->n_own; i++) /* a handler may have gone on to another one */
+        mine |= chunk == kasuri__own_chunks(c, t)[i].chunk;
     if (mine && !KASURI__GET(chunk->used))
         KASURI__SET(chunk->used, off);
 }
 
 /* Reserve a slot of `bytes`, with signals blocked, where the fast path could not. `pos`: the position that the fast
- * path got, or 0. If it lies in the thread's present chunk and does not fit, the thread needs the next chunk; if a
- * handler has replaced that chunk meanwhile, the reservation is repeated in the new one. Return: the slot, or null
- * with the cause in stalled_cause. */
-KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
-                                            uint64_t bytes) {
+ * path got, or 0. One that does not fit says nothing about the present chunk: a handler may have replaced that, or
+ * emptied it and begun it anew. So the reservation is repeated there, and if it does not fit the thread needs the next
+ * chunk. Return: the slot, or null with the cause in stalled_cause. */
+KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, kasuri__word pos,
+                                            uint32_t bytes) {
+    int is_full = !t->now.chunk;
     for (;;) {
-        uint64_t off = pos & KASURI__OFF_MASK;
+        uint64_t off = kasuri__offset_of(pos);
         /* The reservation may be good: with a limit of 0 all events come here. It is ours, whatever chunk it is in. */
-        if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
+        if (kasuri__chunk_of(pos) && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
             return kasuri__slot(pos);
-        kasuri__note_end(t, pos, bytes);
-        if (pos && t->now.chunk && (pos >> 24 << 12) == (uint64_t)(uintptr_t)t->now.chunk && !kasuri__next_chunk(c, t))
-            return 0;
-        if (!t->now.chunk && !kasuri__next_chunk(c, t))
+        if (is_full && !kasuri__next_chunk(c, t))
             return 0;
         pos = kasuri__reserve(&t->w, bytes);
+        kasuri__note_end(c, t, pos, bytes);
+        is_full = 1; /* if it does not fit */
     }
 }
 
@@ -2274,7 +2538,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
         /* ORDER release; pairs with the acquire fence of a reader, as in kasuri__payload: word 1 before any of the
          * payload, which memcpy stores in whatever order and width. A reader that sees a torn word looks at word 1
          * again and steps over it. */
-        __atomic_thread_fence(__ATOMIC_RELEASE);
+        KASURI__FENCE(__ATOMIC_RELEASE);
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
@@ -2303,7 +2567,7 @@ KASURI__COLD void kasuri__count_closed(struct kasuri__client *c) {
  * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
  * since a recorder that was killed does not store STOPPED. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
-                                       uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+                                       kasuri__word pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
     struct kasuri__thread *t;
     uint32_t epoch;
@@ -2320,7 +2584,7 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
         kasuri__count_lost(c, t, !t ? KASURI_LOST_FULL : bytes > KASURI_EVENT_MAX ? KASURI_LOST_BIG : KASURI_LOST_SITE);
         return;
     }
-    slot = kasuri__reserve_slow(c, t, pos, size);
+    slot = kasuri__reserve_slow(c, t, pos, (uint32_t)size);
     if (!slot) {
         if (t->stalled && t->stalled_events++ % 4096 == 0 && !kasuri__recorder_lives(c))
             kasuri__close_gate(c, t->epoch);
@@ -2330,21 +2594,37 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
 }
 
+/* Reserve the slot of a text, or say where the chunk's events end if it is the first that does not fit. With 32 bits a
+ * position that is beyond the chunk already stays: texts are long, and the room that it may rise by is small (see
+ * kasuri__clamp). ORDER relaxed: as in kasuri__reserve. */
+KASURI__INLINE kasuri__word kasuri__reserve_text(struct kasuri__writer *w, uint32_t bytes) {
+#if UINTPTR_MAX > 0xffffffffu
+    return kasuri__reserve(w, bytes);
+#else
+    kasuri__word pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    while ((pos & KASURI__OFF_MASK) < KASURI__OFF_LOST &&
+           !__atomic_compare_exchange_n(&w->pos, &pos, pos + bytes / KASURI__OFF_UNIT, 0, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+    return pos;
+#endif
+}
+
 /* Write an event whose slot is reserved, or can be. All events come this way with clock MONOTONIC, reserved already,
  * and so do texts, which reserve here. Signals may come, as on the fast path. A slot that was reserved is filled even
  * if its session has ended: until then its memory stays mapped (ring.md, race 11). Return: 1 when the event is
  * written; 0 when it needs the rest of the slow path, which goes on with *pos. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
-                                       uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+                                       kasuri__word *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
     uint32_t is_ours = t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED);
     if (!*pos) {
         if (!is_ours || kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room)
             return 0;
-        *pos = kasuri__reserve(&t->w, size);
+        *pos = kasuri__reserve_text(&t->w, (uint32_t)size);
     }
-    off = *pos & KASURI__OFF_MASK;
-    if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
+    off = kasuri__offset_of(*pos);
+    if (!kasuri__chunk_of(*pos) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
         return 0;
     kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
     if (!is_ours)
@@ -2374,20 +2654,26 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
 /* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
  * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
  * system calls, everything else. */
-KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
-                                    const void *payload, uint64_t bytes) {
+KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos,
+                                    uint64_t stamp, const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
+    /* ORDER acquire; pairs with the release store of the gate by the library that wrote the hook before it. */
+    if (__atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE) == 3) {
+        kasuri__hook.u.take(site, kind, payload, bytes);
+        return;
+    }
     KASURI__TEST_POINT(11);
     if (c && t) {
         kasuri__clamp(&t->w);
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
             return;
-        kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
+        kasuri__note_end(c, t, pos, 16 + ((bytes + 15) & ~15ull));
+        KASURI__TEST_POINT(13);
         /* Not for the first event that does not fit into a chunk: it says where the chunk's events end. */
-        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
+        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || kasuri__offset_of(pos) > t->room) &&
             kasuri__count_stalled(c, t))
             return;
     }
@@ -2410,15 +2696,15 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
 
 /* The functions below are weak and hidden: however many files of a module include this header, the linker keeps one
  * of each. The number of slots is in `kind`, so `a` and `b` are ignored for an event without payload. */
-KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
-                                    uint64_t a, uint64_t b) {
+KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos,
+                                    uint64_t stamp, uint64_t a, uint64_t b) {
     uint64_t payload[2];
     payload[0] = a;
     payload[1] = b;
     kasuri__emit_slow(site, id, kind, pos, stamp, payload, ((kind >> 8 & 0xff) - 1) * 16u);
 }
 
-KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
+KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t a,
                                  uint64_t b) {
     kasuri__slow_at(site, id, kind, pos, 0, a, b);
 }
@@ -2571,7 +2857,7 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
  * so that destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
-    const Elf64_Ehdr *header = &kasuri__ehdr;
+    const kasuri__elf_header *header = &kasuri__ehdr;
     uint64_t mask[2];
     __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
     if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))

@@ -3,7 +3,8 @@
 /* ------------------------------------------------------------------------------------------------
  * Part 1: the ABI shared with the recorder. Spec: docs/format.md, chapter "Rings"; the protocol and
  * its proof: docs/design/ring.md. Additive only; reserved fields are 0; every offset is asserted
- * here and in crates/format/src/ring.rs.
+ * in annotate/tests/abi.h and in crates/format/src/ring.rs. Numbers are in the byte order of the machine, which the magic
+ * numbers tell. The layout does not depend on the size of a register: programs of 32 and of 64 bits are in one session.
  *
  * A session is a directory (usually in /dev/shm) that `kasuri record` makes and names in the
  * environment variable KASURI_SESSION. It holds
@@ -48,7 +49,10 @@ struct kasuri_control {
     uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
     uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
     uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
-};                          /* 128 */
+    /* Where struct_size says that it is there: */
+    uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
+    uint32_t reserved;      /* 132 */
+};                          /* 136 */
 
 /* First bytes of p<pid>-<gen>.sites. A forked child whose sites were registered by its parent names
  * the parent's file; ids below `parent_next_id` are defined there. */
@@ -106,7 +110,11 @@ struct kasuri_segment {
  * after copying and zeroing it; release). OVERWRITE skips FULL: the owner reuses its own. */
 enum kasuri_chunk_state { KASURI_CHUNK_FREE = 0, KASURI_CHUNK_OWNED = 1, KASURI_CHUNK_FULL = 2 };
 
+/* A high half of all ones is enough: CPUs with registers of 32 bits store no more than that. */
 #define KASURI_SEQ_EMPTYING 0xffffffffffffffffull
+/* Words of 64 bits are stored as two halves, of which the low one is the last of a stamp, and not 0: while the low half of
+ * word 0 is 0 the event is not committed. */
+#define KASURI_CHUNK_HALVES 1u
 /* Start of each chunk; written by its owner. Events follow in 16-byte slots. */
 struct kasuri_chunk {
     uint64_t seq;           /*   0  this stream's chunks 0, 1, 2...; read before and after a live copy: it changes when the chunk is
@@ -114,7 +122,7 @@ struct kasuri_chunk {
     uint32_t stream;        /*   8  a thread's events in one client; 1.. */
     uint32_t tid;           /*  12 */
     uint32_t used;          /*  16  bytes with header, set with FULL; 0 while open: scan to chunk_bytes */
-    uint32_t flags;         /*  20  reserved */
+    uint32_t flags;         /*  20  KASURI_CHUNK_HALVES */
     uint64_t lost_first;    /*  24  stamp of the first and the last event lost after the events of */
     uint64_t lost_last;     /*  32  this chunk and before those of the next; 0: none */
     uint32_t lost[8];       /*  40  [KASURI_LOST_CAUSES] */

@@ -44,7 +44,11 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
     static struct kasuri_site kasuri__site = {0, __LINE__, "" name, __FILE__, __func__};                               \
     struct kasuri_site *const kasuri__s = &kasuri__site
 #define KASURI__SITE_ID(name) const int32_t kasuri__id = __atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED)
+#if UINTPTR_MAX > 0xffffffffu
 #define KASURI__U64(v) ((uint64_t)(v))
+#else /* a pointer's cast to a wider integer is a warning */
+#define KASURI__U64(v) ((uint64_t) __builtin_choose_expr(sizeof(0 ? (v) : (v)) == 8, (v), (uintptr_t)(v)))
+#endif
 #endif
 
 #define KASURI__AT(name, call)                                                                                         \

@@ -5,6 +5,16 @@
  * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts
  * in the header of its client's first segment; a client without a segment counts in the control page of the session. */
 
+/* ORDER relaxed: a count. With 32 bits two readings that are four thousand million losses apart may miss the carry. */
+KASURI__INLINE void kasuri__add_one(uint64_t *count) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+#else
+    if (__atomic_add_fetch(KASURI__LOW_OF(count), 1, __ATOMIC_RELAXED) == 0)
+        __atomic_fetch_add(KASURI__HIGH_OF(count), 1, __ATOMIC_RELAXED);
+#endif
+}
+
 /* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
  * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it
  * reads the others at the end of the recording, when a count that arrives late is one of an event that came too late
@@ -17,7 +27,7 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
         /* ORDER acquire; pairs with the release in grow(). Publishes segments[] and a first_segment not newer. */
         uint32_t n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
         uint64_t *lost = n > first ? c->segments[first].header->lost : kasuri__control(c)->lost;
-        __atomic_fetch_add(&lost[cause], 1, __ATOMIC_RELAXED);
+        kasuri__add_one(&lost[cause]);
         return;
     }
     stamp = kasuri__now(c);
@@ -28,20 +38,21 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
-/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the
- * address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
+/* A reservation that fails raises the position all the same. 16 MiB of failed reservations (64 KiB with 32 bits) would
+ * carry into the address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
  * high position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes,
  * and in a forked child that cannot attach.
  *
  * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is
  * left to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most:
- * 6,000 handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are
+ * 6,000 handlers would have to nest. With 32 bits 28 KiB remain, and it adds 32 bytes, as texts do not raise a position
+ * that is beyond the chunk (kasuri__reserve_text): 890 handlers. ORDER relaxed: only this thread and its handlers use the position, and they are
  * one CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
-    uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    kasuri__word pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
-        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) | KASURI__OFF_LOST, 0,
-                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~KASURI__OFF_MASK) | KASURI__OFF_LOST, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
 }
 
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
@@ -128,10 +139,10 @@ KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
     for (i = 16; i < used; i += 2)
-        zeros += words[i] == 0;
+        zeros += (kasuri__word)words[i] == 0; /* where a word is two halves, the low one */
     for (i = 16; zeros && i < used;) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
-        if (!words[i])
+        if (!(kasuri__word)words[i])
             return 1;
         i += 2 * (slots ? slots : 1);
     }
@@ -176,7 +187,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
         if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
              KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
             KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
-            KASURI__GET(c->grow_failed) == (1ull << 32 | freed))
+            KASURI__GET(c->grow_failed) == KASURI__FAILED_AT(freed))
             return 0;
         expected = 0;
         /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
@@ -188,7 +199,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
                 return 0; /* the process has gone to another session meanwhile */
             }
             if (!got && kasuri__recorder_lives(c)) {
-                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed);
+                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : KASURI__FAILED_AT(freed));
             } else if (!got) {
                 is_dead = 1;
                 kasuri__close_gate(c, t->epoch);
@@ -205,6 +216,26 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     }
 }
 
+/* The seqlock's two stores. Where they are halves, the high half alone says EMPTYING: it is the first to be stored, and
+ * the last to be taken back. */
+KASURI__INLINE void kasuri__begin_emptying(struct kasuri_chunk *chunk) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
+#else
+    __atomic_store_n(KASURI__HIGH_OF(&chunk->seq), UINT32_MAX, __ATOMIC_RELAXED);
+#endif
+}
+/* ORDER release; pairs with the reader's acquire load of seq: see kasuri__empty(). */
+KASURI__INLINE void kasuri__end_emptying(struct kasuri_chunk *chunk, uint64_t seq) {
+#if UINTPTR_MAX > 0xffffffffu
+    __atomic_store_n(&chunk->seq, seq, __ATOMIC_RELEASE);
+#else
+    __atomic_store_n(KASURI__LOW_OF(&chunk->seq), (uint32_t)seq, __ATOMIC_RELAXED);
+    /* ORDER release; pairs as above. Publishes the low half too: a number is seen whole, or as EMPTYING. */
+    __atomic_store_n(KASURI__HIGH_OF(&chunk->seq), (uint32_t)(seq >> 32), __ATOMIC_RELEASE);
+#endif
+}
+
 /* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new
  * life.
  *
@@ -218,19 +249,19 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     /* ORDER release; pairs with the reader's acquire fence before it reads seq again, as in any seqlock: the mark is
      * before the first zero. Without it: a snapshot keeps half a chunk (models/ring, control
      * `no_mark_before_emptying`). */
-    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    kasuri__begin_emptying(chunk);
+    KASURI__FENCE(__ATOMIC_RELEASE);
     for (i = 16; i < used; n++) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
         if (!first || words[i] < first)
             first = words[i];
         if (words[i] > last)
             last = words[i];
-        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+        kasuri__put(&words[i], 0);
         i += 2 * (slots ? slots : 1);
     }
     for (i = used; i > 16; i--) {
-        __atomic_store_n(&words[i - 1], 0, __ATOMIC_RELAXED);
+        kasuri__put(&words[i - 1], 0);
         if (i == used / 2)
             KASURI__TEST_POINT(8);
     }
@@ -241,14 +272,19 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     /* ORDER release; pairs with the reader's acquire load of seq. Publishes the zeroes. Without it, or with the new
      * seq in place of the mark above: old events under the new number (controls `no_release_at_new_seq`,
      * `new_seq_as_mark`). */
-    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELEASE);
+    kasuri__end_emptying(chunk, t->seq++);
+}
+
+/* OVERWRITE: the ring of a thread's chunks, of which it has `n_own`. */
+KASURI__COLD struct kasuri__chunk_ref *kasuri__own_chunks(struct kasuri__client *c, const struct kasuri__thread *t) {
+    return &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT];
 }
 
 /* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. The list in c->flight is a ring of
  * n_own chunks, oldest at own_head. Chunks with an open slot are passed over and stay the oldest. Not while a loss is
  * being counted: that may be in one of these chunks. Return: whether there was one. */
 KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *t) {
-    struct kasuri__chunk_ref *own = &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT], r;
+    struct kasuri__chunk_ref *own = kasuri__own_chunks(c, t), r;
     uint32_t i, j, n = t->n_own;
     if (t->counting)
         return 0;
@@ -273,14 +309,14 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
  * limit is 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the
  * fence below is for that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
-    __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
+    __atomic_store_n(&t->w.pos, kasuri__position(t->now.chunk, sizeof(struct kasuri_chunk)), __ATOMIC_RELAXED);
+    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? (kasuri__word)t->room / KASURI__OFF_UNIT : 0,
                      __ATOMIC_RELAXED);
-    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? t->room : 0, __ATOMIC_RELAXED);
     /* ORDER seq_cst; pairs with the fence in end_session(). We store the limit and then read the epoch; a thread that
      * leaves the session stores the epoch and then zeroes the limits. So either we see the new epoch, or our limit is
      * zeroed after we set it. Without it: this thread goes on in a chunk of the session before (models/ring, control
      * `no_fences_at_reattach`). */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    KASURI__FENCE(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&c->epoch, __ATOMIC_RELAXED) != t->epoch)
         __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
     t->stalled = 0;
@@ -309,11 +345,17 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
             return 0;
         }
         fresh.chunk->seq = t->seq++;
-        fresh.chunk->stream = t->stream;
         fresh.chunk->tid = t->tid;
+#if UINTPTR_MAX <= 0xffffffffu
+        fresh.chunk->flags = KASURI_CHUNK_HALVES;
+#endif
+        /* ORDER release; pairs with nothing but a reader that comes when the program has been killed: what says whose chunk it is
+         * comes last. Without it: a chunk with the stream and not yet its number is another number 0 of that stream, and a reader
+         * drops one of the two (test annotate.kill_loses_at_most_the_open_record). */
+        __atomic_store_n(&fresh.chunk->stream, t->stream, __ATOMIC_RELEASE);
         t->now = fresh;
         if (overwrite) { /* head is 0 while the ring is growing */
-            c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT + t->n_own++] = fresh;
+            kasuri__own_chunks(c, t)[t->n_own++] = fresh;
         } else {
             kasuri__retire(t, &old);
             KASURI__TEST_POINT(7);
@@ -346,12 +388,19 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
  * could be done. */
 KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
+#if UINTPTR_MAX > 0xffffffffu
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
+#elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ /* offset and length, two registers each */
+    long r = kasuri__call(SYS_fallocate, fd, 0, 0, 0, 0, (long)bytes);
+#else
+    long r = kasuri__call(SYS_fallocate, fd, 0, 0, 0, (long)bytes, 0);
+#endif
     uint64_t done = 0;
     if (r != -EOPNOTSUPP)
         return r == 0;
+    KASURI__CALL(SYS_lseek, fd, 0, SEEK_SET, 0);
     while (done < bytes) { /* a write reports a full disk, a page fault kills */
-        r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
+        r = KASURI__CALL(SYS_write, fd, zeros, sizeof zeros, 0);
         if (r <= 0)
             return 0;
         done += (uint64_t)r;
@@ -406,8 +455,8 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     s->header->clock = c->clock;
     s->header->start_stamp = kasuri__now(c);
     /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
-    __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
-    KASURI__SET(c->total_bytes, c->total_bytes + bytes);
+    kasuri__publish(&s->header->magic, KASURI_MAGIC_SEGMENT);
+    KASURI__SET(c->total_bytes, c->total_bytes + (kasuri__word)bytes);
     c->next_chunks = 2ull * n; /* holder of `growing` */
     /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
     __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);

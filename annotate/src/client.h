@@ -12,16 +12,28 @@
 #define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
 #define KASURI__DEFERRED 4       /* full chunks of one thread that wait for an interrupted emit */
 #define KASURI__SEGMENT_MAX (64u << 20)
+#if UINTPTR_MAX > 0xffffffffu
+#define KASURI__BYTES_MAX UINT64_MAX
+#else
+#define KASURI__BYTES_MAX (1ull << 30) /* of a process that has 2 to 4 GiB of addresses */
+#endif
+#define KASURI__FAILED_AT(freed) ((kasuri__word)(freed) << 1 | 1) /* not 0 */
 #define KASURI__BLOCK_BYTES 65536u
 #define KASURI__STRING_MAX 4000u /* of a name, file or function: a definition fits into a block */
 #define KASURI__YIELDS 20        /* a wait yields the CPU so often before it sleeps, 100 us at a time: */
 #define KASURI__SLEEPS 2000      /* 0.2 s for a thread that is in the slow path */
 #define KASURI__SETTLES 100      /* 15 ms or so for an emit whose handler may sleep as long as it likes */
 
+#if UINTPTR_MAX > 0xffffffffu
+typedef Elf64_Ehdr kasuri__elf_header;
+#else
+typedef Elf32_Ehdr kasuri__elf_header;
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern const Elf64_Ehdr kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
+extern const kasuri__elf_header kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 struct kasuri__timespec {
     long s, ns;
 };
@@ -33,7 +45,7 @@ struct kasuri__chunk_ref {
     uint32_t *state;
 };
 
-/* All of a thread's ring; 256 bytes, so that no two threads write to one cache line.
+/* All of a thread's ring; 256 bytes, or 128 where a register has 32 bits, so that no two threads write to one cache line.
  *   w.pos     owner and its signal handlers; taken away by a thread that leaves the session (exchange)
  *   w.limit   owner; set to 0 by a thread that leaves the session
  *   tid       claimed by compare-and-swap; 0 is free
@@ -53,9 +65,9 @@ struct kasuri__thread {
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
-    uint64_t left;            /* w.pos when the session was left; written by the holder of `attaching` */
+    kasuri__word left;        /* w.pos when the session was left; written by the holder of `attaching` */
     uint32_t padding[16];
-};
+} __attribute__((aligned(128)));
 
 /* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */
 struct kasuri__segment_ref {
@@ -93,9 +105,10 @@ struct kasuri__client {
     uint32_t next_stream, n_threads, reclaim, hint;
     uint32_t first_segment, n_segments; /* of this session, in segments[]; reused when no thread is in the slow path */
     uint32_t sites_broken, n_graves, has_barrier;
-    uint32_t room;        /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
-    uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
-    uint64_t total_bytes, max_bytes, next_chunks, sites_bytes;
+    uint32_t room; /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
+    kasuri__word grow_failed; /* KASURI__FAILED_AT(control->freed then): not tried again before something is freed */
+    kasuri__word total_bytes, max_bytes;
+    uint64_t next_chunks, sites_bytes;
     struct kasuri_control *control;
     struct kasuri__chunk_ref *flight; /* [MAX_WRITERS][MAX_FLIGHT], OVERWRITE only, touched as needed */
     struct kasuri__segment_ref segments[KASURI__MAX_SEGMENTS];
@@ -121,6 +134,7 @@ struct kasuri__process {
 };
 
 KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_GATE, 0, 0};
+KASURI__HIDDEN struct kasuri_hook kasuri__hook __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_HOOK, {0}};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
 KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};

@@ -20,7 +20,8 @@ struct kasuri_site {
 };
 
 /* Found by `kasuri record -p` in section .kasuri.gate of each mapped ELF file (one entry per object file;
- * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request). */
+ * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request), 3 a library
+ * of this process takes the events (struct kasuri_hook). */
 struct kasuri_gate {
     uint64_t magic; /* KASURI_MAGIC_GATE */
     uint32_t gate;
@@ -28,19 +29,29 @@ struct kasuri_gate {
 };
 #define KASURI_MAGIC_GATE 0x313045544147534bull /* "KSGATE01" */
 
+/* Beside the gate, in the same section and of the same size. Written before the gate becomes 3, and never after, by a
+ * library that the program was started with (probes/whatif): then each event is a call of `take` and nothing is
+ * recorded. The fast path knows nothing of it: whatever is not 1 leaves it. */
+struct kasuri_hook {
+    uint64_t magic; /* KASURI_MAGIC_HOOK */
+    union {
+        void (*take)(const struct kasuri_site *site, uint32_t kind, const void *payload, uint64_t bytes);
+        uint64_t room;
+    } u;
+};
+#define KASURI_MAGIC_HOOK 0x31304b4f4f48534bull /* "KSHOOK01" */
+
 /* A thread's ring, as much of it as the fast path needs. Private memory that fork wipes to zero.
- *   pos    owner and its signal handlers, by one instruction: chunk address << 12 | bytes taken in the chunk.
+ *   pos    owner and its signal handlers, by one instruction: the chunk, and how much of it is taken (cpu.h).
  *          One word, so that what is reserved and whether it fits come from the same read (ring.md, race 1).
- *   limit  owner, slow path: chunk_bytes, or 0 when each event has to take the slow path. */
+ *   limit  owner, slow path: what is used of a chunk, in units of pos; 0 when each event has to take the slow path. */
 struct kasuri__writer {
-    uint64_t pos;
-    uint64_t limit;
+    kasuri__word pos;
+    kasuri__word limit;
 };
 
-/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it.
- * Inline always: the fast path is meant to be part of the program's own code, also in builds without optimisation. */
+/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it. */
 #define KASURI__HIDDEN __attribute__((weak, visibility("hidden")))
-#define KASURI__INLINE static inline __attribute__((always_inline, unused))
 #define KASURI__LIKELY(x) __builtin_expect(!!(x), 1)
 #define KASURI__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #ifndef KASURI_TLS_MODEL
@@ -50,11 +61,6 @@ struct kasuri__writer {
 /* Tests compile this to stop, be killed or raise a signal between two steps. */
 #define KASURI__TEST_POINT(n) ((void)0)
 #endif
-/* The low 24 bits of a position are bytes taken in the chunk. Failed reservations raise them further: from OFF_HIGH
- * on they are brought back to OFF_LOST, which is still beyond every chunk (kasuri__clamp). */
-#define KASURI__OFF_MASK 0xffffffu
-#define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
-#define KASURI__OFF_HIGH 0x400000u
 
 /* ThreadSanitizer cannot see that a chunk went from a dead thread through another process to this one. Tell it. */
 #if defined(__SANITIZE_THREAD__)
@@ -85,11 +91,12 @@ extern "C" {
 #endif
 /* One of each per module: weak, so that the object files of a module share it; hidden, so that modules do not. */
 extern struct kasuri_gate kasuri__gate __attribute__((visibility("hidden")));
+extern struct kasuri_hook kasuri__hook __attribute__((visibility("hidden")));
 extern __thread struct kasuri__writer *kasuri__writer
     __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
-void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b)
+void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t a, uint64_t b)
     __attribute__((visibility("hidden"), cold, noinline));
-void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp, uint64_t a,
+void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t stamp, uint64_t a,
                      uint64_t b) __attribute__((visibility("hidden"), cold, noinline));
 void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data, uint64_t bytes)
     __attribute__((visibility("hidden"), cold, noinline));
@@ -117,34 +124,6 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* The clock of stamps. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
- * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
-#if defined(__x86_64__)
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    return __builtin_ia32_rdtsc();
-}
-#elif defined(__aarch64__)
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    uint64_t t;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-    return t;
-}
-#elif defined(__riscv) && __riscv_xlen == 64
-#define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    uint64_t t;
-    __asm__ volatile("rdtime %0" : "=r"(t));
-    return t;
-}
-#else
-#define KASURI__NATIVE 0
-KASURI__INLINE uint64_t kasuri__stamp(void) {
-    return 1;
-}
-#endif
-
 /* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not
  * be one for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9
  * ns).
@@ -152,12 +131,16 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
  * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway
  * there may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER
  * relaxed: nothing is published by a reservation; the stamp publishes the event. */
-KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
+KASURI__INLINE kasuri__word kasuri__reserve(struct kasuri__writer *w, uint32_t bytes) {
+    kasuri__word units = bytes / KASURI__OFF_UNIT;
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
-    __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
-    return bytes;
+    __asm__ volatile("xaddq %0, %1" : "+r"(units), "+m"(w->pos) : : "cc");
+    return units;
+#elif defined(__i386__) && !defined(KASURI_GENERIC_ATOMICS)
+    __asm__ volatile("xaddl %0, %1" : "+r"(units), "+m"(w->pos) : : "cc");
+    return units;
 #else
-    return __atomic_fetch_add(&w->pos, bytes, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(&w->pos, units, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -166,26 +149,26 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
  * alone does not say so: where the thread had no chunk (the first event, a child of fork, a session that another
  * thread has just left) a signal handler may get one, and set the limit, between the reservation and this look
  * (ring.md, race 1). */
-KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
-    return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
+KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, kasuri__word pos, uint32_t bytes) {
+    return (pos & KASURI__OFF_MASK) + bytes / KASURI__OFF_UNIT <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) &&
+           pos >> KASURI__OFF_BITS;
 }
 
-/* Chunks are aligned to 4 KiB: the upper 40 bits of a position are the chunk's page. */
-KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
-    return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
+KASURI__INLINE uint64_t *kasuri__slot(kasuri__word pos) {
+    return (uint64_t *)(void *)(kasuri__chunk_of(pos) + (pos & KASURI__OFF_MASK) * KASURI__OFF_UNIT);
 }
 
 /* Word 1 first, then the payload, the stamp last.
  * ORDER release; pairs with the acquire load of the stamp by a reader of an open chunk. Publishes word 1 and the
  * payload. Without it: a reader takes an unwritten payload (models/ring, control `no_release_at_stamp`). */
 KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
-    __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
+    kasuri__publish(slot, stamp);
     KASURI__TSAN_RELEASE(slot);
 }
 /* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how
  * long an open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
-    __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
+    kasuri__put(slot + 1, kind | (uint64_t)(uint32_t)id << 32);
     /* ORDER none in hardware; pairs with whatever reads the chunk after a kill at any instruction: what was stored
      * before the kill is seen, so the compiler must keep the length before the payload. */
     __asm__ volatile("" : : : "memory");
@@ -194,9 +177,16 @@ KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
  * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event
  * (models/ring, control `no_release_at_payload`). */
 KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
+#if UINTPTR_MAX > 0xffffffffu
     __atomic_store_n(slot + 2, a, __ATOMIC_RELEASE);
     KASURI__TEST_POINT(3);
     __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
+#else /* one fence in place of four releases */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    kasuri__put(slot + 2, a);
+    KASURI__TEST_POINT(3);
+    kasuri__put(slot + 3, b);
+#endif
 }
 
 /* An event without payload: one slot. The arguments that are constants at the call are folded by the compiler.
@@ -204,7 +194,7 @@ KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
  * from kasuri_intern, or 0. */
 KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind) {
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 1u << 8;
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 16);
@@ -224,7 +214,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
 KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a,
                                   uint64_t b) {
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 2u << 8;
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 32);

@@ -81,36 +81,40 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
 
 /* Store where a chunk's events end if this reservation was the first that did not fit. It is stored at once, whatever
  * becomes of the event: a thread that leaves the session must keep a chunk for good if its end is not known. Only the
- * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
- * relaxed: an offset; its readers look at each slot below it. */
-KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
-    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
-    uint32_t off = (uint32_t)(pos & KASURI__OFF_MASK), i, mine = chunk == t->now.chunk;
+ * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end, and the
+ * chunk is not emptied before. Once for each reservation: when the end is stored, a handler may empty the chunk and fill
+ * it anew, and then this offset is not its end. ORDER relaxed: an offset; its readers look at each slot below it. */
+KASURI__COLD void kasuri__note_end(struct kasuri__client *c, struct kasuri__thread *t, kasuri__word pos,
+                                   uint64_t bytes) {
+    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(void *)kasuri__chunk_of(pos);
+    uint32_t off = (uint32_t)kasuri__offset_of(pos), i, mine = chunk == t->now.chunk;
     if (!chunk || off < sizeof *chunk || off > t->room || off + bytes <= t->room)
         return;
     for (i = 0; i < KASURI__DEFERRED; i++)
         mine |= chunk == t->deferred[i].chunk;
+    for (i = 0; i < t->n_own; i++) /* a handler may have gone on to another one */
+        mine |= chunk == kasuri__own_chunks(c, t)[i].chunk;
     if (mine && !KASURI__GET(chunk->used))
         KASURI__SET(chunk->used, off);
 }
 
 /* Reserve a slot of `bytes`, with signals blocked, where the fast path could not. `pos`: the position that the fast
- * path got, or 0. If it lies in the thread's present chunk and does not fit, the thread needs the next chunk; if a
- * handler has replaced that chunk meanwhile, the reservation is repeated in the new one. Return: the slot, or null
- * with the cause in stalled_cause. */
-KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
-                                            uint64_t bytes) {
+ * path got, or 0. One that does not fit says nothing about the present chunk: a handler may have replaced that, or
+ * emptied it and begun it anew. So the reservation is repeated there, and if it does not fit the thread needs the next
+ * chunk. Return: the slot, or null with the cause in stalled_cause. */
+KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, kasuri__word pos,
+                                            uint32_t bytes) {
+    int is_full = !t->now.chunk;
     for (;;) {
-        uint64_t off = pos & KASURI__OFF_MASK;
+        uint64_t off = kasuri__offset_of(pos);
         /* The reservation may be good: with a limit of 0 all events come here. It is ours, whatever chunk it is in. */
-        if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
+        if (kasuri__chunk_of(pos) && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
             return kasuri__slot(pos);
-        kasuri__note_end(t, pos, bytes);
-        if (pos && t->now.chunk && (pos >> 24 << 12) == (uint64_t)(uintptr_t)t->now.chunk && !kasuri__next_chunk(c, t))
-            return 0;
-        if (!t->now.chunk && !kasuri__next_chunk(c, t))
+        if (is_full && !kasuri__next_chunk(c, t))
             return 0;
         pos = kasuri__reserve(&t->w, bytes);
+        kasuri__note_end(c, t, pos, bytes);
+        is_full = 1; /* if it does not fit */
     }
 }
 
@@ -124,7 +128,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
         /* ORDER release; pairs with the acquire fence of a reader, as in kasuri__payload: word 1 before any of the
          * payload, which memcpy stores in whatever order and width. A reader that sees a torn word looks at word 1
          * again and steps over it. */
-        __atomic_thread_fence(__ATOMIC_RELEASE);
+        KASURI__FENCE(__ATOMIC_RELEASE);
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
@@ -153,7 +157,7 @@ KASURI__COLD void kasuri__count_closed(struct kasuri__client *c) {
  * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
  * since a recorder that was killed does not store STOPPED. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
-                                       uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+                                       kasuri__word pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
     struct kasuri__thread *t;
     uint32_t epoch;
@@ -170,7 +174,7 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
         kasuri__count_lost(c, t, !t ? KASURI_LOST_FULL : bytes > KASURI_EVENT_MAX ? KASURI_LOST_BIG : KASURI_LOST_SITE);
         return;
     }
-    slot = kasuri__reserve_slow(c, t, pos, size);
+    slot = kasuri__reserve_slow(c, t, pos, (uint32_t)size);
     if (!slot) {
         if (t->stalled && t->stalled_events++ % 4096 == 0 && !kasuri__recorder_lives(c))
             kasuri__close_gate(c, t->epoch);
@@ -180,21 +184,37 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
 }
 
+/* Reserve the slot of a text, or say where the chunk's events end if it is the first that does not fit. With 32 bits a
+ * position that is beyond the chunk already stays: texts are long, and the room that it may rise by is small (see
+ * kasuri__clamp). ORDER relaxed: as in kasuri__reserve. */
+KASURI__INLINE kasuri__word kasuri__reserve_text(struct kasuri__writer *w, uint32_t bytes) {
+#if UINTPTR_MAX > 0xffffffffu
+    return kasuri__reserve(w, bytes);
+#else
+    kasuri__word pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    while ((pos & KASURI__OFF_MASK) < KASURI__OFF_LOST &&
+           !__atomic_compare_exchange_n(&w->pos, &pos, pos + bytes / KASURI__OFF_UNIT, 0, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+    return pos;
+#endif
+}
+
 /* Write an event whose slot is reserved, or can be. All events come this way with clock MONOTONIC, reserved already,
  * and so do texts, which reserve here. Signals may come, as on the fast path. A slot that was reserved is filled even
  * if its session has ended: until then its memory stays mapped (ring.md, race 11). Return: 1 when the event is
  * written; 0 when it needs the rest of the slow path, which goes on with *pos. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
-                                       uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+                                       kasuri__word *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
     uint32_t is_ours = t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED);
     if (!*pos) {
         if (!is_ours || kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room)
             return 0;
-        *pos = kasuri__reserve(&t->w, size);
+        *pos = kasuri__reserve_text(&t->w, (uint32_t)size);
     }
-    off = *pos & KASURI__OFF_MASK;
-    if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
+    off = kasuri__offset_of(*pos);
+    if (!kasuri__chunk_of(*pos) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
         return 0;
     kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
     if (!is_ours)
@@ -224,20 +244,26 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
 /* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
  * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
  * system calls, everything else. */
-KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
-                                    const void *payload, uint64_t bytes) {
+KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos,
+                                    uint64_t stamp, const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
+    /* ORDER acquire; pairs with the release store of the gate by the library that wrote the hook before it. */
+    if (__atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE) == 3) {
+        kasuri__hook.u.take(site, kind, payload, bytes);
+        return;
+    }
     KASURI__TEST_POINT(11);
     if (c && t) {
         kasuri__clamp(&t->w);
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
             return;
-        kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
+        kasuri__note_end(c, t, pos, 16 + ((bytes + 15) & ~15ull));
+        KASURI__TEST_POINT(13);
         /* Not for the first event that does not fit into a chunk: it says where the chunk's events end. */
-        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
+        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || kasuri__offset_of(pos) > t->room) &&
             kasuri__count_stalled(c, t))
             return;
     }
@@ -260,15 +286,15 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
 
 /* The functions below are weak and hidden: however many files of a module include this header, the linker keeps one
  * of each. The number of slots is in `kind`, so `a` and `b` are ignored for an event without payload. */
-KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
-                                    uint64_t a, uint64_t b) {
+KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos,
+                                    uint64_t stamp, uint64_t a, uint64_t b) {
     uint64_t payload[2];
     payload[0] = a;
     payload[1] = b;
     kasuri__emit_slow(site, id, kind, pos, stamp, payload, ((kind >> 8 & 0xff) - 1) * 16u);
 }
 
-KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
+KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, kasuri__word pos, uint64_t a,
                                  uint64_t b) {
     kasuri__slow_at(site, id, kind, pos, 0, a, b);
 }

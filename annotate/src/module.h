@@ -76,7 +76,7 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
  * so that destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
-    const Elf64_Ehdr *header = &kasuri__ehdr;
+    const kasuri__elf_header *header = &kasuri__ehdr;
     uint64_t mask[2];
     __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
     if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))

@@ -34,26 +34,52 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. Until it is checked it may be anyone's file, or an older recorder's. A
- * recorder writes the page whole before it announces the session, so plain reads are enough. A later version of the
- * ABI may have a longer struct, so a larger struct_size is accepted; another version is not. Return: null when the
- * page is not that of a session that still records. */
+/* Whether the stamps can be of the session's clock. */
+KASURI__COLD int kasuri__has_clock(const struct kasuri_control *k) {
+    return k->clock == KASURI_CLOCK_MONOTONIC || (k->clock == KASURI_CLOCK_NATIVE && KASURI__NATIVE);
+}
+
+/* Tell the recorder that this program cannot take part: it says so to its user. `swapped`: in the other byte order, in which
+ * the page is. ORDER relaxed: a count. */
+KASURI__COLD void kasuri__count_foreign(struct kasuri_control *k, int swapped) {
+    uint32_t size = swapped ? __builtin_bswap32(k->struct_size) : k->struct_size, was = KASURI__GET(k->foreign), now;
+    if (size < offsetof(struct kasuri_control, foreign) + 4)
+        return;
+    do
+        now = swapped ? __builtin_bswap32(__builtin_bswap32(was) + 1) : was + 1;
+    while (!__atomic_compare_exchange_n(&k->foreign, &was, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+/* Whether the page is that of a session that still records, in which this program can take part. Until that is known it may
+ * be anyone's file, or an older recorder's. A recorder writes the page whole before it announces the session, so plain reads
+ * are enough. A later version of the ABI may have a longer struct, so a larger struct_size is accepted; another version is
+ * not. */
+KASURI__COLD int kasuri__is_ours(struct kasuri_control *k) {
+    uint32_t b = k->chunk_bytes;
+    if (k->magic == __builtin_bswap64(KASURI_MAGIC_CONTROL)) {
+        kasuri__count_foreign(k, 1);
+        return 0;
+    }
+    if (k->magic != KASURI_MAGIC_CONTROL || k->version != KASURI_ABI_VERSION ||
+        k->struct_size < offsetof(struct kasuri_control, foreign) || k->state == KASURI_SESSION_STOPPED ||
+        k->policy < KASURI_POLICY_GROW || k->policy > KASURI_POLICY_OVERWRITE || k->clock < KASURI_CLOCK_NATIVE ||
+        k->clock > KASURI_CLOCK_MONOTONIC || b < 4096 || b > 1u << 20 || (b & (b - 1)) != 0 || !k->first_chunks)
+        return 0;
+    if (!kasuri__has_clock(k))
+        kasuri__count_foreign(k, 0);
+    return kasuri__has_clock(k);
+}
+
+/* Map and check the session's control page. Return: null when it is not one for this program. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
-    uint32_t b;
     int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (KASURI__CALL(SYS_lseek, fd, 0, SEEK_END, 0) >= (long)sizeof *k)
         k = (struct kasuri_control *)kasuri__map(0, 4096, MAP_SHARED, fd);
     kasuri__close(fd);
-    if (!k)
-        return 0;
-    b = k->chunk_bytes;
-    if (k->magic == KASURI_MAGIC_CONTROL && k->version == KASURI_ABI_VERSION && k->struct_size >= sizeof *k &&
-        k->state != KASURI_SESSION_STOPPED && k->policy >= KASURI_POLICY_GROW && k->policy <= KASURI_POLICY_OVERWRITE &&
-        (k->clock == KASURI_CLOCK_NATIVE || k->clock == KASURI_CLOCK_MONOTONIC) && b >= 4096 && b <= 1u << 20 &&
-        (b & (b - 1)) == 0 && k->first_chunks)
+    if (!k || kasuri__is_ours(k))
         return k;
     KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
     return 0;
@@ -114,8 +140,7 @@ KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     for (round = 0; some && round < 10; round++) {
         for (i = some = 0; i < n; i++) {
             struct kasuri__thread *t = &c->threads[i];
-            uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
-            if (pos >> 24) {
+            if (kasuri__chunk_of(__atomic_load_n(&t->w.pos, __ATOMIC_RELAXED))) {
                 t->left = __atomic_exchange_n(&t->w.pos, 0, __ATOMIC_RELAXED);
                 some = 1;
             }
@@ -142,9 +167,9 @@ KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struc
         return end;
     for (i = 0; i < n; i++) {
         const struct kasuri__thread *t = &c->threads[i];
-        if (t->epoch + 1 != c->epoch || (t->left >> 24 << 12) != (uint64_t)(uintptr_t)chunk)
+        if (t->epoch + 1 != c->epoch || kasuri__chunk_of(t->left) != (const char *)chunk)
             continue;
-        end = (uint32_t)(t->left & KASURI__OFF_MASK);
+        end = (uint32_t)kasuri__offset_of(t->left);
         return end <= c->room && end <= bytes
                    ? end
                    : 0; /* beyond: an emit that was the first not to fit has not said so yet */
@@ -165,9 +190,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
         /* ORDER acquire; pairs with the release of the commit: the emit that committed has left the slot, and word 1
          * is what it wrote there. */
-        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
-        uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
-        if (!stamp) {
+        int is_open = kasuri__is_open(&words[i]);
+        uint32_t slots = kasuri__low(&words[i + 1]) >> 8 & 0xff;
+        if (is_open) {
             if (!kasuri__lives(c, chunk->tid))
                 return;
             if (g->n_open < KASURI__MAX_OPEN)
@@ -205,7 +230,7 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
     for (i = 0; i < c->n_graves; i++) {
         struct kasuri__grave *g = &c->graves[i];
         /* ORDER acquire; pairs with the release of the commit: that emit was the last to touch the slot. */
-        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && __atomic_load_n(g->open[k], __ATOMIC_ACQUIRE);)
+        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && !kasuri__is_open(g->open[k]);)
             k++;
         if (k == g->n_open)
             KASURI__CALL(SYS_munmap, g->at, g->bytes, 0, 0);
@@ -250,7 +275,7 @@ KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     KASURI__SET(c->epoch, ++kasuri__process.epoch);
     /* ORDER seq_cst; pairs with the fence in start_chunk: our epoch before their limits. Without it: a thread goes on
      * in a chunk of this session (models/ring, control `no_fences_at_reattach`). */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    KASURI__FENCE(__ATOMIC_SEQ_CST);
     for (i = 0; i < n; i++)
         KASURI__SET(c->threads[i].w.limit, 0);
     KASURI__TEST_POINT(10);
@@ -334,14 +359,14 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     }
     if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
         return 0;
-    KASURI__SET(c->clock, KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC);
+    KASURI__SET(c->clock, k->clock);
     KASURI__SET(c->chunk_bytes, k->chunk_bytes);
-    KASURI__SET(c->max_bytes, k->max_bytes);
+    KASURI__SET(c->max_bytes, (kasuri__word)(k->max_bytes < KASURI__BYTES_MAX ? k->max_bytes : KASURI__BYTES_MAX));
     KASURI__SET(c->flight_chunks, k->flight_chunks < 1                    ? 1
                                   : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
                                                                           : k->flight_chunks);
     if (!c->room || c->room > c->chunk_bytes)
-        KASURI__SET(c->room, c->chunk_bytes);
+        KASURI__SET(c->room, c->chunk_bytes < KASURI__ROOM_MAX ? c->chunk_bytes : KASURI__ROOM_MAX);
     KASURI__SET(c->total_bytes, 0);
     KASURI__SET(c->grow_failed, 0);
     KASURI__SET(c->hint, 0);
@@ -350,7 +375,7 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     __atomic_store_n(&c->policy, k->policy, __ATOMIC_RELEASE);
     /* Without room for a chunk we attach all the same: what is lost is counted, and there may be room later. */
     if (!kasuri__grow(c)) {
-        KASURI__SET(c->grow_failed, 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED));
+        KASURI__SET(c->grow_failed, KASURI__FAILED_AT(__atomic_load_n(&k->freed, __ATOMIC_RELAXED)));
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
     }
     return 1;
@@ -411,7 +436,7 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     owner = status[KASURI__STATX_UID_WORD];
     if (c->state == 1 && kasuri__recorder_lives(c))
         keep = 1;
-    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session

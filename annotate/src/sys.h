@@ -10,6 +10,19 @@
  *   control, p<pid>-<gen>.sites, p<pid>-<gen>.ring<k>
  * All are opened relative to the session's directory, used, and closed again at once. */
 
+/* gcc says of each fence that ThreadSanitizer does not know it, an error under -Werror, and calls this function; so does
+ * clang, which says nothing. What the fences order are the rings of a recorder, not the program's data. */
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#ifdef __cplusplus
+extern "C"
+#endif
+    void
+    __tsan_atomic_thread_fence(int order);
+#define KASURI__FENCE(order) __tsan_atomic_thread_fence(order)
+#else
+#define KASURI__FENCE(order) __atomic_thread_fence(order)
+#endif
+
 /* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or that old versions of them lack. The numbers of
  * x86-64, aarch64 and riscv64 stand in for them; other CPUs need -std=gnu99. */
 #ifdef O_CLOEXEC
@@ -31,11 +44,6 @@
 #define KASURI__AT_SYMLINK_NOFOLLOW AT_SYMLINK_NOFOLLOW
 #else
 #define KASURI__AT_SYMLINK_NOFOLLOW 0x100
-#endif
-#ifdef F_OFD_GETLK
-#define KASURI__F_OFD_GETLK F_OFD_GETLK
-#else
-#define KASURI__F_OFD_GETLK 36
 #endif
 #ifdef MAP_ANONYMOUS
 #define KASURI__MAP_ANONYMOUS MAP_ANONYMOUS
@@ -68,7 +76,29 @@
 #else
 #define KASURI__SIG_SETMASK 2
 #endif
+#if defined(__mips__)
+#define KASURI__SIGSET_BYTES 16 /* of the kernel's signal mask */
+#else
+#define KASURI__SIGSET_BYTES 8
+#endif
 #define KASURI__CLOCK_MONOTONIC 1
+/* The lock of fcntl(2) with offsets of 64 bits, and the call that takes it. */
+struct kasuri__lock {
+    int16_t type, whence;
+    int64_t start, length;
+    int32_t pid;
+};
+#define KASURI__F_OFD_GETLK 36
+#ifdef SYS_fcntl64
+#define KASURI__SYS_FCNTL SYS_fcntl64
+#else
+#define KASURI__SYS_FCNTL SYS_fcntl
+#endif
+#ifdef SYS_geteuid32
+#define KASURI__SYS_GETEUID SYS_geteuid32 /* SYS_geteuid has 16 bits there */
+#else
+#define KASURI__SYS_GETEUID SYS_geteuid
+#endif
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
@@ -121,18 +151,25 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 
 /* Map memory for reading and writing. Return: null when that failed. */
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+#if defined(SYS_mmap2)
+    long p = kasuri__call(SYS_mmap2, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+#elif defined(__s390x__) /* one argument: where the six are */
+    long six[6] = {(long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0}, p;
+    p = KASURI__CALL(SYS_mmap, six, 0, 0, 0);
+#else
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+#endif
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
 /* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
- * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. 8: bytes of the kernel's mask. */
+ * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
-    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, KASURI__SIGSET_BYTES);
 }
 KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
-    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, KASURI__SIGSET_BYTES);
 }
 
 /* Write a decimal number; return where it ends. */
@@ -253,17 +290,17 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
  * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
  * that is missed is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
-    struct flock lock;
+    struct kasuri__lock lock;
     int fd;
     __builtin_memset(&lock, 0, sizeof lock);
-    lock.l_type = F_RDLCK;
+    lock.type = F_RDLCK;
     if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd != -ENOENT; /* the recorder has removed the session */
-    if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
-        lock.l_type = F_WRLCK;
+    if (KASURI__CALL(KASURI__SYS_FCNTL, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
+        lock.type = F_WRLCK;
     kasuri__close(fd);
-    return lock.l_type != F_UNLCK;
+    return lock.type != F_UNLCK;
 }

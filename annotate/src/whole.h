@@ -28,11 +28,17 @@
  *   KASURI_LAZY_START     do not attach when the module is loaded; it calls kasuri__start() itself
  * ---------------------------------------------------------------------------------------------- */
 
-#if !defined(KASURI_DISABLE) && (!defined(__linux__) || UINTPTR_MAX <= 0xffffffffu || !defined(__GNUC__))
-#define KASURI_DISABLE 1 /* elsewhere an annotated program still compiles, and runs as if not annotated */
+/* Elsewhere an annotated program still compiles, and runs as if not annotated: other systems and compilers, and registers of
+ * 64 bits under addresses of 32 (x32), or system calls of 64-bit time alone (riscv32). */
+#if !defined(KASURI_DISABLE) &&                                                                                        \
+    (!defined(__linux__) || !defined(__GNUC__) ||                                                                      \
+     (UINTPTR_MAX <= 0xffffffffu && (defined(__x86_64__) || defined(__riscv) || defined(__aarch64__))))
+#define KASURI_DISABLE 1
 #endif
 
 #ifndef KASURI_DISABLE
+
+#include "cpu.h"
 
 #include "emit.h"
 
@@ -53,6 +59,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>

@@ -73,7 +73,7 @@ static void make_session(uint32_t policy) {
                                        .struct_size = sizeof *control,
                                        .state = KASURI_SESSION_RECORDING,
                                        .policy = policy,
-                                       .clock = KASURI_CLOCK_NATIVE,
+                                       .clock = KASURI__NATIVE ? KASURI_CLOCK_NATIVE : KASURI_CLOCK_MONOTONIC,
                                        .chunk_bytes = 4096,
                                        .max_bytes = 256u << 20,
                                        .first_chunks = 4,

@@ -5,6 +5,7 @@
  * programs that have ended. reader.h has the interface. Each CHECK is a promise of docs/design/ring.md to recorders.
  */
 #include "reader.h"
+#include "abi.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,7 +111,7 @@ struct reader *reader_open(const struct reader_options *o, reader_visit *visit, 
     k->struct_size = sizeof *k;
     k->state = KASURI_SESSION_RECORDING;
     k->policy = o->policy ? o->policy : KASURI_POLICY_GROW;
-    k->clock = o->clock ? o->clock : KASURI_CLOCK_NATIVE;
+    k->clock = o->clock ? o->clock : READER_CLOCK;
     k->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : 32768;
     k->max_bytes = o->max_bytes ? o->max_bytes : 256u << 20;
     k->first_chunks = o->first_chunks ? o->first_chunks : 64;
@@ -138,18 +139,32 @@ const struct reader_totals *reader_totals(const struct reader *r) {
     return &r->totals;
 }
 
+/* A word that its program may be storing. `halves`: in two, the low one last where it is a stamp, and not 0. ORDER acquire;
+ * pairs with the release in kasuri__publish and with that in kasuri__payload. */
+static uint64_t look(const uint64_t *word, int halves) {
+#if UINTPTR_MAX > 0xffffffffu
+    uint64_t all = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    return halves && !(uint32_t)all ? 0 : all;
+#else
+    typedef uint32_t __attribute__((may_alias)) half;
+    int first = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    uint32_t low = __atomic_load_n((const half *)(const void *)word + first, __ATOMIC_ACQUIRE);
+    uint32_t high = __atomic_load_n((const half *)(const void *)word + !first, __ATOMIC_RELAXED);
+    return halves && !low ? 0 : (uint64_t)high << 32 | low;
+#endif
+}
+
 /* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again
  * when its length is there by now; `slots`: none. The recorder's after_hole (crates/record/src/rings/openchunk.rs)
  * explains the method. */
-static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots) {
+static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots, int halves) {
     uint32_t next = hole + 1, at;
-    while (next < slots && !__atomic_load_n(&words[2 * next], __ATOMIC_ACQUIRE) &&
-           !__atomic_load_n(&words[2 * next + 1], __ATOMIC_RELAXED))
+    while (next < slots && !look(&words[2 * next], halves) && !look(&words[2 * next + 1], 0))
         next++;
     for (at = hole; next < slots && at < next; at++) {
         if (at == hole)
             __atomic_thread_fence(__ATOMIC_ACQUIRE); /* ORDER: pairs with the release in kasuri__payload */
-        if (__atomic_load_n(&words[2 * at + 1], __ATOMIC_RELAXED)) {
+        if (look(&words[2 * at + 1], 0)) {
             if (at == hole)
                 return hole;
             next = at;
@@ -163,14 +178,15 @@ static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots)
  * in word 1, and call `visit` for each event. */
 static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    int halves = (chunk->flags & KASURI_CHUNK_HALVES) != 0;
     uint64_t before = 0;
     for (uint32_t i = 16; i < end / 8;) {
-        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
-        uint64_t word1 = __atomic_load_n(&words[i + 1], __ATOMIC_RELAXED);
+        uint64_t stamp = look(&words[i], halves);
+        uint64_t word1 = look(&words[i + 1], 0);
         uint32_t slots = word1 >> 8 & 0xff;
         if (!stamp) {
             r->totals.open_records += word1 != 0;
-            i = word1 ? i + 2 * (slots ? slots : 1) : 2 * after_hole(words, i / 2, end / 16);
+            i = word1 ? i + 2 * (slots ? slots : 1) : 2 * after_hole(words, i / 2, end / 16, halves);
             continue;
         }
         CHECK(slots && i + 2 * slots <= end / 8, "word1 %llx at %u", (unsigned long long)word1, i * 8);
@@ -271,7 +287,7 @@ static void map_segments(struct reader *r, struct client *c) {
         close(fd);
         if (s == MAP_FAILED)
             return;
-        if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) != KASURI_MAGIC_SEGMENT) {
+        if (look(&s->magic, 1) != KASURI_MAGIC_SEGMENT) {
             munmap(s, (size_t)st.st_size);
             return;
         }

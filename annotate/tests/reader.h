@@ -13,6 +13,13 @@
 #define KASURI_DISABLE /* the reader is not annotated */
 #include "kasuri.h"
 
+/* The clock that programs of this CPU can stamp by. */
+#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
+#define READER_CLOCK KASURI_CLOCK_NATIVE
+#else
+#define READER_CLOCK KASURI_CLOCK_MONOTONIC
+#endif
+
 #define READER_MAX_CLIENTS 4096
 #define READER_MAX_SITES 4096
 
@@ -42,7 +49,7 @@ struct reader_totals {
     uint64_t out_of_order; /* stamps lower than the one before, in one chunk */
 };
 
-/* Zero options take defaults: grow, native, 32768, 64 chunks, 4, 256 MiB. Null: no session, errno tells. */
+/* Zero options take defaults: grow, READER_CLOCK, 32768, 64 chunks, 4, 256 MiB. Null: no session, errno tells. */
 struct reader *reader_open(const struct reader_options *options, reader_visit *visit, void *context);
 const char *reader_path(const struct reader *r);
 struct kasuri_control *reader_control(struct reader *r);

@@ -98,12 +98,13 @@ static int the_oldest_chunk_is_used_again(void) {
 /* -- positions -- */
 
 static int a_high_position_is_brought_back(void) {
-    struct kasuri__writer w = {0x7f0000000000ull << 12 | KASURI__OFF_HIGH, 0};
+    const kasuri__word page = kasuri__position(memory, 0);
+    struct kasuri__writer w = {page | KASURI__OFF_HIGH, 0};
     kasuri__clamp(&w);
-    EXPECT(w.pos == (0x7f0000000000ull << 12 | KASURI__OFF_HIGH));
+    EXPECT(w.pos == (page | KASURI__OFF_HIGH));
     w.pos++;
     kasuri__clamp(&w);
-    EXPECT(w.pos == (0x7f0000000000ull << 12 | KASURI__OFF_LOST));
+    EXPECT(w.pos == (page | KASURI__OFF_LOST));
     return failed;
 }
 
@@ -111,26 +112,24 @@ static int a_high_position_is_brought_back(void) {
 static int the_end_of_a_chunk_is_noted_once(void) {
     static struct kasuri__thread t;
     struct kasuri_chunk *chunk = fill(0, "e").chunk, *waits = fill(1, "e").chunk, *other = fill(2, "e").chunk;
-    uint64_t page = (uint64_t)(uintptr_t)chunk << 12;
     t.room = 4096;
     t.now.chunk = chunk;
     t.deferred[3].chunk = waits;
     static const struct {
-        uint64_t off, bytes;
-        uint32_t end;
+        uint32_t off, bytes, end;
     } cases[] = {{4080, 16, 0}, {4080, 32, 4080}, {4096, 16, 4096}, {4112, 16, 0}, {112, 8192, 0}, {128, 8192, 128}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         chunk->used = 0;
-        kasuri__note_end(&t, page | cases[i].off, cases[i].bytes);
+        kasuri__note_end(c, &t, kasuri__position(chunk, cases[i].off), cases[i].bytes);
         EXPECT(chunk->used == cases[i].end);
     }
-    kasuri__note_end(&t, page | 4080, 32);
+    kasuri__note_end(c, &t, kasuri__position(chunk, 4080), 32);
     EXPECT(chunk->used == 128); /* it was known */
     waits->used = other->used = 0;
-    kasuri__note_end(&t, (uint64_t)(uintptr_t)waits << 12 | 4090, 32);
-    kasuri__note_end(&t, (uint64_t)(uintptr_t)other << 12 | 4090, 32);
-    kasuri__note_end(&t, 4090, 32);
-    EXPECT(waits->used == 4090 && other->used == 0); /* not this thread's */
+    kasuri__note_end(c, &t, kasuri__position(waits, 4080), 32);
+    kasuri__note_end(c, &t, kasuri__position(other, 4080), 32);
+    kasuri__note_end(c, &t, kasuri__position(0, 4080), 32);
+    EXPECT(waits->used == 4080 && other->used == 0); /* not this thread's */
     return failed;
 }
 
@@ -140,14 +139,15 @@ static int the_last_slot_of_a_chunk_is_used(void) {
     uint64_t *slot = kasuri__reserve_slow(c, t, 0, 16);
     struct kasuri_chunk *chunk = t->now.chunk;
     EXPECT(slot == (uint64_t *)(void *)(chunk + 1));
-    t->w.pos = (uint64_t)(uintptr_t)chunk << 12 | 4064;
+    t->w.pos = kasuri__position(chunk, 4064);
     EXPECT(kasuri__reserve_slow(c, t, 0, 32) == (uint64_t *)(void *)((char *)chunk + 4064) && t->now.chunk == chunk);
-    EXPECT(kasuri__reserve_slow(c, t, (uint64_t)(uintptr_t)chunk << 12 | 4064, 32) && t->now.chunk == chunk);
-    slot = kasuri__reserve_slow(c, t, (uint64_t)(uintptr_t)chunk << 12 | 4080, 32);
+    EXPECT(kasuri__reserve_slow(c, t, kasuri__position(chunk, 4064), 32) && t->now.chunk == chunk);
+    t->w.pos = kasuri__position(chunk, 4080);
+    slot = kasuri__reserve_slow(c, t, 0, 32);
     EXPECT(t->now.chunk != chunk && slot == (uint64_t *)(void *)(t->now.chunk + 1) && chunk->used == 4080);
     /* A handler has replaced the chunk of this reservation meanwhile: the present one is not left. */
     chunk = t->now.chunk;
-    slot = kasuri__reserve_slow(c, t, (uint64_t)(uintptr_t)memory[0] << 12 | 5000, 16);
+    slot = kasuri__reserve_slow(c, t, kasuri__position(memory[0], 5008), 16);
     EXPECT(t->now.chunk == chunk && slot == (uint64_t *)(void *)((char *)chunk + 160));
     return failed;
 }
@@ -157,10 +157,11 @@ static int an_event_is_written_where_it_may_be(void) {
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
     static char text[KASURI_EVENT_MAX + 1];
     KASURI_INSTANT("event");
-    uint64_t begin = t->w.pos, pos = 0;
+    kasuri__word begin = t->w.pos, pos = 0;
     struct kasuri_chunk *chunk = t->now.chunk;
     const uint32_t kind = KASURI_EV_MESSAGE;
-    EXPECT(kasuri__emit_reserved(c, t, 0, kind, &pos, 0, text, 20) && pos == begin && t->w.pos == begin + 48);
+    EXPECT(kasuri__emit_reserved(c, t, 0, kind, &pos, 0, text, 20) && pos == begin &&
+           t->w.pos == begin + 48 / KASURI__OFF_UNIT);
     EXPECT(*kasuri__slot(begin) && (kasuri__slot(begin)[1] & 0xffff) == (kind | 3 << 8));
     begin = t->w.pos;
     for (int i = 0; i < 5; i++) { /* nothing is reserved */
@@ -178,15 +179,16 @@ static int an_event_is_written_where_it_may_be(void) {
     EXPECT(!kasuri__emit_reserved(c, t, 0, KASURI_EV_END, &pos, 0, 0, 0) && pos == 0 && *kasuri__slot(begin));
     t->epoch++;
     /* No slot: in no chunk, before the first, beyond the last. */
-    static const uint64_t bad[] = {4000, 112, 4096, 4081};
+    static const uint32_t bad[] = {4000, 112, 4096, 4080 + KASURI__OFF_UNIT};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
-        pos = i ? (uint64_t)(uintptr_t)chunk << 12 | bad[i] : bad[i];
+        pos = kasuri__position(i ? chunk : 0, bad[i]);
         EXPECT(!kasuri__emit_reserved(c, t, 0, KASURI_EV_END, &pos, 0, 0, 0) && pos);
     }
-    static const uint64_t good[] = {128, 4080};
+    static const uint32_t good[] = {128, 4080};
     for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
-        pos = (uint64_t)(uintptr_t)chunk << 12 | good[i];
-        EXPECT(kasuri__emit_reserved(c, t, 0, KASURI_EV_END, &pos, 7, 0, 0) && *kasuri__slot(pos) == 7);
+        pos = kasuri__position(chunk, good[i]);
+        EXPECT(kasuri__emit_reserved(c, t, 0, KASURI_EV_END, &pos, 7, 0, 0));
+        EXPECT(KASURI__NATIVE ? *kasuri__slot(pos) == 7 : *kasuri__slot(pos) > 7);
     }
     return failed;
 }
@@ -225,7 +227,7 @@ static int segments_double_until_the_room_ends(void) {
     EXPECT(c->n_segments == 1 && c->segments[0].n_chunks == 4 && c->total_bytes == 4096 + 4 * 4096);
     EXPECT(s->magic == KASURI_MAGIC_SEGMENT && s->version == KASURI_ABI_VERSION && s->struct_size == sizeof *s);
     EXPECT(s->pid == (uint32_t)getpid() && s->gen == 0 && s->index == 0 && s->chunk_bytes == 4096 && s->n_chunks == 4);
-    EXPECT(s->chunks_offset == 4096 && s->clock == KASURI_CLOCK_NATIVE && s->start_stamp);
+    EXPECT(s->chunks_offset == 4096 && s->clock == control->clock && s->start_stamp);
     EXPECT(kasuri__grow(c) && c->segments[1].n_chunks == 8 && c->total_bytes == (2 + 4 + 8) * 4096);
     c->max_bytes = c->total_bytes + 2 * 4096 - 1;
     EXPECT(!kasuri__grow(c) && access(own_file(".ring2"), F_OK) != 0);
@@ -268,7 +270,8 @@ static int a_chunk_of_a_later_session_goes_back(void) {
         EXPECT(kasuri__states(&c->segments[0])[k] == KASURI_CHUNK_FREE && !memcmp(chunk_of(0, k), zeros, 4096));
     t->epoch++;
     EXPECT(kasuri__next_chunk(c, t) && t->now.chunk == chunk_of(0, 1) && t->now.chunk->tid == (uint32_t)gettid());
-    EXPECT(t->now.chunk->stream == t->stream && t->now.chunk->seq == 0 && t->seq == 1 && t->w.limit == 4096);
+    EXPECT(t->now.chunk->stream == t->stream && t->now.chunk->seq == 0 && t->seq == 1 &&
+           t->w.limit == (KASURI__NATIVE ? 4096 / KASURI__OFF_UNIT : 0));
     control->state = KASURI_SESSION_STOPPED; /* and none is sought in a session that has ended */
     EXPECT(!kasuri__next_chunk(c, t) && t->now.chunk == chunk_of(0, 1) && !kasuri_enabled());
     return failed;
@@ -280,7 +283,7 @@ static int a_chunk_is_sought_only_where_one_may_be(void) {
     struct kasuri__chunk_ref r;
     for (int i = 0; i < 4; i++)
         EXPECT(kasuri__get_chunk(c, t, &r) && c->n_segments == 1);
-    c->grow_failed = 1ull << 32 | control->freed; /* nothing was freed since it failed */
+    c->grow_failed = KASURI__FAILED_AT(control->freed); /* nothing was freed since it failed */
     EXPECT(!kasuri__get_chunk(c, t, &r) && c->n_segments == 1);
     c->grow_failed = 0;
     c->policy = KASURI_POLICY_DISCARD;
@@ -332,12 +335,11 @@ static int the_first_text_has_its_name(void) {
 static int texts_have_their_length(void) {
     static char text[KASURI_EVENT_MAX + 2];
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
-    uint64_t *slot, page;
+    uint64_t *slot;
     memset(text, 'x', sizeof text);
     kasuri_message(0, text, 3);
-    page = t->w.pos >> 24 << 12;
-    slot = (uint64_t *)(uintptr_t)(page + 128);
-    EXPECT(slot[1] == (KASURI_EV_MESSAGE | 2u << 8 | 3u << 16) && slot[2] == 0x787878 && !slot[3]);
+    slot = (uint64_t *)(void *)(kasuri__chunk_of(t->w.pos) + 128);
+    EXPECT(slot[1] == (KASURI_EV_MESSAGE | 2u << 8 | 3u << 16) && !memcmp(slot + 2, "xxx\0\0\0\0\0", 8) && !slot[3]);
     kasuri_arg_str(0, text, 16);
     EXPECT(slot[5] == (KASURI_EV_ARG | 2u << 8 | (KASURI_ARG_STR | 16u << 4) << 16) && slot[7] == slot[6]);
     kasuri_arg_str(0, text, 0);
@@ -345,7 +347,7 @@ static int texts_have_their_length(void) {
     kasuri_message(0, text, 0); /* no text is a text */
     EXPECT((slot[11] & 0xffffffff) == (KASURI_EV_MESSAGE | 1u << 8) && slot[10]);
     kasuri_message(0, text, KASURI_EVENT_MAX);
-    EXPECT((slot[13] >> 8 & 0xff) == 128 - 1 + 1 && (t->w.pos & KASURI__OFF_MASK) == 128 + 96 + 16 + KASURI_EVENT_MAX);
+    EXPECT((slot[13] >> 8 & 0xff) == 128 - 1 + 1 && kasuri__offset_of(t->w.pos) == 128 + 96 + 16 + KASURI_EVENT_MAX);
     text[KASURI_EVENT_MAX] = 0; /* the longest, made by a format: not cut for its NUL */
     KASURI_MESSAGE("%s", text);
     EXPECT(((char *)kasuri__slot(t->w.pos))[-1] == 'x');
@@ -406,14 +408,14 @@ static void emit_what_fits(int clock) {
     start_client();
     emit_some(1);
     struct kasuri__thread *t = kasuri__this_thread(c, c->epoch);
-    uint64_t pos = t->w.pos;
+    kasuri__word pos = t->w.pos;
     forbid_blocking_signals();
     emit_some(50);
-    _exit(t->w.pos - pos != 50 * (16 + 32 + 32 + 32 + 16) + 2048);
+    _exit((t->w.pos - pos) * KASURI__OFF_UNIT != 50 * (16 + 32 + 32 + 32 + 16) + 2048);
 }
 /* The slow path takes two system calls for signals alone: not for an event that fits, whatever the clock. */
 static int an_event_that_fits_takes_no_system_call(void) {
-    int status = in_child(emit_what_fits, KASURI_CLOCK_NATIVE);
+    int status = KASURI__NATIVE ? in_child(emit_what_fits, KASURI_CLOCK_NATIVE) : 0;
     return status ? status : in_child(emit_what_fits, KASURI_CLOCK_MONOTONIC);
 }
 

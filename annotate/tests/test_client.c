@@ -344,7 +344,7 @@ static int a_thread_begins_each_session_afresh(void) {
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
     KASURI_INSTANT("event");
     uint32_t stream = t->stream;
-    EXPECT(t->now.chunk && t->w.limit == 4096 && t->seq == 1 && stream);
+    EXPECT(t->now.chunk && t->w.limit == (KASURI__NATIVE ? 4096 / KASURI__OFF_UNIT : 0) && t->seq == 1 && stream);
     EXPECT(kasuri__this_thread(c, c->epoch) == t && t->now.chunk && t->stream == stream);
     t->deferred[3] = t->deferred[0] = t->now;
     t->stalled = t->own_head = t->n_own = 1;
@@ -375,16 +375,16 @@ static int the_end_of_what_was_reserved_is_known(void) {
     chunk->used = 0;
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 0); /* its thread lives and has said nothing */
     t->epoch = 4;
-    t->left = (uint64_t)(uintptr_t)chunk << 12 | 144;
+    t->left = kasuri__position(chunk, 144);
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 144);
-    t->left = (uint64_t)(uintptr_t)chunk << 12 | 2048;
+    t->left = kasuri__position(chunk, 2048);
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 2048);
     EXPECT(kasuri__reserved_end(c, chunk, 2048) == 2048 && !kasuri__reserved_end(c, chunk, 1024));
     t->left++;
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 0); /* beyond the chunk */
-    t->left = (uint64_t)(uintptr_t)memory[1] << 12 | 144;
+    t->left = kasuri__position(memory[1], 144);
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 0); /* another chunk */
-    t->left = (uint64_t)(uintptr_t)chunk << 12 | 144;
+    t->left = kasuri__position(chunk, 144);
     t->epoch = 3;
     EXPECT(kasuri__reserved_end(c, chunk, 4096) == 0); /* another session */
     c->n_threads = 2;
@@ -447,7 +447,7 @@ static int graves_go_when_their_slots_are_committed(void) {
 /* A thread that leaves waits for all others to be out, and takes their positions. */
 static int positions_are_taken_when_all_is_quiet(void) {
     join(KASURI_POLICY_GROW);
-    uint64_t page = (uint64_t)(uintptr_t)memory[0] << 12;
+    kasuri__word page = kasuri__position(memory[0], 0);
     hand_out(3, 3);
     c->inside = 1;
     EXPECT(kasuri__is_quiet(c));
@@ -565,12 +565,13 @@ static int a_control_page_is_checked(void) {
     const struct kasuri_control good = *control;
     uint32_t *words = (uint32_t *)(void *)control;
     static const struct {
-        uint64_t field;
+        size_t field;
         uint32_t value;
         int is_good;
     } cases[] = {{offsetof(struct kasuri_control, magic), 0, 0},
                  {offsetof(struct kasuri_control, version), KASURI_ABI_VERSION + 1, 0},
-                 {offsetof(struct kasuri_control, struct_size), sizeof(struct kasuri_control) - 1, 0},
+                 {offsetof(struct kasuri_control, struct_size), offsetof(struct kasuri_control, foreign) - 1, 0},
+                 {offsetof(struct kasuri_control, struct_size), offsetof(struct kasuri_control, foreign), 1},
                  {offsetof(struct kasuri_control, struct_size), sizeof(struct kasuri_control) + 8, 1},
                  {offsetof(struct kasuri_control, state), KASURI_SESSION_STOPPED, 0},
                  {offsetof(struct kasuri_control, state), KASURI_SESSION_FROZEN, 1},
@@ -594,6 +595,32 @@ static int a_control_page_is_checked(void) {
     }
     EXPECT(truncate(file("control"), sizeof *control) == 0 && kasuri__open_control(c));
     EXPECT(truncate(file_name, sizeof *control - 1) == 0 && !kasuri__open_control(c));
+    return failed;
+}
+
+/* A program that cannot read the session, or cannot stamp by its clock, says so in the page: a recorder that knows of the
+ * field tells its user. */
+static int a_foreign_session_is_counted(void) {
+    join(KASURI_POLICY_GROW);
+    const struct kasuri_control good = *control;
+    uint32_t *words = (uint32_t *)(void *)control;
+    for (uint32_t size = 132; size <= sizeof *control; size += 4) {
+        *control = good;
+        control->struct_size = size;
+        for (unsigned i = 0; i < sizeof *control / 4; i++)
+            words[i] = __builtin_bswap32(words[i]);
+        uint32_t low = words[0]; /* words of 64 bits */
+        words[0] = words[1];
+        words[1] = low;
+        control->foreign = __builtin_bswap32(255);
+        EXPECT(!kasuri__open_control(c) && control->foreign == __builtin_bswap32(256));
+        control->struct_size = __builtin_bswap32(131);
+        EXPECT(!kasuri__open_control(c) && control->foreign == __builtin_bswap32(256));
+    }
+    *control = good;
+    control->clock = KASURI_CLOCK_NATIVE;
+    struct kasuri_control *k = kasuri__open_control(c);
+    EXPECT((k != 0) == KASURI__NATIVE && control->foreign == (KASURI__NATIVE ? 0 : 1));
     return failed;
 }
 
@@ -722,6 +749,7 @@ static const struct test tests[] = {
     TEST(graves_have_an_end),
     TEST(what_may_be_used_is_buried),
     TEST(a_control_page_is_checked),
+    TEST(a_foreign_session_is_counted),
     TEST(a_request_waits_while_a_lock_is_held),
     TEST(the_gate_says_what_is_asked),
     TEST(a_closed_gate_is_counted_in_its_session),

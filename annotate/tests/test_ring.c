@@ -279,6 +279,20 @@ static int signal_storm_keeps_the_books_when_full(void) {
     return failed;
 }
 
+/* Point 11: the end of the chunk is not stored yet. 13: it is, so that the handler may empty the chunk and begin it anew. */
+static int a_handler_may_begin_the_chunk_anew(void) {
+    for (uint32_t chunks = 1; chunks <= 3; chunks++)
+        for (int point = 11; point <= 13; point += 2) {
+            struct reader_options o = {
+                .policy = KASURI_POLICY_OVERWRITE, .flight_chunks = chunks, .chunk_bytes = 4096, .no_free = 1};
+            struct reader_totals t = run(&o, "handler_at", "400", point == 11 ? "11" : "13");
+            EXPECT(counts->handlers == 400 && t.lost_by[KASURI_LOST_OVERWRITTEN] > 0);
+            /* With one chunk, whose end is not known, the handler has none. */
+            EXPECT((t.lost_by[KASURI_LOST_FULL] == 0) == (chunks > 1 || point == 13));
+        }
+    return failed;
+}
+
 static int fork_by_any_means_loses_nothing(void) {
     struct reader_options o = {.first_chunks = 4};
     struct reader_totals t = run(&o, "fork", "5000", "1");
@@ -820,7 +834,7 @@ static int attach_many(int times, const char *threads, const char *signals, long
     for (int i = 0; i < times; i++) {
         o.chunk_bytes = i % 8 < 4 ? 4096 : 8192; /* what fits into a chunk changes, too */
         o.policy = i % 3 == 2 ? KASURI_POLICY_OVERWRITE : KASURI_POLICY_GROW;
-        o.clock = i % 5 == 4 ? KASURI_CLOCK_MONOTONIC : KASURI_CLOCK_NATIVE;
+        o.clock = i % 5 == 4 ? KASURI_CLOCK_MONOTONIC : READER_CLOCK;
         empty += !attach_once(pid, &o, HOLD_NOBODY);
         if (i == 15) { /* all modes had their turn */
             memory = memory_of(pid);
@@ -992,7 +1006,7 @@ static int an_event_under_which_the_gate_closes_is_counted(void) {
     static const char *const held[][2] = {{"1", "0"}, {"1", "1"}, {"11", "2"}, {"11", "7"}};
     for (uint32_t policy = KASURI_POLICY_GROW; policy <= KASURI_POLICY_OVERWRITE; policy++)
         for (unsigned i = 0; i < sizeof held / sizeof *held; i++)
-            for (uint32_t clock = KASURI_CLOCK_NATIVE; clock <= KASURI_CLOCK_MONOTONIC; clock++) {
+            for (uint32_t clock = READER_CLOCK; clock <= KASURI_CLOCK_MONOTONIC; clock++) {
                 struct reader_options o = {
                     .policy = policy, .clock = clock, .first_chunks = 2, .chunk_bytes = 4096, .flight_chunks = 2};
                 o.no_free = policy != KASURI_POLICY_GROW;
@@ -1094,6 +1108,7 @@ static const struct {
     TEST(causes_are_told_apart),
     TEST(signal_storm_loses_nothing),
     TEST(signal_storm_keeps_the_books_when_full),
+    TEST(a_handler_may_begin_the_chunk_anew),
     TEST(fork_by_any_means_loses_nothing),
     TEST(a_handler_may_get_the_first_chunk),
     TEST(threads_of_a_child_wait_for_its_session),

@@ -161,6 +161,17 @@ static void mode_signals(long events, long in_handler) {
 /* -- fork and exec -- */
 
 #ifdef WORK_KILLS
+/* A handler of 1, 2, 3... events comes while the thread is at `point` with an event that did not fit: whatever it leaves of
+ * the thread's chunks, nothing is missing and none is out of use. */
+static void mode_handler_at(long rounds, long point) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    for (handler_events = 1; handler_events <= rounds; handler_events++) {
+        raise_at = (int)point;
+        emit_many(400);
+    }
+}
+
 /* In a child of fork a thread has no chunk; a handler gets one between the thread's look at its position and at its
  * limit. */
 static void mode_fork_handler(long events) {
@@ -435,6 +446,10 @@ int main(int argc, char **argv) {
         mode_short(a, b);
     else if (!strcmp(mode, "signals"))
         mode_signals(a, b);
+#ifdef WORK_KILLS
+    else if (!strcmp(mode, "handler_at"))
+        mode_handler_at(a, b);
+#endif
     else if (!strcmp(mode, "fork"))
         mode_fork(a, b);
 #ifdef WORK_KILLS
