@@ -67,11 +67,15 @@ typedef struct ito_attr {
     const char *name;     /* not copied: a literal, or alive as long as the thread */
     int32_t worker;       /* the only worker it may run on; -1: any */
     int32_t priority;     /* hint: above 0, once it is ready it goes before others of its worker, most times */
+    void *
+        stack; /* stack_bytes of the caller's memory to run on, ITO_STACK_LEAST or more; null: the library's. The caller's
+                    again when the thread was joined; without a guard. Not for detached threads */
 } ito_attr;
+#define ITO_STACK_LEAST 8192
 
 #define ITO_ATTR_DETACHED 1u
 #define ITO_ATTR_INIT                                                                                                  \
-    { sizeof(ito_attr), 0, 0, 0, -1, 0 }
+    { sizeof(ito_attr), 0, 0, 0, -1, 0, 0 }
 
 /**
  * ito_create - run fn(arg) as a thread. It runs first; the caller continues when it ends or blocks, or on another
@@ -91,6 +95,30 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
  *          it.
  */
 int ito_join(ito_thread *thread, void **result);
+
+/**
+ * ito_tryjoin - join a thread if it has ended.   ito_join_until - wait for it until @deadline_ns (ito/sync.h) at most.
+ * Return:  as ito_join. try: EBUSY it has not ended. until: ETIMEDOUT, EAGAIN. Then it is as before: join it later.
+ */
+int ito_tryjoin(ito_thread *thread, void **result);
+int ito_join_until(ito_thread *thread, void **result, uint64_t deadline_ns);
+
+/**
+ * ito_create_many - a thread for each of @n arguments: fn(args), fn(args + arg_bytes)...
+ * @out:    [n], the threads; null: they are detached.
+ * @attr:   of each; null for defaults. A stack cannot be given: they would share it.
+ * Return:  0; as ito_create: those before the failure run, the rest of @out is null.
+ * Note:    for many short calls ito_for costs less: a thread for those alone that another worker takes.
+ */
+int ito_create_many(ito_thread **out, size_t n, const ito_attr *attr, void *(*fn)(void *), void *args,
+                    size_t arg_bytes);
+
+/**
+ * ito_join_many - join each, leave out null.
+ * @results: [n], or null.
+ * Return:  0; else the first error of ito_join; the others are joined all the same.
+ */
+int ito_join_many(ito_thread *const *threads, size_t n, void **results);
 
 /* No thread will join `thread`; its memory is free when it ends. Returns 0, or EINVAL as ito_join. */
 int ito_detach(ito_thread *thread);
@@ -112,8 +140,11 @@ const char *ito_name(const ito_thread *thread);
 }
 #endif
 
+#include <ito/channel.h>
 #include <ito/graph.h>
 #include <ito/group.h>
+#include <ito/local.h>
+#include <ito/stop.h>
 #include <ito/sync.h>
 
 #ifdef ITO_INLINE

@@ -45,6 +45,7 @@
 #include <vector>
 
 extern "C" void ito__fini_failed(int error);
+extern "C" int ito__ended_until(ito_thread *thread, std::uint64_t deadline_ns);
 
 namespace ito {
 
@@ -171,8 +172,21 @@ template <class T = void> class thread {
             return detail::value_of<T>(end.word);
     }
     void join() { static_cast<void>(get()); }
+    /* True: it has ended, and get() will not wait. */
+    template <class Rep, class Period> bool wait_for(const std::chrono::duration<Rep, Period> &time) {
+        return ended_at(detail::deadline(time));
+    }
+    template <class Clock, class Duration> bool wait_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return ended_at(detail::deadline(at));
+    }
 
   private:
+    bool ended_at(std::uint64_t at) {
+        detail::check(handle ? 0 : EINVAL, "ito::thread::wait_until");
+        int r = detail::switching([&] { return ito__ended_until(handle, at); });
+        detail::check(r == ETIMEDOUT ? 0 : r, "ito::thread::wait_until");
+        return !r;
+    }
     void finish() noexcept {
         if (!handle)
             return;
@@ -806,5 +820,8 @@ template <class T> class future {
 };
 
 } // namespace ito
+
+#include <ito/algorithm.hpp>
+#include <ito/channel.hpp>
 
 #endif

@@ -7,7 +7,22 @@
 #include <string.h>
 
 static bool light(pthread_t id) {
-    return light_of(id)->kind == LIGHT_THREAD;
+    return light_of(id)->kind != LIGHT_NONE;
+}
+/* It has no kernel thread. The caller itself gets one, if it asks for something that needs it. */
+static bool unpinned(pthread_t id) {
+    return load_relaxed(&light_of(id)->kind) == LIGHT_THREAD;
+}
+/* Another is asked, and waited for a while: one that computes may not hear of it. */
+static bool not_to_be_pinned(pthread_t id) {
+    struct light *l = light_of(id);
+    uint64_t deadline_ns = ito_now_ns() + 100000000;
+    if (id == pthread_self())
+        return unpinned(id) && !light_pin("class, CPUs or CPU time");
+    for (unsigned turn = 0; unpinned(id) && !(load_relaxed(&l->word) & LIGHT_ENDED) && !light_ask(l); turn++)
+        if (!light_pause(turn, deadline_ns))
+            break;
+    return unpinned(id);
 }
 
 EXPORT int pthread_getattr_np(pthread_t id, pthread_attr_t *attr) {
@@ -20,7 +35,13 @@ EXPORT int pthread_getattr_np(pthread_t id, pthread_attr_t *attr) {
     pthread_attr_setguardsize(attr, l->guard_bytes);
     if (load_relaxed(&l->word) & LIGHT_DETACHED)
         pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
-    return pthread_attr_setstack(attr, l->stack->low, (size_t)(l->stack_high - l->stack->low));
+    cpu_set_t cpus;
+    if (pthread_getaffinity_np(id, sizeof cpus, &cpus) == 0)
+        pthread_attr_setaffinity_np(attr, sizeof cpus, &cpus);
+    size_t bytes = (size_t)(l->stack_high - l->stack->low);
+    if (l->stack_said && l->stack_said < bytes)
+        bytes = l->stack_said;
+    return pthread_attr_setstack(attr, l->stack_high - bytes, bytes);
 }
 
 EXPORT int pthread_setname_np(pthread_t id, const char *name) {
@@ -48,9 +69,14 @@ EXPORT int pthread_getname_np(pthread_t id, char *name, size_t bytes) {
     return n < bytes ? 0 : ERANGE;
 }
 
-/* A light thread has no scheduling class of its own. It is told what a user without privileges is told. */
+/* Scheduling classes, CPUs and CPU time are a kernel thread's: whose are set is pinned. Where that cannot be, it is as
+ * for a user without privileges. */
+uint32_t light_classes_used;
+
 EXPORT int pthread_setschedparam(pthread_t id, int policy, const struct sched_param *param) {
-    if (!light(id))
+    if (policy != SCHED_OTHER)
+        store_relaxed(&light_classes_used, 1);
+    if (!unpinned(id) || (policy != SCHED_OTHER && !not_to_be_pinned(id)))
         return REAL(pthread_setschedparam)(id, policy, param);
     if (param->sched_priority < sched_get_priority_min(policy) ||
         param->sched_priority > sched_get_priority_max(policy))
@@ -59,7 +85,7 @@ EXPORT int pthread_setschedparam(pthread_t id, int policy, const struct sched_pa
 }
 
 EXPORT int pthread_getschedparam(pthread_t id, int *policy, struct sched_param *param) {
-    if (!light(id))
+    if (!unpinned(id))
         return REAL(pthread_getschedparam)(id, policy, param);
     *policy = SCHED_OTHER;
     param->sched_priority = 0;
@@ -67,34 +93,34 @@ EXPORT int pthread_getschedparam(pthread_t id, int *policy, struct sched_param *
 }
 
 EXPORT int pthread_setschedprio(pthread_t id, int priority) {
-    if (!light(id))
+    if (!unpinned(id))
         return REAL(pthread_setschedprio)(id, priority);
     return priority == 0 ? 0 : EINVAL;
 }
 
-/* It runs wherever a worker does: what main may use. Fewer CPUs cannot be had. */
+/* It runs wherever a worker does: what main may use. */
 EXPORT int pthread_getaffinity_np(pthread_t id, size_t bytes, cpu_set_t *cpus) {
-    if (!light(id))
+    if (!unpinned(id))
         return REAL(pthread_getaffinity_np)(id, bytes, cpus);
-    int saved = errno, r = sched_getaffinity(0, bytes, cpus) ? errno : 0;
+    int saved = errno, r = sched_getaffinity(getpid(), bytes, cpus) ? errno : 0;
     errno = saved;
     return r;
 }
 
 EXPORT int pthread_setaffinity_np(pthread_t id, size_t bytes, const cpu_set_t *cpus) {
-    if (!light(id))
-        return REAL(pthread_setaffinity_np)(id, bytes, cpus);
-    return EPERM;
+    if (not_to_be_pinned(id))
+        return EPERM;
+    if (light(id))
+        light_of(id)->own_cpus = true;
+    return REAL(pthread_setaffinity_np)(id, bytes, cpus);
 }
 
-/* The CPU time of a thread that has no kernel thread of its own is not known to the kernel. */
 EXPORT int pthread_getcpuclockid(pthread_t id, clockid_t *clock) {
-    if (!light(id))
-        return REAL(pthread_getcpuclockid)(id, clock);
-    return ENOENT;
+    return not_to_be_pinned(id) ? ENOENT : REAL(pthread_getcpuclockid)(id, clock);
 }
 
 EXPORT int sched_yield(void) {
+    light_asked();
     if (light_here())
         ito_yield();
     else

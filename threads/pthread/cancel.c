@@ -3,41 +3,219 @@
  * Deferred cancellation. Whether a thread is cancelled, and the unwinding, are the C library's; but a thread that waits
  * in one of ito's queues does not notice, so it is taken out and woken.
  *
- * A wait that may be cancelled is put down in the thread's struct light for its time, under the queue bit of
- * light.word. The thread cannot leave such a wait while another holds that bit, so the object that it waits for is
- * there.
+ * A wait that may be cancelled is put down in the thread's struct light for its time, and taken away after it. A
+ * canceller, which holds the queue bit of light.word, sets `looked_at` while it looks: then the thread does not leave the
+ * wait before the bit is free, so the object that it waits for is there.
  *
  *   waiter (light_wait)                    canceller (pthread_cancel)
  *   1 puts the object down                 1 sets CANCELED
- *   2 CANCELED: gives up                   2 under the bit: is an object put down, and is the waiter on its queue?
- *   3 goes onto the queue, wait_kind       3 yes: takes it off, wakes it
- *   4 sleeps                               4 no, and wait_kind is NONE: it is on its way, or on its way back: again
+ *   2 CANCELED: gives up                   2 under the bit: looked_at = 1, a membarrier
+ *   3 goes onto the queue, wait_kind       3 is an object put down, and is the waiter on its queue? Takes it off, wakes it
+ *   4 sleeps                               4 it is not there, and wait_kind is NONE: it is on its way, or on its way
+ *   5 takes the object away                  back: again
+ *   6 looked_at: waits for the bit         5 looked_at = 0
  *
- * Either 2 on the left comes after 1 on the right, or the canceller finds the object, and looks until the waiter has
- * gone onto the queue or away.
+ * Waits are many and cancellations few, so the waiter has no fence: the membarrier is a point in its program. If it lies
+ * after 1, the canceller finds the object, and looks until the waiter has gone onto the queue or away; else it lies before
+ * 2, which sees CANCELED. If it lies before 5, step 6 sees `looked_at`; else the canceller finds nothing put down, or the
+ * next object. Checked by models/park, `look`. Without membarrier both have a fence.
  */
 #include "light.h"
 
-bool light_wait_begin(uint32_t *word, struct ito__waiters *queue) {
+#include "carrier.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The waiter's side. */
+static inline void before_looking(void) {
+    if (LIKELY(ito__pool.membarrier))
+        compiler_barrier(); /* ORDER none in hardware; the partner is the membarrier in look() */
+    else
+        fence_seq_cst(); /* ORDER seq_cst; pairs with the fence in look() */
+}
+
+static void begin(uint32_t *word, struct ito__waiters *queue, bool cancellable) {
     struct light *me = &light_self;
-    uint32_t s = ito__word_lock(&me->word);
     me->self = ito__self();
-    me->wait_word = word;
     me->wait_queue = queue;
-    ito__word_unlock(&me->word, s);
-    /* ORDER seq_cst; pairs with the read-modify-write of the C library's pthread_cancel and the lock that follows it in
-     * pthread_cancel() below: the object is put down before CANCELED is looked at. */
-    fence_seq_cst();
-    return !tls_cancelled();
+    me->wait_cancellable = cancellable;
+    /* ORDER release; pairs with the acquire load in interrupt(). Publishes what else is put down. */
+    store_release(&me->wait_word, word);
+    /* The middle of ito is no place to be unwound from. The wait is ended by interrupt(). */
+    if (me->kind != LIGHT_THREAD)
+        REAL(pthread_setcanceltype)(PTHREAD_CANCEL_DEFERRED, &me->cancel_type);
+    before_looking();
+}
+
+static bool is_asked(void) {
+    return light_self.kind == LIGHT_THREAD && load_relaxed(&light_self.asked);
+}
+
+/* What was put down has been taken away: step 6. */
+static void not_before_looked(struct light *me) {
+    before_looking();
+    if (UNLIKELY(load_relaxed(&me->looked_at))) {
+        uint32_t s = ito__word_lock(&me->word);
+        ito__word_unlock(&me->word, s);
+    }
+}
+
+static void end(void) {
+    struct light *me = &light_self;
+    store_relaxed(&me->wait_word, NULL);
+    not_before_looked(me);
+    if (me->wait_cancellable)
+        REAL(pthread_testcancel)();
+    if (me->kind != LIGHT_THREAD)
+        REAL(pthread_setcanceltype)(me->cancel_type, NULL);
+    light_asked();
+}
+
+bool light_wait_begin(uint32_t *word, struct ito__waiters *queue) {
+    begin(word, queue, true);
+    return !tls_cancelled() && !is_asked();
 }
 
 void light_wait_end(void) {
-    struct light *me = &light_self;
-    uint32_t s = ito__word_lock(&me->word);
-    me->wait_word = NULL;
-    ito__word_unlock(&me->word, s);
-    REAL(pthread_testcancel)();
+    end();
 }
+
+bool light_hold_begin(uint32_t *word, struct ito__waiters *queue) {
+    begin(word, queue, false);
+    return !is_asked();
+}
+
+void light_hold_end(void) {
+    end();
+}
+
+/* ---- waits for a descriptor, and calls that wait in the kernel ---------------------------------------------------- */
+
+/* In such a call cancellation is disabled (calls.h); `may_cancel` says that it was not. */
+static bool is_stopped(void) {
+    return (light_self.may_cancel && tls_cancelled_later()) || is_asked();
+}
+
+bool ito__io_wait_begin(uint32_t *word, struct ito__waiters *queue) {
+    if (light_self.kind != LIGHT_THREAD)
+        return true;
+    begin(word, queue, light_self.may_cancel);
+    return !is_stopped();
+}
+
+void ito__io_wait_end(void) {
+    struct light *me = &light_self;
+    if (me->wait_word == NULL)
+        return;
+    store_relaxed(&me->wait_word, NULL);
+    not_before_looked(me);
+}
+
+bool ito__call_began(const ito_call *call) {
+    struct light *me = &light_self;
+    if (me->kind != LIGHT_THREAD || call->worker == NULL)
+        return true;
+    store_relaxed(&me->call_tid, load_relaxed(&((struct ito__carrier *)call->carrier)->tid));
+    before_looking();
+    return !is_stopped();
+}
+
+/* After this nobody sends it the signal any more. */
+void ito__call_over(void) {
+    struct light *me = &light_self;
+    if (load_relaxed(&me->call_tid) == 0)
+        return;
+    store_relaxed(&me->call_tid, 0);
+    not_before_looked(me);
+}
+
+/*
+ * Two real-time signals that the C library gives away (SIGRTMAX is two less for the program), the only ones that the workers do not
+ * block. 0: none; written before the workers start.
+ *
+ *   kick_signal   ends a call. One that comes before the call has reached the kernel is lost, so it is sent again, up to KICKS_MAX
+ *                 times, until the call is over.
+ *   look_signal   interrupts a thread that computes. A call goes on after it: by the time it comes the thread may be pinned, and wait
+ *                 in one.
+ */
+static int kick_signal, look_signal;
+
+static void kicked(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    (void)info;
+    signals_run_here(context);
+}
+
+int light_kick_signal(void) {
+    return kick_signal;
+}
+
+extern int __libc_allocate_rtsig(int high);
+
+void light_kicks_start(void) {
+    /* A handler of the program may run in this one, and wait: the kernel thread goes on with another thread then. */
+    struct sigaction a = {.sa_sigaction = kicked, .sa_flags = SA_SIGINFO | SA_NODEFER}, was;
+    int *signals[] = {&kick_signal, &look_signal};
+    for (int i = 0; i < 2; i++, a.sa_flags |= SA_RESTART) {
+        int s = __libc_allocate_rtsig(0);
+        if (s > 0 && sigaction(s, NULL, &was) == 0 && was.sa_handler == SIG_DFL && sigaction(s, &a, NULL) == 0)
+            *signals[i] = s;
+    }
+}
+
+void light_all_signals(sigset_t *all) {
+    sigfillset(all);
+    if (kick_signal)
+        sigdelset(all, kick_signal);
+    if (look_signal)
+        sigdelset(all, look_signal);
+}
+
+/* A program may have set all signals back. */
+static bool kick(uint32_t tid, int signal) {
+    struct sigaction now;
+    return tid && signal && sigaction(signal, NULL, &now) == 0 && now.sa_sigaction == kicked &&
+           syscall(SYS_tgkill, getpid(), tid, signal) == 0;
+}
+
+/* A call that it sleeps in is none of those that may be ended: it has not told of it. */
+static bool is_running(uint32_t tid) {
+    char text[64];
+    snprintf(text, sizeof text, "/proc/self/task/%u/syscall", (unsigned)tid);
+    long fd = syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    long n = syscall(SYS_read, fd, text, sizeof text);
+    syscall(SYS_close, fd);
+    return n > 0 && text[0] == 'r'; /* "running" */
+}
+
+/* The watcher: t runs on a worker, and has not noticed what was sent to it, as it was in a place where no handler can run. */
+void light_remind(const struct worker *w, const struct ito_thread *t) {
+    const struct ito__stack *stack = load_relaxed(&t->stack); /* null: it has just ended */
+    if (stack == NULL)
+        return;
+    const struct light *l = light_of((pthread_t)ARCH_PTHREAD_OF(stack->tls));
+    struct ito__carrier *c = load_relaxed(&w->carrier);
+    if (UNLIKELY(load_relaxed(&l->asked) && load_relaxed(&l->pending)) && c && is_running(load_relaxed(&c->tid)))
+        kick(load_relaxed(&c->tid), look_signal);
+}
+
+/* It computes: the kernel thread that it seems to run on at the moment is interrupted. The light thread found there checks whether the
+ * interruption is for it (deliver.c). */
+static void interrupt_there(const struct light *l) {
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
+        struct worker *w = &ito__pool.workers[i];
+        struct ito__carrier *c = load_relaxed(&w->carrier);
+        if (load_relaxed(&w->hot.current) == l->thread && c && is_running(load_relaxed(&c->tid)))
+            kick(load_relaxed(&c->tid), look_signal);
+    }
+}
+
+/* ---- interrupting ---------------------------------------------------------------------------------------------- */
 
 /* The thread's waiter on the queue, taken off; null: it is not there. The queue's bit is held. */
 static struct ito__waiter *take_off(struct ito__waiters *queue, const struct ito_thread *thread) {
@@ -51,21 +229,55 @@ static struct ito__waiter *take_off(struct ito__waiters *queue, const struct ito
     return w;
 }
 
-/* False: look again, it is about to wait or has just done so. */
-static bool interrupt(struct light *l) {
+/* Under the bit of l->word: what `l` waits for; it does not leave that before the bit is free. */
+static uint32_t *look(struct light *l) {
+    store_relaxed(&l->looked_at, 1);
+    /* ORDER seq_cst in the waiter; the partner is the compiler barrier in before_looking(). */
+    if (!ito__pool.membarrier || !ito__membarrier())
+        fence_seq_cst(); /* ORDER seq_cst; pairs with the fence in before_looking() */
+    /* ORDER acquire; pairs with the release store in begin(). Shows what else is put down. */
+    return load_acquire(&l->wait_word);
+}
+
+enum outcome { DONE, IS_ON_ITS_WAY, KICKED };
+
+/* IS_ON_ITS_WAY: look again, it is about to wait or has just done so. */
+static enum outcome interrupt(struct light *l, bool cancel) {
     struct ito__waiter *w = NULL;
-    bool done = true;
-    uint32_t s = ito__word_lock(&l->word);
-    if (l->wait_word) {
-        uint32_t state = ito__word_lock(l->wait_word);
+    enum outcome r = DONE;
+    uint32_t s = ito__word_lock(&l->word), *word = look(l);
+    if (word && (l->wait_cancellable || !cancel)) {
+        uint32_t state = ito__word_lock(word);
         w = take_off(l->wait_queue, l->self);
-        done = w || load_relaxed(&l->self->wait_kind) != ITO__WAIT_NONE;
-        ito__word_unlock(l->wait_word, state);
+        r = w || load_relaxed(&l->self->wait_kind) != ITO__WAIT_NONE ? DONE : IS_ON_ITS_WAY;
+        ito__word_unlock(word, state);
+    } else if (load_relaxed(&l->call_tid) && (cancel ? l->may_cancel : !l->not_by_handlers) &&
+               l->kind == LIGHT_THREAD && kick(load_relaxed(&l->call_tid), kick_signal)) {
+        r = KICKED;
+    } else if (word == NULL && !cancel && load_relaxed(&l->call_tid) == 0 && l->kind == LIGHT_THREAD) {
+        interrupt_there(l);
     }
+    store_relaxed(&l->looked_at, 0); /* before the bit is free, which a thread that has seen it waits for */
     ito__word_unlock(&l->word, s);
     if (w)
         ito__waiter_wake(w, ECANCELED);
-    return done;
+    return r;
+}
+
+#define KICKS_MAX 5000u /* some 5 s: a call that no signal ends must not hold up who cancels it for ever */
+
+void light_interrupt(struct light *l, bool cancel) {
+    for (unsigned kicks = 0; kicks < KICKS_MAX;) {
+        enum outcome r = interrupt(l, cancel);
+        if (r == DONE)
+            return;
+        if (r == KICKED)
+            kicks++;
+        if (kicks < 4 || light_here())
+            light_here() && r == KICKED ? (void)light_pause(kicks, ITO_FOREVER) : (void)sched_yield();
+        else
+            syscall(SYS_nanosleep, &(struct timespec){0, kicks < 64 ? 50000 : 1000000}, NULL);
+    }
 }
 
 EXPORT int pthread_cancel(pthread_t id) {
@@ -73,7 +285,7 @@ EXPORT int pthread_cancel(pthread_t id) {
     int r = REAL(pthread_cancel)(id);
     if (l->kind == LIGHT_THREAD && r == ESRCH)
         r = 0; /* asynchronous: it has no kernel thread that could be interrupted, and finds out later */
-    while (r == 0 && !interrupt(l))
-        sched_yield();
+    if (r == 0)
+        light_interrupt(l, true);
     return r;
 }

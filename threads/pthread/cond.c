@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Conditions: ito's, in place. One that is shared with other processes stays the C library's, which marks it in a word
- * that ito's leaves 0.
+ * Conditions: ito's, in place. One that is shared with other processes stays the C library's, which marks it by bit 0 of
+ * a word, __wrefs. Where that lies depends on the C library that is loaded (behind 36 bytes, from 2.41 on behind 28): it
+ * is looked up in a condition that the C library makes. ito's has bit 0 clear in both places.
  */
 #include "light.h"
 
@@ -9,15 +10,33 @@
 
 struct cond {
     ito_cond c;
-    uint32_t clock;   /* clockid_t of pthread_cond_timedwait */
-    uint32_t is_real; /* glibc's __wrefs: bit 0 where it is shared, then bit 1 for CLOCK_MONOTONIC */
+    uint32_t clock; /* clockid_t of pthread_cond_timedwait */
+    uint32_t zero;
 };
 _Static_assert(sizeof(struct cond) <= sizeof(pthread_cond_t), "it lies in one");
-_Static_assert(offsetof(struct cond, is_real) == offsetof(pthread_cond_t, __data.__wrefs), "the shared ones are known");
+#if UINTPTR_MAX > UINT32_MAX
+_Static_assert(offsetof(ito_cond, timed) == 28 && offsetof(struct cond, zero) == 36, "no pointer lies over the mark");
+#endif
 
+static size_t mark_at = offsetof(pthread_cond_t, __data.__wrefs) / sizeof(uint32_t);
+
+static __attribute__((constructor)) void find_mark(void) {
+    uint32_t words[sizeof(pthread_cond_t) / sizeof(uint32_t)] = {0};
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    REAL(pthread_cond_init)((pthread_cond_t *)words, &attr);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i] == 1)
+            mark_at = i;
+}
+
+/* Bit 0: it is shared. Bit 1: it is timed by CLOCK_MONOTONIC. */
+static inline uint32_t mark_of(const pthread_cond_t *cond) {
+    return load_relaxed((const uint32_t *)cond + mark_at);
+}
 static inline struct cond *own(pthread_cond_t *cond) {
-    struct cond *c = (struct cond *)cond;
-    return LIKELY(load_relaxed(&c->is_real) == 0) ? c : NULL;
+    return LIKELY((mark_of(cond) & 1) == 0) ? (struct cond *)cond : NULL;
 }
 
 EXPORT int pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr) {
@@ -96,7 +115,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     struct cond *c = own(cond);
     if (UNLIKELY(c == NULL && !light_here()))
         return REAL(pthread_cond_timedwait)(cond, mutex, until);
-    clockid_t of_shared = ((struct cond *)cond)->is_real & 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+    clockid_t of_shared = mark_of(cond) & 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
     return pthread_cond_clockwait(cond, mutex, c ? (clockid_t)c->clock : of_shared, until);
 }
 

@@ -2,55 +2,18 @@
 /*
  * Calls that wait, by light threads: ito's own (../include/ito/io.h) where there is one, else the C library's while the
  * worker may be given away (ito_blocking_begin). Kernel threads make the plain call.
- *
- * A light thread is cancelled before such a call, never in it: the C library's functions would unwind it out of the
- * middle of ito.
+ * calls.h has what they share with ready.c, transfer.c and kernel_waits.c.
  */
-#include "light.h"
+#include "calls.h"
 
-#include <ito/io.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/time.h>
-
-/* Around what a light thread does instead of the plain call. As after a system call, errno is as before unless it
- * failed: ito's tries leave EAGAIN in it. */
-static int enter(void) {
-    int state;
-    REAL(pthread_testcancel)();
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    return state;
-}
-static void leave(int state) {
-    pthread_setcancelstate(state, NULL);
-}
-#define LIGHT_CALL(type, call)                                                                                         \
-    int saved = errno, state = enter();                                                                                \
-    type r = call;                                                                                                     \
-    leave(state);                                                                                                      \
-    if (r >= 0)                                                                                                        \
-        errno = saved;                                                                                                 \
-    return r
-
-/* The C library's, while the worker may be given away. */
-#define BLOCKING(type, name, parameters, arguments)                                                                    \
-    static type blocking_##name parameters {                                                                           \
-        ito_call call;                                                                                                 \
-        ito_blocking_begin(&call, #name);                                                                              \
-        type r = REAL(name) arguments;                                                                                 \
-        ito_blocking_end(&call);                                                                                       \
-        return r;                                                                                                      \
-    }
-#define BLOCKING_EXPORT(type, name, parameters, arguments)                                                             \
-    BLOCKING(type, name, parameters, arguments)                                                                        \
-    EXPORT type name parameters {                                                                                      \
-        if (!light_here())                                                                                             \
-            return REAL(name) arguments;                                                                               \
-        LIGHT_CALL(type, blocking_##name arguments);                                                                   \
-    }
 
 /* ---- sockets with timeouts ---------------------------------------------------------------------------------------
  *
  * SO_RCVTIMEO and SO_SNDTIMEO end a call that waits in the kernel. Once one was set in this process, sockets are asked;
- * one that has a timeout waits there.
+ * one that has a timeout waits there, and is ended by any handler (signal(7)).
  */
 static uint32_t timeouts_used; /* atomic; relaxed: who sets one tells the others of it by means of its own */
 
@@ -60,14 +23,25 @@ EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_
     return REAL(setsockopt)(fd, level, option, value, bytes);
 }
 
-static bool has_timeout(int fd, int option) {
+uint64_t call_limit(int fd, int option) {
     struct timeval t = {0, 0};
     socklen_t bytes = sizeof t;
     if (LIKELY(load_relaxed(&timeouts_used) == 0))
-        return false;
+        return 0;
     int saved = errno, r = getsockopt(fd, SOL_SOCKET, option, &t, &bytes);
     errno = saved;
-    return r == 0 && (t.tv_sec || t.tv_usec);
+    return r ? 0 : call_deadline(&(struct timespec){t.tv_sec, t.tv_usec * 1000});
+}
+
+bool call_in_time(int fd, int option, uint64_t limit_ns) {
+    struct pollfd p = {fd, option == SO_RCVTIMEO ? POLLIN : POLLOUT, 0};
+    struct timespec left;
+    if (limit_ns == 0)
+        return true;
+    int r = REAL(ppoll)(&p, 1, call_left(limit_ns, &left), NULL);
+    if (r == 0)
+        errno = EAGAIN;
+    return r > 0;
 }
 
 /* ---- read, write and the like ------------------------------------------------------------------------------------ */
@@ -91,7 +65,10 @@ static bool has_timeout(int fd, int option) {
     EXPORT type name parameters {                                                                                      \
         if (!light_here())                                                                                             \
             return REAL(name) arguments;                                                                               \
-        LIGHT_CALL(type, has_timeout(fd, option) ? blocking_##name arguments : ito_##name arguments);                  \
+        uint64_t limit_ns = call_limit(fd, option);                                                                    \
+        LIGHT_CALL(type, limit_ns ? CALL_ENDS : CALL_RESTARTS,                                                         \
+                   limit_ns ? blocking_##name arguments : ito_##name arguments,                                        \
+                   call_in_time(fd, option, limit_ns) ? REAL(name) arguments : -1);                                    \
     }
 IO_FUNCTIONS(IO_EXPORT)
 
@@ -130,55 +107,71 @@ EXPORT ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int fla
     return bytes <= room ? recv(fd, data, bytes, flags) : REAL(__recv_chk)(fd, data, bytes, room, flags);
 }
 
+EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, struct sockaddr *address,
+                              socklen_t *length);
+EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, struct sockaddr *address,
+                              socklen_t *length) {
+    return bytes <= room ? recvfrom(fd, data, bytes, flags, address, length)
+                         : REAL(__recvfrom_chk)(fd, data, bytes, room, flags, address, length);
+}
+/* The C library's call its own read and write. */
+EXPORT int eventfd_read(int fd, eventfd_t *value) {
+    return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+EXPORT int eventfd_write(int fd, eventfd_t value) {
+    return write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
+}
+
 EXPORT int close(int fd) {
     if (!light_works())
         return REAL(close)(fd);
-    if (!light_here())
-        return ito_close(fd);
-    LIGHT_CALL(int, ito_close(fd));
+    return ito_close(fd);
 }
-
-/* ---- poll and its relatives -------------------------------------------------------------------------------------- */
-
-EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout_ms) {
-    if (!light_here())
-        return REAL(poll)(fds, n, timeout_ms);
-    LIGHT_CALL(int, ito_poll(fds, n, timeout_ms));
-}
-EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t room);
-EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t room) {
-    return n <= room / sizeof *fds ? poll(fds, n, timeout_ms) : REAL(__poll_chk)(fds, n, timeout_ms, room);
-}
-BLOCKING_EXPORT(int, select, (int n, fd_set *r_, fd_set *w_, fd_set *e_, struct timeval *left), (n, r_, w_, e_, left))
-BLOCKING_EXPORT(int, epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, events, n, ms))
-
-/* ---- others that wait in the kernel ------------------------------------------------------------------------------ */
-
-BLOCKING_EXPORT(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))
-BLOCKING_EXPORT(pid_t, wait, (int *status), (status))
-BLOCKING_EXPORT(int, flock, (int fd, int operation), (fd, operation))
-BLOCKING_EXPORT(int, sigwait, (const sigset_t *set, int *signal), (set, signal))
-BLOCKING_EXPORT(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info), (set, info))
-BLOCKING_EXPORT(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *t), (set, info, t))
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
-/* A semaphore that nobody posts; so a cancellation ends the wait. */
+/* A semaphore that nobody posts; so a cancellation ends the wait. A thread that was pinned meanwhile sleeps on in the kernel, if no
+ * handler has run. */
 static int sleep_until(uint64_t deadline_ns) {
     ito_sem none = ITO_SEM_INIT(0);
     int r;
+    light_self.handled = false;
     do {
         r = ECANCELED;
         if (light_wait_begin(&none.state, &none.waiters))
             r = ito_sem_wait_until(&none, deadline_ns);
         light_wait_end();
-    } while (r == ECANCELED); /* else cancellation was disabled meanwhile */
+        if (r == ECANCELED && !light_here()) {
+            struct timespec at = {(time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000)};
+            return light_self.handled ? EINTR : REAL(clock_nanosleep)(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+        }
+    } while (r == ECANCELED); /* cancellation was disabled meanwhile */
     return r == ETIMEDOUT ? 0 : r;
 }
 
-static uint64_t after(const struct timespec *t) {
-    uint64_t s = (uint64_t)t->tv_sec, most = UINT64_MAX / 4;
-    return ito_now_ns() + (s > most / 1000000000 ? most : s * 1000000000 + (uint64_t)t->tv_nsec);
+/* In the kernel, until a time of that clock: so it does not begin anew where the thread is pinned meanwhile. */
+static int other_clock(clockid_t clock, int flags, const struct timespec *t, struct timespec *left) {
+    ito_call call;
+    struct timespec end = *t, now = {0, 0};
+    if (!(flags & TIMER_ABSTIME) && clock_gettime(clock, &now))
+        return EINVAL;
+    end.tv_sec += now.tv_sec + (end.tv_nsec + now.tv_nsec) / 1000000000;
+    end.tv_nsec = (end.tv_nsec + now.tv_nsec) % 1000000000;
+    int state = call_enter(CALL_ENDS), r = EINTR;
+    ito_blocking_begin(&call, "clock_nanosleep");
+    if (ito__call_began(&call))
+        r = REAL(clock_nanosleep)(clock, TIMER_ABSTIME, &end, NULL);
+    ito__call_over();
+    ito_blocking_end(&call);
+    if (call_leave(state, CALL_ENDS, r == EINTR))
+        r = REAL(clock_nanosleep)(clock, TIMER_ABSTIME, &end, NULL);
+    if (r == EINTR && left && !(flags & TIMER_ABSTIME)) {
+        clock_gettime(clock, &now);
+        int64_t ns = (end.tv_sec - now.tv_sec) * 1000000000ll + (end.tv_nsec - now.tv_nsec);
+        ns = ns > 0 ? ns : 0;
+        *left = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    }
+    return r;
 }
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t, struct timespec *left) {
@@ -187,20 +180,18 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
         return REAL(clock_nanosleep)(clock, flags, t, left);
     if (t->tv_nsec < 0 || t->tv_nsec >= 1000000000 || t->tv_sec < 0)
         return EINVAL;
-    if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) {
-        ito_call call;
-        int state = enter();
-        ito_blocking_begin(&call, "clock_nanosleep");
-        int r = REAL(clock_nanosleep)(clock, flags, t, left);
-        ito_blocking_end(&call);
-        leave(state);
-        return r;
-    }
+    if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+        return other_clock(clock, flags, t, left);
     if (!(flags & TIMER_ABSTIME))
-        deadline_ns = after(t);
+        deadline_ns = call_deadline(t);
     else if (!light_deadline(clock, t, &deadline_ns))
         return EINVAL;
-    return sleep_until(deadline_ns);
+    int r = sleep_until(deadline_ns);
+    if (r == EINTR && left && !(flags & TIMER_ABSTIME)) {
+        uint64_t now = ito_now_ns(), ns = deadline_ns > now ? deadline_ns - now : 0;
+        *left = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    }
+    return r;
 }
 
 EXPORT int nanosleep(const struct timespec *t, struct timespec *left) {
@@ -221,5 +212,5 @@ EXPORT unsigned sleep(unsigned s) {
     struct timespec t = {(time_t)s, 0};
     if (!light_here())
         return REAL(sleep)(s);
-    return nanosleep(&t, NULL) ? s : 0;
+    return nanosleep(&t, &t) ? (unsigned)t.tv_sec + (t.tv_nsec > 0) : 0;
 }

@@ -11,7 +11,44 @@ _Static_assert(sizeof(ito_barrier) <= sizeof(pthread_barrier_t), "it lies in one
 
 static ito_barrier *own(pthread_barrier_t *barrier) {
     ito_barrier *b = (ito_barrier *)barrier;
-    return b->reserved == OWN_MARK ? b : NULL;
+    return b->reserved >> 8 == OWN_MARK >> 8 ? b : NULL; /* the low byte is a turn */
+}
+
+/* ito_barrier_wait(), which can be cut short: the thread has arrived in a turn then, and comes back for its end. */
+static int wait_in_turn(ito_barrier *b, uint32_t *turn, bool *arrived) {
+    struct ito__waiter w;
+    ito__word_lock(&b->word);
+    if (*arrived && b->reserved != *turn) {
+        ito__word_unlock(&b->word, 0);
+        return 0;
+    }
+    *turn = b->reserved;
+    if (!*arrived && ++b->arrived == b->n) {
+        struct ito__waiter *list = ito__waiters_pop_all(&b->waiters);
+        b->arrived = 0;
+        b->reserved = (*turn & ~255u) | ((*turn + 1) & 255u);
+        ito__word_unlock(&b->word, 0);
+        ito__waiter_wake_all(list, 0);
+        return PTHREAD_BARRIER_SERIAL_THREAD;
+    }
+    *arrived = true;
+    ito__waiter_init(&w);
+    ito__waiters_push(&b->waiters, &w);
+    return ito__wait(&w, &b->word, 0, ITO_FOREVER, ITO__WAIT_BARRIER, b, NULL);
+}
+
+/* A thread that is sent a signal meanwhile is pinned, and waits on. */
+static int own_wait(ito_barrier *b) {
+    uint32_t turn = 0;
+    bool arrived = false;
+    int r;
+    do {
+        r = ECANCELED;
+        if (light_hold_begin(&b->word, &b->waiters))
+            r = wait_in_turn(b, &turn, &arrived);
+        light_hold_end();
+    } while (r == ECANCELED);
+    return r;
 }
 
 EXPORT int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *attr, unsigned n) {
@@ -20,7 +57,6 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrie
         pthread_barrierattr_getpshared(attr, &shared);
     memset(barrier, 0, sizeof *barrier);
     if (shared == PTHREAD_PROCESS_SHARED) {
-        light_stop("it has barriers that other processes share");
         return REAL(pthread_barrier_init)(barrier, attr, n);
     }
     int r = n > INT32_MAX ? EINVAL : ito_barrier_init((ito_barrier *)barrier, n);
@@ -36,7 +72,10 @@ EXPORT int pthread_barrier_destroy(pthread_barrier_t *barrier) {
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier) {
     ito_barrier *b = own(barrier);
-    return b ? ito_barrier_wait(b) : REAL(pthread_barrier_wait)(barrier);
+    if (b)
+        return own_wait(b);
+    light_pin("a shared barrier");
+    return REAL(pthread_barrier_wait)(barrier);
 }
 _Static_assert(PTHREAD_BARRIER_SERIAL_THREAD == ITO_BARRIER_LAST, "one of them is told");
 

@@ -12,12 +12,16 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -36,7 +40,28 @@
     X(void, pthread_exit, (void *))                                                                                    \
     X(int, pthread_cancel, (pthread_t))                                                                                \
     X(void, pthread_testcancel, (void))                                                                                \
+    X(int, pthread_setcanceltype, (int, int *))                                                                        \
+    X(int, __register_atfork, (void (*)(void), void (*)(void), void (*)(void), void *))                                \
+    X(int, raise, (int))                                                                                               \
+    X(int, sigsuspend, (const sigset_t *))                                                                             \
+    X(int, posix_spawn,                                                                                                \
+      (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,            \
+       char *const *))                                                                                                 \
+    X(int, posix_spawnp,                                                                                               \
+      (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,            \
+       char *const *))                                                                                                 \
+    X(int, system, (const char *))                                                                                     \
+    X(FILE *, popen, (const char *, const char *))                                                                     \
+    X(pid_t, vfork, (void))                                                                                            \
+    X(int, pause, (void))                                                                                              \
+    X(int, sigaltstack, (const stack_t *, stack_t *))                                                                  \
+    X(int, sigpending, (sigset_t *))                                                                                   \
+    X(int, pthread_mutex_getprioceiling, (const pthread_mutex_t *, int *))                                             \
+    X(int, pthread_mutex_setprioceiling, (pthread_mutex_t *, int, int *))                                              \
     X(int, pthread_kill, (pthread_t, int))                                                                             \
+    X(int, pthread_attr_getsigmask_np, (const pthread_attr_t *, sigset_t *))                                           \
+    X(int, pthread_getattr_default_np, (pthread_attr_t *))                                                             \
+    X(int, pthread_setattr_default_np, (const pthread_attr_t *))                                                       \
     X(int, pthread_getattr_np, (pthread_t, pthread_attr_t *))                                                          \
     X(int, pthread_setname_np, (pthread_t, const char *))                                                              \
     X(int, pthread_getname_np, (pthread_t, char *, size_t))                                                            \
@@ -99,6 +124,7 @@
     X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))                           \
     X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                              \
     X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                         \
+    X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))                     \
     X(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t))                                                         \
     X(int, accept4, (int, struct sockaddr *, socklen_t *, int))                                                        \
     X(int, connect, (int, const struct sockaddr *, socklen_t))                                                         \
@@ -106,14 +132,33 @@
     X(int, close, (int))                                                                                               \
     X(int, poll, (struct pollfd *, nfds_t, int))                                                                       \
     X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                              \
+    X(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))                    \
+    X(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *))                                \
+    X(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t))                  \
     X(int, epoll_wait, (int, struct epoll_event *, int, int))                                                          \
-    X(pid_t, waitpid, (pid_t, int *, int))                                                                             \
-    X(pid_t, wait, (int *))                                                                                            \
+    X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))                                       \
+    X(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))                  \
+    X(pid_t, wait4, (pid_t, int *, int, struct rusage *))                                                              \
+    X(int, waitid, (idtype_t, id_t, siginfo_t *, int))                                                                 \
+    X(int, fcntl, (int, int, ...))                                                                                     \
+    X(int, fcntl64, (int, int, ...))                                                                                   \
+    X(ssize_t, msgrcv, (int, void *, size_t, long, int))                                                               \
+    X(int, msgsnd, (int, const void *, size_t, int))                                                                   \
+    X(int, semop, (int, struct sembuf *, size_t))                                                                      \
+    X(int, semtimedop, (int, struct sembuf *, size_t, const struct timespec *))                                        \
+    X(long, ptrace, (enum __ptrace_request, ...))                                                                      \
+    X(ssize_t, sendfile, (int, int, off_t *, size_t))                                                                  \
+    X(ssize_t, splice, (int, off64_t *, int, off64_t *, size_t, unsigned))                                             \
+    X(ssize_t, tee, (int, int, size_t, unsigned))                                                                      \
+    X(ssize_t, vmsplice, (int, const struct iovec *, size_t, unsigned))                                                \
+    X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                                        \
+    X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                           \
     X(int, flock, (int, int))                                                                                          \
     X(int, sigwait, (const sigset_t *, int *))                                                                         \
     X(int, sigwaitinfo, (const sigset_t *, siginfo_t *))                                                               \
     X(int, sigtimedwait, (const sigset_t *, siginfo_t *, const struct timespec *))                                     \
     X(FILE *, fopen, (const char *, const char *))                                                                     \
+    X(FILE *, fopen64, (const char *, const char *))                                                                   \
     X(int, fclose, (FILE *))                                                                                           \
     X(int, fflush, (FILE *))                                                                                           \
     X(size_t, fread, (void *, size_t, size_t, FILE *))                                                                 \
@@ -138,6 +183,7 @@
     X(int, fsync, (int))                                                                                               \
     X(int, fdatasync, (int))                                                                                           \
     X(int, lockf, (int, int, off_t))                                                                                   \
+    X(int, lockf64, (int, int, off64_t))                                                                               \
     X(int, getaddrinfo, (const char *, const char *, const struct addrinfo *, struct addrinfo **))                     \
     X(int, getnameinfo, (const struct sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int))               \
     X(int, clock_nanosleep, (clockid_t, int, const struct timespec *, struct timespec *))                              \
@@ -152,9 +198,10 @@ struct real {
 #undef REAL_FIELD
 };
 extern struct real real_table;
-void real_resolve(void) __attribute__((cold, noinline));
+void real_find(void **at, const char *name) __attribute__((cold, noinline));
 
 /* The C library's function `name`. */
-#define REAL(name) (__builtin_expect(real_table.name != 0, 1) ? (void)0 : real_resolve(), real_table.name)
+#define REAL(name)                                                                                                     \
+    (__builtin_expect(real_table.name != 0, 1) ? (void)0 : real_find((void **)&real_table.name, #name), real_table.name)
 
 #endif

@@ -26,6 +26,8 @@ ssize_t ito__real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t ito__real_sendmsg(int fd, const struct msghdr *message, int flags);
 int ito__real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int ito__real_connect(int fd, const struct sockaddr *address, socklen_t length);
+ssize_t ito__real_preadv2(int fd, const struct iovec *parts, int n, off_t at, int flags);
+ssize_t ito__real_pwritev2(int fd, const struct iovec *parts, int n, off_t at, int flags);
 int ito__real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int ito__real_close(int fd);
 int ito__real_nanosleep(const struct timespec *t, struct timespec *left);
@@ -45,6 +47,8 @@ int ito__real_epoll_wait(int fd, struct epoll_event *events, int n, int timeout_
 #define write(...) ito__real_write(__VA_ARGS__)
 #define readv(...) ito__real_readv(__VA_ARGS__)
 #define writev(...) ito__real_writev(__VA_ARGS__)
+#define preadv2(...) ito__real_preadv2(__VA_ARGS__)
+#define pwritev2(...) ito__real_pwritev2(__VA_ARGS__)
 #define recv(...) ito__real_recv(__VA_ARGS__)
 #define send(...) ito__real_send(__VA_ARGS__)
 #define recvmsg(...) ito__real_recvmsg(__VA_ARGS__)

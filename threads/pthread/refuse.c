@@ -4,25 +4,21 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static bool has(const char *name) {
     return dlsym(RTLD_DEFAULT, name) != NULL;
 }
 
 const char *light_refusal(void) {
-    unsigned long features = 0;
     if (getenv("ITO_PTHREAD") && getenv("ITO_PTHREAD")[0] == '0')
         return "ITO_PTHREAD=0";
-    if (!arch_can_switch())
-        return "the thread pointer cannot be set without a system call (no FSGSBASE)";
+    const char *why = arch_refusal();
+    if (why)
+        return why;
     if (has("__asan_init") || has("__tsan_init") || has("__msan_init"))
         return "it is built with a sanitizer, which knows kernel threads only";
     if (has("ito_init"))
         return "it uses libito";
-    if (syscall(SYS_arch_prctl, ARCH_SHSTK_STATUS, &features) == 0 && features & ARCH_SHSTK_SHSTK)
-        return "it runs with a shadow stack";
     if (!tls_setup())
         return "this C library has no functions to make thread-local storage";
     return NULL;

@@ -133,12 +133,16 @@ static int sem_wait_until(sem_t *sem, uint64_t deadline_ns) {
         return shared_wait(sem, deadline_ns);
     if (LIKELY(ito_sem_trywait(s) == 0))
         return 0;
+    light_self.handled = false;
     for (;;) {
         int r = ECANCELED;
         if (light_wait_begin(&s->state, &s->waiters))
             r = light_here() ? ito_sem_wait_until(s, deadline_ns) : kernel_wait(s, deadline_ns);
+        bool was_light = light_here();
         light_wait_end();
-        if (r != ECANCELED) /* else cancellation was disabled meanwhile */
+        if (r == ECANCELED && was_light && !light_here() && light_self.handled) /* pinned, for a signal */
+            return EINTR;
+        if (r != ECANCELED) /* else cancellation was disabled meanwhile, or it is pinned for another reason */
             return r;
     }
 }
@@ -155,6 +159,8 @@ EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
     uint64_t deadline_ns;
     if (UNLIKELY(own(sem) == NULL && !light_here()))
         return REAL(sem_clockwait)(sem, clock, until);
+    if (!light_clock(clock))
+        return fail(EINVAL);
     REAL(pthread_testcancel)();
     if (sem_trywait(sem) == 0)
         return 0;

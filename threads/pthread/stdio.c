@@ -4,14 +4,15 @@
  * server. A light thread makes them while its worker may be given away (ito_blocking_begin), so who ends the wait may
  * need that very worker. The lock of a stream knows its owner by the thread pointer, which is the thread's own.
  *
- * They are not cancelled: the C library would unwind the thread out of the middle.
+ * A cancellation ends the system call in them, as in calls.h, and they fail with EINTR: the C library would unwind the thread out of
+ * the middle. Handlers of signals do not, as a stream does not go on after that.
  */
 /* No definitions of these functions in the headers. */
 #undef _FORTIFY_SOURCE
 #ifndef __NO_INLINE__
 #define __NO_INLINE__ 1
 #endif
-#include "light.h"
+#include "calls.h"
 
 #include <ito/io.h>
 #include <netdb.h>
@@ -25,7 +26,7 @@
 
 struct away {
     ito_call call;
-    int cancel_state;
+    int cancel_state, error;
 };
 
 static void begin(struct away *a, const char *name) {
@@ -37,9 +38,32 @@ static void end(struct away *a) {
     pthread_setcancelstate(a->cancel_state, NULL);
 }
 
+/* The same for a cancellation point. False: it has been cancelled, and end_point() does not return. */
+static bool begin_point(struct away *a, const char *name) {
+    a->error = errno;
+    a->cancel_state = call_enter(CALL_RESTARTS);
+    light_self.not_by_handlers = true;
+    ito_blocking_begin(&a->call, name);
+    bool began = ito__call_began(&a->call) || !(light_self.may_cancel && tls_cancelled_later());
+    errno = 0;
+    return began;
+}
+static void end_point(struct away *a, bool began) {
+    bool interrupted = errno == EINTR || !began;
+    a->error = errno ? errno : a->error;
+    ito__call_over();
+    light_self.may_cancel = light_self.not_by_handlers = false;
+    ito_blocking_end(&a->call);
+    pthread_setcancelstate(a->cancel_state, NULL);
+    if (UNLIKELY(interrupted))
+        REAL(pthread_testcancel)();
+    errno = a->error;
+}
+
 /* X(result, name, parameters, arguments) */
 #define FUNCTIONS(X)                                                                                                   \
     X(FILE *, fopen, (const char *path, const char *mode), (path, mode))                                               \
+    X(FILE *, fopen64, (const char *path, const char *mode), (path, mode))                                             \
     X(int, fclose, (FILE * f), (f))                                                                                    \
     X(int, fflush, (FILE * f), (f))                                                                                    \
     X(size_t, fread, (void *data, size_t size, size_t n, FILE *f), (data, size, n, f))                                 \
@@ -62,6 +86,7 @@ static void end(struct away *a) {
     X(size_t, __fread_chk, (void *data, size_t room, size_t size, size_t n, FILE *f), (data, room, size, n, f))        \
     X(int, fsync, (int fd), (fd))                                                                                      \
     X(int, fdatasync, (int fd), (fd))                                                                                  \
+    X(int, lockf64, (int fd, int what, off64_t bytes), (fd, what, bytes))                                              \
     X(int, lockf, (int fd, int what, off_t bytes), (fd, what, bytes))                                                  \
     X(int, getaddrinfo,                                                                                                \
       (const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found),                  \
@@ -77,9 +102,11 @@ static void end(struct away *a) {
         struct away a;                                                                                                 \
         if (!light_here())                                                                                             \
             return REAL(name) arguments;                                                                               \
-        begin(&a, #name);                                                                                              \
-        type r = REAL(name) arguments;                                                                                 \
-        end(&a);                                                                                                       \
+        type r = (type)0;                                                                                              \
+        bool began = begin_point(&a, #name);                                                                           \
+        if (began)                                                                                                     \
+            r = REAL(name) arguments;                                                                                  \
+        end_point(&a, began);                                                                                          \
         return r;                                                                                                      \
     }
 FUNCTIONS(AWAY_EXPORT)

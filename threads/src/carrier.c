@@ -30,7 +30,8 @@
 
 #define CARRIERS_MAX 256u
 #define STACK_BYTES (256u * 1024)
-#define GO_HOME UINT32_MAX /* in place of a turn: the worker was given back by ito__carrier_go_home() */
+#define GO_HOME                                                                                                        \
+    ((uint32_t)ITO__LENT_ADOPTED) /* in place of `lent`: the worker was given back by ito__carrier_go_home() */
 
 /*
  *   field    writer           reader
@@ -38,6 +39,7 @@
  *   all, n   the watcher      same; ito__carriers_stop() when it has ended; n relaxed by others, as a hint
  *   main     holder of lock   same: worker 0's own carrier waits for its worker
  *   out      K1, K2           ito_fini: threads in calls whose worker was taken, relaxed
+ *   kept     any, relaxed     the watcher: carriers that a thread keeps for itself, beyond CARRIERS_MAX
  */
 static struct {
     struct ito__spin lock;
@@ -45,6 +47,7 @@ static struct {
     uint32_t n;
     bool main;
     uint32_t out;
+    uint32_t kept;
 } carriers;
 
 /* ---- a carrier's loop -------------------------------------------------------------------------------------------- */
@@ -74,6 +77,13 @@ static struct worker *rest(struct ito__carrier *c) {
     return load_relaxed(&c->job);
 }
 
+/* The context of the loop that runs on carrier c. */
+static void save_home(struct ito__carrier *c, const struct worker *w) {
+    c->home.sp = w->sched.sp;
+    c->home.sanitizer = w->sched.sanitizer;
+    c->home.stack = w->sched.stack;
+}
+
 void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *current) {
     c->worker = w;
     w->carrier = c;
@@ -86,17 +96,24 @@ void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *cu
         ITO__HOOK_WORKER(current);
 }
 
-/* Step 5 to 7. False: the call is over, and the worker where it was. */
-static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t turn) {
-    uint32_t call = turn | ITO__LENT_CALL;
-    /* ORDER acq_rel; pairs with the seq_cst store in ito_blocking_begin(): shows the worker as its carrier left it. */
-    if (!cas_acq_rel(&w->lent, &call, turn | ITO__LENT_ADOPTED))
+/* Step 5 to 7; `lent`: as it was offered. False: the call is over, and the worker where it was. */
+static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t lent) {
+    uint32_t turn = lent - lent % ITO__LENT_STATES;
+    bool taken = lent % ITO__LENT_STATES == ITO__LENT_TAKEN;
+    /* ORDER acq_rel; pairs with the release store in ito_blocking_begin(): shows the worker as its carrier left it. From
+     * TAKEN, the watcher's look has waited until the kernel had switched that thread out, and `wake` came after. */
+    if (!cas_acq_rel(&w->lent, &lent, turn | ITO__LENT_ADOPTED))
         return false;
     struct ito_thread *t = w->hot.current;
+    struct ito__carrier *before = w->carrier;
+    if (taken)
+        save_home(before, w);
     ito__settle(c, w, &w->sched);
     ito__expose(t);
     ito__deque_disown(w, w->hot.bottom, t);
     __atomic_fetch_add(&carriers.out, 1, __ATOMIC_RELAXED);
+    if (taken)
+        ITO__TLS_TAKE(t, before, w->taken_call);
     /* ORDER release; pairs with the acquire load in ito_blocking_end(): the thread's descriptor is its own again. */
     store_release(&w->lent, turn + ITO__LENT_STATES);
     ito__prim_name_thread(w->index);
@@ -108,6 +125,7 @@ static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t turn) {
 }
 
 void ito__carrier_run(struct ito__carrier *c) {
+    store_relaxed(&c->tid, ito__look_tid());
     for (;;) {
         if (c->worker && ito__schedule(c->worker))
             return;
@@ -147,7 +165,7 @@ static void *spare_main(void *arg) {
 
 /* One more kernel thread, which begins as a spare. False: no memory, no thread, or too many. */
 static bool new_spare(void) {
-    if (carriers.n >= CARRIERS_MAX) /* the watcher alone adds some */
+    if (carriers.n >= CARRIERS_MAX + load_relaxed(&carriers.kept)) /* the watcher alone adds some */
         return false;
     struct ito__carrier *c = calloc(1, sizeof *c);
     if (c == NULL)
@@ -172,14 +190,14 @@ static bool new_spare(void) {
 }
 
 /* A spare that has just been made (*made) may not be on the list yet: then the next look offers again. */
-bool ito__carrier_offer(struct worker *w, uint32_t turn, bool *made) {
+bool ito__carrier_offer(struct worker *w, uint32_t lent, bool *made) {
     ito__spin_lock(&carriers.lock);
     struct ito__carrier *c = carriers.spares;
     if (c)
         carriers.spares = c->next;
     ito__spin_unlock(&carriers.lock);
     if (c)
-        give(c, w, turn);
+        give(c, w, lent);
     else
         *made = new_spare();
     return c != NULL;
@@ -208,6 +226,10 @@ void ito__carriers_forget(void) {
     memset(&carriers, 0, sizeof carriers);
 }
 
+void ito__carriers_keep(int32_t more) {
+    __atomic_fetch_add(&carriers.kept, (uint32_t)more, __ATOMIC_RELAXED);
+}
+
 uint32_t ito__carriers_started(void) {
     return load_relaxed(&carriers.n);
 }
@@ -224,18 +246,16 @@ void ito_blocking_begin(ito_call *call, const char *name) {
     call->worker = NULL;
     call->name = name ? name : "call";
     call->begin_ns = ITO__COUNTING ? ito_now_ns() : 0;
-    call->begin_stamp = ITO__TRACING ? ito__trace_stamp() : 0;
+    call->begin_stamp = ITO__STAMP();
     if (w == NULL || w->hot.current->flags & ITO__SCHED || ito__watch_start() != 0)
         return;
     struct ito__carrier *c = w->carrier;
     call->worker = w;
     call->carrier = c;
     call->thread = w->hot.current;
-    call->turn = load_relaxed(&w->lent);
+    call->turn = load_relaxed(&w->lent) & ~(uint32_t)(ITO__LENT_STATES - 1); /* the watcher may just have set TAKEN */
     w->hot.current->wait_kind = ITO__WAIT_CALL;
-    c->home.sp = w->sched.sp;
-    c->home.sanitizer = w->sched.sanitizer;
-    c->home.stack = w->sched.stack;
+    save_home(c, w);
     ito__set_here(NULL);
     /* ORDER release; pairs with the compare-and-swap in adopt(). Publishes the worker, as it is left, and `home`. */
     store_release(&w->lent, call->turn | ITO__LENT_CALL);
@@ -249,16 +269,10 @@ static void give_back(void *thread) {
     __atomic_fetch_sub(&carriers.out, 1, __ATOMIC_RELAXED);
 }
 
-/* The worker is another carrier's: the thread goes into a queue, and this kernel thread back to its loop. */
-static __attribute__((noinline)) void change_carrier(const ito_call *call, int error) {
-    struct ito__carrier *c = call->carrier;
-    struct ito_thread *me = call->thread;
+/* The worker is another carrier's: the thread goes into a queue, and this kernel thread, carrier c, back to its loop. */
+static __attribute__((noinline)) void change_carrier(struct ito__carrier *c, struct ito_thread *me, int error) {
     c->worker = NULL;
     me->saved_errno = error;
-    if (call->begin_ns)
-        ito__count(ITO__COUNT_HANDED_OVER, call->name, ito_now_ns() - call->begin_ns);
-    if (call->begin_stamp)
-        ITO__TRACE_HANDED_OVER(call->name, call->begin_stamp);
     ITO__TRACE_BLOCK(me);
     ITO__HOOK_LEAVE(me, &c->home, 0);
     errno = error;
@@ -287,8 +301,43 @@ void ito_blocking_end(ito_call *call) {
     /* ORDER acquire; pairs with the release store in adopt(). Shows what it did to this thread's descriptor. */
     while (load_acquire(&w->lent) == (call->turn | ITO__LENT_ADOPTED))
         ++spins % 64 ? cpu_relax() : ito__prim_yield();
-    change_carrier(call, saved);
+    if (call->begin_ns)
+        ito__count(ITO__COUNT_HANDED_OVER, call->name, ito_now_ns() - call->begin_ns);
+    if (call->begin_stamp)
+        ITO__TRACE_HANDED_OVER(call->carrier, call->name, call->begin_stamp);
+    change_carrier(call->carrier, me, saved);
 }
+
+#ifdef ITO__OWN_TLS
+__thread struct ito__tls_out ito__tls_out;
+
+void ito__come_home(void) {
+    int saved = errno;
+    struct ito__worker *hot;
+    /* ORDER acquire; pairs with the release store in ito__tls_take(). Shows ito__tls_out. */
+    for (unsigned spins = 0; (hot = load_acquire(&ito__tls_worker)) != &ito__nobody;) {
+        struct worker *w = worker_of(hot);
+        /* ORDER acquire; pairs with the release store in adopt(): if it is HOME again by that, ito__tls_worker, which is
+         * read anew, is ito__nobody. */
+        uint32_t lent = load_acquire(&w->lent), state = lent % ITO__LENT_STATES;
+        if (state == ITO__LENT_ADOPTED)
+            ++spins % 64 ? cpu_relax() : ito__prim_yield();
+        /* ORDER acq_rel; pairs with the compare-and-swap in adopt(): one of the two has the worker. */
+        else if (state != ITO__LENT_TAKEN ? load_relaxed(&ito__tls_worker) == hot
+                                          : cas_acq_rel(&w->lent, &lent, lent - state + ITO__LENT_STATES))
+            return;
+    }
+    struct ito__tls_out out = ito__tls_out;
+    if (out.carrier == NULL)
+        return; /* a kernel thread, or a thread inside a call that it has told of */
+    ito__tls_out.carrier = NULL;
+    if (ITO__COUNTING)
+        ito__count(ITO__COUNT_HANDED_OVER, ito__look_name(out.call), ito_now_ns() - out.begin_ns);
+    if (out.begin_stamp)
+        ITO__TRACE_HANDED_OVER(out.carrier, ito__look_name(out.call), out.begin_stamp);
+    change_carrier(out.carrier, out.thread, saved);
+}
+#endif
 
 void *ito_blocking(void *(*fn)(void *), void *arg) {
     ito_call call;

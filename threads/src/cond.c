@@ -21,11 +21,13 @@ static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
     uint16_t depth = m->depth;
     ito__word_lock(&c->word);
     /* All who wait at one time must use one mutex: a signal moves waiters to its queue without asking each. */
+    ito__waiters_drop_stale(&c->waiters);
     if (c->waiters.head && c->mutex != m) {
         ito__word_unlock(&c->word, 0);
         return EINVAL;
     }
     c->mutex = m;
+    c->timed = (c->waiters.head && c->timed) || deadline_ns != ITO_FOREVER ? 2 : 0;
     ito__waiters_push(&c->waiters, &w);
     /* A signal that comes from here on waits for the queue bit, which is given back when this thread is asleep. */
     m->depth = 0;
@@ -64,23 +66,28 @@ int ito_cond_signal(ito_cond *c) {
     ito__word_lock(&c->word);
     struct ito__waiter *w = ito__waiters_pop(&c->waiters);
     ito__word_unlock(&c->word, 0);
-    if (w) {
-        w->next = NULL;
-        ito__mutex_requeue(w->mutex, w);
-    }
+    if (w)
+        ito__mutex_requeue(w->mutex, w, w);
     return 0;
 }
 
-/* All waiters go to the queue of the mutex in one step; each unlock wakes the next. Waking all at once would have
- * them all run into the mutex. */
+/* All waiters go to the queue of the mutex in one step, however many they are; each unlock wakes the next. Waking all at
+ * once would have them all run into the mutex. Where one has or had a deadline, each is looked at. */
 int ito_cond_broadcast(ito_cond *c) {
     if (cond_is_empty(c))
         return 0;
     ito__word_lock(&c->word);
-    struct ito__waiter *list = ito__waiters_pop_all(&c->waiters);
+    ito__waiters_drop_stale(&c->waiters);
+    struct ito__waiter *first = c->waiters.head, *last = c->waiters.tail;
+    if (c->timed) {
+        ito__waiters_pop_all(&c->waiters);
+    } else {
+        ito__waiters_set_head(&c->waiters, NULL);
+        c->waiters.tail = NULL;
+    }
     ito__word_unlock(&c->word, 0);
-    if (list)
-        ito__mutex_requeue(list->mutex, list);
+    if (first)
+        ito__mutex_requeue(first->mutex, first, last);
     return 0;
 }
 
@@ -92,6 +99,7 @@ int ito_cond_init(ito_cond *c) {
 /* Takes the bit, so it comes after a broadcast that is still at work on the condition. */
 int ito_cond_destroy(ito_cond *c) {
     ito__word_lock(&c->word);
+    ito__waiters_drop_stale(&c->waiters);
     bool busy = c->waiters.head;
     ito__word_unlock(&c->word, 0);
     return busy ? EBUSY : 0;

@@ -219,8 +219,11 @@ static void take(struct worker *victim, struct ito__slot *slot, struct ito__slot
  * for the lock. If both happen, the thief gives up and the owner, holding the lock, finds the slot private.
  */
 enum ito__steal ito__deque_steal(struct worker *victim, bool force, struct ito__slot *out) {
-    if (!force && load_relaxed(&victim->top) >= load_relaxed(&victim->split))
-        return ITO__STEAL_EMPTY; /* a guess: the next round guesses again, and parking looks with force */
+    /* A guess, so that nobody takes the locks of empty deques: the next round guesses again, and the last to park looks
+     * after a membarrier. */
+    struct ito__slot *split = load_relaxed(&victim->split);
+    if (load_relaxed(&victim->top) >= split && !(force && load_relaxed(&victim->hot.bottom) > split))
+        return ITO__STEAL_EMPTY;
     if (!ito__spin_try(&victim->lock))
         return ITO__STEAL_LOST;
     enum ito__steal result = ITO__STEAL_EMPTY;
@@ -236,7 +239,7 @@ enum ito__steal ito__deque_steal(struct worker *victim, bool force, struct ito__
         /* ORDER seq_cst by the membarrier; its partner is the compiler barrier in deque_pop() and ito__fork_take().
          * ORDER acquire on bottom; pairs with the release store of a push (ito__fork_push, entry_child_first). Shows
          * the slot's content, also of a push that came after the membarrier. */
-        if (ito__prim_membarrier() && load_acquire(&victim->hot.bottom) > slot) {
+        if (ito__membarrier() && load_acquire(&victim->hot.bottom) > slot) {
             take(victim, slot, out);
             store_relaxed(&victim->top, slot + 1);
             store_relaxed(&victim->split, slot + 1);

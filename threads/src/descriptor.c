@@ -41,7 +41,8 @@ static struct ito_thread *take(void) {
         if (chunk == NULL)
             return NULL;
         chunk->next = ito__descriptor_chunks;
-        ito__descriptor_chunks = chunk;
+        /* ORDER release; pairs with the acquire load in ito__descriptor_each(). Shows `next`. */
+        store_release(&ito__descriptor_chunks, chunk);
         depot.at = (char *)(chunk + 1);
         depot.end = depot.at + (CHUNK_BYTES - sizeof *chunk) / sizeof *t * sizeof *t;
     }
@@ -124,7 +125,8 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
 }
 
 void ito__descriptor_each(void (*tell)(const struct ito_thread *, void *), void *arg) {
-    for (struct ito__chunk *chunk = ito__descriptor_chunks; chunk; chunk = chunk->next)
+    /* ORDER acquire; pairs with the release store in take(). */
+    for (struct ito__chunk *chunk = load_acquire(&ito__descriptor_chunks); chunk; chunk = chunk->next)
         for (size_t i = 0; i < PER_CHUNK; i++) {
             const struct ito_thread *t = first_of(chunk) + i;
             if (load_relaxed(&t->state) != ITO__FREE && t->stack)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What hooks.h promises to AddressSanitizer; empty without it. ito_thread.sanitizer: the fake stack. */
+/* What hooks.h promises to AddressSanitizer and ThreadSanitizer; empty without them. ito_thread.sanitizer: the fake stack;
+ * the fiber. */
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -52,5 +53,60 @@ void ito__hook_end(struct ito_thread *t) {
     /* The frames below this one end without returning; the stack's next thread must not find their red zones. */
     if (t->stack && !(t->flags & ITO__ROOT))
         __asan_unpoison_memory_region(t->stack->low, (size_t)((char *)t->stack - t->stack->low));
+}
+#endif
+
+#ifdef ITO__TSAN
+#include <stdlib.h>
+
+/*
+ * A fiber of ThreadSanitizer takes 100 us to make and 800 KB (gcc 12), so a kernel thread keeps some whose threads have
+ * ended. A thread that takes one over is, to the sanitizer, the one before: those two are not told to race. They would not be
+ * in any case, as one has ended on this kernel thread before the other begins here, and switches there synchronise.
+ *
+ *   made     by whoever first switches to the thread
+ *   thread   -> `ended`, at its end, which is followed by a switch on the same kernel thread
+ *   `ended`  -> `kept`, after that switch, or destroyed: not before, as it is in use
+ */
+struct fiber {
+    void *handle;
+    unsigned threads; /* that it was. Each leaves some calls open, as it ends without returning, of 65,536 that fit */
+};
+enum { FIBERS_KEPT = 64, FIBER_THREADS = 2000 };
+static __thread struct fiber *ended, *kept[FIBERS_KEPT];
+static __thread unsigned n_kept;
+
+static struct fiber *fiber_new(void *handle) {
+    struct fiber *f = malloc(sizeof *f);
+    if (f == NULL)
+        abort();
+    *f = (struct fiber){handle, 0};
+    return f;
+}
+
+void ito__hook_worker(struct ito_thread *t) {
+    t->sanitizer = fiber_new(__tsan_get_current_fiber());
+}
+
+__attribute__((noinline)) void *ito__fiber_of(struct ito_thread *t) {
+    if (t->sanitizer == NULL)
+        t->sanitizer = n_kept > 0 ? kept[--n_kept] : fiber_new(__tsan_create_fiber(0));
+    return ((struct fiber *)t->sanitizer)->handle;
+}
+
+__attribute__((noinline)) void ito__hook_end(struct ito_thread *t) {
+    ended = t->sanitizer;
+    t->sanitizer = NULL;
+}
+
+__attribute__((noinline)) void ito__fiber_left(void) {
+    struct fiber *f = ended;
+    ended = NULL;
+    if (f && n_kept < FIBERS_KEPT && ++f->threads < FIBER_THREADS) {
+        kept[n_kept++] = f;
+    } else if (f) {
+        __tsan_destroy_fiber(f->handle);
+        free(f);
+    }
 }
 #endif

@@ -39,22 +39,19 @@ void ito__hook_enter(struct ito_thread *t);
 void ito__hook_end(struct ito_thread *t);
 #elif defined(ITO__TSAN)
 #include <sanitizer/tsan_interface.h>
-static inline void ito__hook_worker(struct ito_thread *t) {
-    t->sanitizer = __tsan_get_current_fiber();
-}
+void ito__hook_worker(struct ito_thread *t);
+void ito__hook_end(struct ito_thread *t);
+void *ito__fiber_of(struct ito_thread *t);
+void ito__fiber_left(void);
 /* Always inlined: ThreadSanitizer counts calls and returns for each fiber, and a function that returns on another fiber
  * than it was called on would break the counts of both. */
 static inline __attribute__((always_inline)) void ito__hook_leave(struct ito_thread *next, int ending) {
-    void *old = ending ? __tsan_get_current_fiber() : NULL;
-    if (next->sanitizer == NULL)
-        next->sanitizer = __tsan_create_fiber(0);
-    __tsan_switch_to_fiber(next->sanitizer, 0);
-    if (old)
-        __tsan_destroy_fiber(old);
+    __tsan_switch_to_fiber(ito__fiber_of(next), 0);
+    if (ending)
+        ito__fiber_left();
 }
 #define ito__hook_leave(thread, next, ending) ito__hook_leave(next, ending)
 #define ito__hook_enter(thread) ((void)0)
-#define ito__hook_end(thread) ((void)((thread)->sanitizer = NULL))
 #endif
 
 #if defined(ITO__ASAN) || defined(ITO__TSAN)

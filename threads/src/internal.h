@@ -48,6 +48,11 @@ enum ito__wait_kind {
     ITO__WAIT_GRAPH, /* a graph, or in a static run a task of another list */
     ITO__WAIT_IO,    /* a descriptor to be ready */
     ITO__WAIT_CALL,  /* a call in the kernel to return, between ito_blocking_begin and _end */
+    ITO__WAIT_CHANNEL,
+    ITO__WAIT_SELECT, /* on several channels; wait_on is one of them */
+    ITO__WAIT_STOP,   /* a function that a stop request calls to return */
+    ITO__WAIT_UNCOND,
+    ITO__WAIT_FUTEX, /* a word of the program (pthread/futex.c) */
 };
 
 /* First in, first out, linked through ito_thread.next. n == length of the list head..tail. */
@@ -110,6 +115,10 @@ struct worker {
     uint32_t lent;                /* atomic */
     uint32_t has_bound;           /* atomic: a bound thread was created for it; then it keeps its carrier */
     uint32_t seen, offered;       /* the watcher: `lent` at its last look; as it was offered to a spare */
+    uint32_t moves;               /* owner: switches so far; counted in libito-pthread.so only */
+    uint32_t seen_moves;          /* the watcher: `moves` at its last look */
+    uint64_t seen_call;           /* the watcher: what its thread then waited for in the kernel; 0: nothing */
+    uint32_t taken_call;          /* the watcher, before the offer: the number of that system call */
     struct ito__carrier *carrier; /* owner: which runs it */
     struct ito__carrier own;      /* the carrier that it started with */
     uint32_t started;             /* that carrier has a kernel thread to be joined */
@@ -133,13 +142,18 @@ struct ito__pool {
     struct ito_thread root;
     struct ito__stack root_stack;
 
-    /* Searching: awake and looking for work. Rules in park.c. */
+    /* Searching: awake and looking for work. Rules in park.c. The count changes with each search; owners that answer
+     * read both it and n_parked. */
     alignas(ITO__LINE) uint32_t n_searching; /* atomic */
-    uint32_t n_parked;                       /* atomic; written under park_lock */
+    alignas(ITO__LINE) uint32_t n_parked;    /* atomic; written under park_lock */
     struct ito__spin park_lock;
-    uint32_t *parked;     /* [n_workers] indices of parked workers, park_lock */
-    uint32_t io_waiting;  /* atomic: waits for I/O in progress (io_wait.c); 0 in programs that do none */
+    uint32_t *parked; /* [n_workers] indices of parked workers, park_lock */
+
+    /* Read by all workers at each turn, written seldom. */
+    alignas(ITO__LINE) uint32_t
+        io_waiting;       /* atomic: waits for I/O in progress (io_wait.c); 0 in programs that do none */
     uint32_t home_wanted; /* atomic: ito_fini waits for worker 0 to be on the carrier that it started with */
+    uint64_t barrier_ns;  /* atomic, a hint: what a membarrier takes */
 
     /* Threads made ready by kernel threads that are no workers. */
     alignas(ITO__LINE) struct ito__spin inject_lock;
@@ -161,6 +175,9 @@ void ito__set_here(struct worker *w);
 struct ito_thread *ito__forked(void);
 /* In the child of a fork: the caller is no worker's any more. */
 void ito__leave_worker(void);
+#ifdef ITO__OWN_TLS
+void ito__keep_self(struct ito_thread *t);
+#endif
 
 static inline struct worker *worker_of(struct ito__worker *w) {
     return (struct worker *)w;
@@ -174,6 +191,22 @@ void ito__ready(struct ito_thread *thread);
 /* `me`, the caller, may no longer end by a plain store: others see its end, or its end has more to do (keys). */
 void ito__expose(struct ito_thread *me);
 #define ITO__HAND_OVERS 61u /* one in so many goes through the ready queue */
+
+/*
+ * A membarrier. It interrupts every CPU that runs the process, so what it takes grows with their number: search() looks
+ * for as long before it has the next. The mean of the last few; one in which the caller lost its CPU counts little.
+ */
+static inline bool ito__membarrier(void) {
+    uint64_t known = load_relaxed(&ito__pool.barrier_ns), start = ito__prim_now();
+    /* ORDER seq_cst on every running thread; the partner is said at each call. */
+    bool done = ito__prim_membarrier();
+    uint64_t took = ito__prim_now() - start, most = 2 * known + 20000;
+    took = took < most ? took : most;
+    uint64_t next = known - known / 8 + took / 8;
+    if (next != known)
+        store_relaxed(&ito__pool.barrier_ns, next);
+    return done;
+}
 
 /* ---- deque (deque.c) -------------------------------------------------------------------------------------------- */
 
@@ -241,6 +274,8 @@ struct ito_thread *ito__inject_pop(void);
 
 /* ---- stacks and descriptors (stack.c, descriptor.c) -------------------------------------------------------------- */
 
+struct ito__stack *ito__stack_of_caller(void *memory, size_t bytes);
+bool ito__stack_is_callers(const struct ito__stack *stack);
 struct ito__stack *ito__stack_get(struct worker *w, size_t bytes); /* w null: foreign; null: no memory */
 void ito__stack_put(struct worker *w, struct ito__stack *stack);
 size_t ito__stack_bytes(const struct ito__stack *stack); /* the size that it was asked for by, as a power of two */
@@ -260,6 +295,8 @@ void ito__descriptor_forget(void);
 
 /* Of ito_attr.flags, for threads of our own: a recorder does not hear of them, but of the tasks that they run. */
 #define ITO__ATTR_UNSEEN 0x80000000u
+/* The same, for threads/rust: the creator goes on; the thread begins when its worker comes to it, or another takes it. */
+#define ITO__ATTR_LATER 0x40000000u
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
 
@@ -268,6 +305,9 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64
 /* `fork` was taken from `slot`, and not by its parent's sync. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
+/* The thread has ended whose state was this, 1 + the address of a join with a deadline (join_until.c). */
+void ito__join_until_ended(uintptr_t state);
+int ito__ended_until(struct ito_thread *thread, uint64_t deadline_ns); /* for ito.hpp */
 /* What it runs; null: not known. */
 const void *ito__function_of(const struct ito_thread *t);
 
@@ -287,13 +327,12 @@ void ito__answer(struct worker *w);            /* the owner was asked for work *
 bool ito__can_answer(struct worker *w);        /* asked, and something to give */
 void ito__answer_creation(struct worker *w);   /* the same at a creation, which always has something to give */
 void ito__notify(void);                        /* work was published: wake a worker if none searches */
-void ito__wake_idle(void);                     /* a deadline was inserted */
+void ito__wake_idle(void);                     /* a parked worker is to look after I/O */
 void ito__wake_worker(struct worker *w);
-void ito__park(struct worker *w, uint64_t deadline_ns);
+void ito__park(struct worker *w);
 bool ito__hungry(void); /* a new thread would soon be stolen; a hint */
 void ito__search_begin(void);
-void ito__search_end(void);
-uint64_t ito__timers_run(uint64_t now_ns);
+void ito__search_end(struct worker *w);
 
 /* ---- all threads wait for ever (stall.c) ------------------------------------------------------------------------- */
 
@@ -339,7 +378,22 @@ void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((nor
 #define ITO__TLS_ENTER(worker, next) ito__tls_enter(worker, next)
 #define ITO__TLS_LEAVE(home) ito__tls_leave(home)
 #define ITO__TLS_RESTORE(thread) ((void)0)
+#define ITO__TLS_TAKE(thread, carrier, call) ito__tls_take(thread, carrier, call)
+#define ITO__FORK_EPOCH() ((void)0) /* pool.c, before the program's own handlers */
+#define ITO__TLS_IO_BEGIN(word, queue) ito__io_wait_begin(word, queue)
+#define ITO__TLS_IO_END() ito__io_wait_end()
+#define ITO__TLS_CALL_BEGAN(call) ito__call_began(call)
+#define ITO__TLS_CALL_OVER() ito__call_over()
+#define ITO__RUNS_AGAIN() ito__watch_look(true) /* its threads may wait without telling of it */
 #else
+#define ito__be_home() ((void)0)
+#define ITO__RUNS_AGAIN() ((void)0)
+#define ITO__TLS_TAKE(thread, carrier, call) ((void)(carrier))
+#define ITO__FORK_EPOCH() ((void)ito__fork_epoch++)
+#define ITO__TLS_IO_BEGIN(word, queue) true
+#define ITO__TLS_IO_END() ((void)0)
+#define ITO__TLS_CALL_BEGAN(call) true
+#define ITO__TLS_CALL_OVER() ((void)0)
 #define ITO__TLS_WORKER(worker, current) ((void)0)
 #define ITO__TLS_SAVE(worker, thread) ((void)((thread)->saved_errno = *(worker)->hot.errno_at))
 #define ITO__TLS_ENTER(worker, next) ((void)0)

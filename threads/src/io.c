@@ -59,7 +59,8 @@ static bool cannot_try(int error) {
 static ssize_t as_it_is(const struct io_call *c) {
     ito_call call;
     ito_blocking_begin(&call, c->name);
-    ssize_t r = c->plain(c);
+    ssize_t r = ITO__TLS_CALL_BEGAN(&call) ? c->plain(c) : fails(EINTR);
+    ITO__TLS_CALL_OVER();
     ito_blocking_end(&call);
     return r;
 }
@@ -97,7 +98,7 @@ static __attribute__((noinline)) ssize_t call_slow(const struct io_call *c, bool
         if (!can_try && is_ready(c->fd, c->want))
             return as_it_is(c);
         int r = await(c->name, c->fd, c->want);
-        if (r == EBADF)
+        if (r == EBADF || r == EINTR)
             return fails(r);
         if (r != 0)
             return as_it_is(c);
@@ -124,13 +125,44 @@ static bool is_ours(void) {
 
 /* ---- read and write ---------------------------------------------------------------------------------------------- */
 
+/* Of a stream socket read and recv are the same, as are write and send, and the kernel takes two thirds of the time for a try by the
+ * latter. What is known of a number may be of a file that is gone: ENOTSOCK says so. */
+static bool is_stream(int fd) {
+    int type, kind = ito__io_kind(fd);
+    socklen_t bytes = sizeof type;
+    if (UNLIKELY(kind == ITO__IO_UNKNOWN)) {
+        int saved = error_now();
+        bool stream = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM;
+        kind = stream ? ITO__IO_STREAM : ITO__IO_OTHER;
+        ito__io_set_kind(fd, kind);
+        fails(saved);
+    }
+    return kind == ITO__IO_STREAM;
+}
+/* One part with something in it: a recv of nothing waits, a read does not. */
+static bool as_message(const struct io_call *c) {
+    return c->n_parts == 1 && c->parts->iov_len > 0 && is_stream(c->fd);
+}
+static bool is_no_socket(ssize_t n, int fd) {
+    if (LIKELY(n >= 0 || error_now() != ENOTSOCK))
+        return false;
+    ito__io_set_kind(fd, ITO__IO_OTHER);
+    return true;
+}
+
 static ssize_t try_read(const struct io_call *c) {
+    ssize_t n;
+    if (as_message(c) && !is_no_socket(n = recv(c->fd, c->parts->iov_base, c->parts->iov_len, MSG_DONTWAIT), c->fd))
+        return n;
     return preadv2(c->fd, c->parts, c->n_parts, -1, RWF_NOWAIT);
 }
 static ssize_t plain_read(const struct io_call *c) {
     return readv(c->fd, c->parts, c->n_parts);
 }
 static ssize_t try_write(const struct io_call *c) {
+    ssize_t n;
+    if (as_message(c) && !is_no_socket(n = send(c->fd, c->parts->iov_base, c->parts->iov_len, MSG_DONTWAIT), c->fd))
+        return n;
     return pwritev2(c->fd, c->parts, c->n_parts, -1, RWF_NOWAIT);
 }
 static ssize_t plain_write(const struct io_call *c) {
@@ -209,7 +241,7 @@ static ssize_t read_some(const struct io_call *c) {
     ssize_t n = c->try_(c);
     if (n < 0)
         return call_again(c, error_now()); /* epoll takes no file, and as it is the call is whole */
-    if (!is_short(n, c->parts, c->n_parts) || lseek(c->fd, 0, SEEK_CUR) < 0)
+    if (!is_short(n, c->parts, c->n_parts) || as_message(c) || lseek(c->fd, 0, SEEK_CUR) < 0)
         return n;
     return do_rest(c, c->parts, c->n_parts, (size_t)n, true);
 }
@@ -343,7 +375,10 @@ int ito_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) 
                         .flags = flags,
                         .address = address,
                         .length_at = length};
-    return (int)(is_ours() ? call(&c) : plain_accept(&c));
+    int made = (int)(is_ours() ? call(&c) : plain_accept(&c));
+    if (made >= 0)
+        ito__io_set_kind(made, ITO__IO_UNKNOWN);
+    return made;
 }
 
 static ssize_t plain_connect(const struct io_call *c) {
@@ -363,24 +398,34 @@ int ito_connect(int fd, const struct sockaddr *address, socklen_t length) {
 struct poll_call {
     struct pollfd *fds;
     nfds_t n;
-    int timeout_ms;
+    uint64_t deadline_ns;
 };
+
+/* Milliseconds until the deadline, rounded up; -1: none. */
+static int ms_left(uint64_t deadline_ns) {
+    uint64_t now = deadline_ns == ITO_FOREVER ? 0 : ito_now_ns();
+    if (deadline_ns == ITO_FOREVER)
+        return -1;
+    uint64_t ms = deadline_ns > now ? (deadline_ns - now + 999999u) / 1000000u : 0;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
+}
 
 static int plain_poll(struct poll_call *p) {
     ito_call call;
     ito_blocking_begin(&call, "poll");
-    int r = poll(p->fds, p->n, p->timeout_ms);
+    int r = ITO__TLS_CALL_BEGAN(&call) ? poll(p->fds, p->n, ms_left(p->deadline_ns)) : (int)fails(EINTR);
+    ITO__TLS_CALL_OVER();
     ito_blocking_end(&call);
     return r;
 }
 
-/* Sleeps until one of them is ready; 0, or an error. *closed: one was closed meanwhile. */
-static int poll_await(struct poll_call *p, struct ito__io_node *nodes, uint64_t deadline_ns) {
+/* Sleeps until one of them is ready; 0, or an error. */
+static int poll_await(struct poll_call *p, struct ito__io_node *nodes) {
     unsigned n = 0;
     for (nfds_t i = 0; i < p->n; i++)
         if (p->fds[i].fd >= 0)
             nodes[n++] = (struct ito__io_node){.fd = p->fds[i].fd, .want = (uint16_t)p->fds[i].events};
-    return await_all("poll", nodes, n, deadline_ns);
+    return await_all("poll", nodes, n, p->deadline_ns);
 }
 
 /* Descriptors closed by ito_close while the caller slept. */
@@ -397,36 +442,42 @@ static int poll_closed(struct poll_call *p, const struct ito__io_node *nodes) {
     return n_closed;
 }
 
-int ito_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms) {
-    struct poll_call p = {fds, n_fds, timeout_ms};
+/* Until one is ready, or the deadline has passed. */
+static int poll_sleep(struct poll_call *p, struct ito__io_node *nodes) {
+    for (;;) {
+        int error = poll_await(p, nodes), r = 0;
+        if (error == EINTR)
+            return (int)fails(error);
+        if (error == EBADF || (r = poll_closed(p, nodes)) == 0)
+            r = poll(p->fds, p->n, 0);
+        if (r != 0 || error == ETIMEDOUT)
+            return r;
+        if (error && error != EBADF) /* one that epoll does not take, and that is not ready */
+            return plain_poll(p);
+    }
+}
+
+int ito__poll_until(struct pollfd *fds, nfds_t n_fds, uint64_t deadline_ns) {
+    struct poll_call p = {fds, n_fds, deadline_ns};
     struct ito__io_node few[NODES_ON_STACK], *nodes = few;
-    int r = poll(fds, n_fds, is_ours() ? 0 : timeout_ms);
-    if (r != 0 || timeout_ms == 0 || !is_ours())
+    int r = poll(fds, n_fds, 0);
+    if (r != 0 || deadline_ns == 0)
         return r;
-    uint64_t deadline = timeout_ms < 0 ? ITO_FOREVER : ito_now_ns() + (uint64_t)timeout_ms * 1000000u;
     if (n_fds > NODES_ON_STACK && (nodes = malloc(n_fds * sizeof *nodes)) == NULL)
         return (int)fails(ENOMEM);
-    do {
-        int error = poll_await(&p, nodes, deadline);
-        if (error == EBADF || (r = poll_closed(&p, nodes)) == 0)
-            r = poll(fds, n_fds, 0);
-        if (error == ETIMEDOUT)
-            break;
-        if (error && error != EBADF && r == 0) {
-            /* One that epoll does not take, and that is not ready. */
-            uint64_t now = ito_now_ns();
-            if (timeout_ms >= 0)
-                p.timeout_ms = deadline > now ? (int)((deadline - now + 999999u) / 1000000u) : 0;
-            r = plain_poll(&p);
-            break;
-        }
-    } while (r == 0);
+    r = poll_sleep(&p, nodes);
     int error = error_now();
     if (nodes != few)
         free(nodes);
     if (r < 0)
         fails(error);
     return r;
+}
+
+int ito_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms) {
+    if (!is_ours() || timeout_ms == 0)
+        return poll(fds, n_fds, timeout_ms);
+    return ito__poll_until(fds, n_fds, timeout_ms < 0 ? ITO_FOREVER : ito_now_ns() + (uint64_t)timeout_ms * 1000000u);
 }
 
 int ito_close(int fd) {

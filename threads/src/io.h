@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <poll.h>
+
 struct worker;
 struct ito__io_fd;
 struct ito__io_wait;
@@ -32,13 +34,20 @@ struct ito__io_node {
 
 /*
  * Sleep until one of the descriptors is ready or the deadline has passed.
- * Return: 0; ETIMEDOUT; EBADF; EPERM: epoll does not take one of them (a regular file is always ready); ENOMEM and
+ * Return: 0; ETIMEDOUT; EBADF; EINTR: a cancellation or a signal ended it (libito-pthread.so); EPERM: epoll does not take one of them (a regular file is always ready); ENOMEM and
  *         others of epoll_ctl(2): the caller has to wait in another way.
  * Thread: an ito thread.
  */
 int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns);
+/* poll(2) by an ito thread. Deadline 0: without waiting; ITO_FOREVER: none. */
+int ito__poll_until(struct pollfd *fds, nfds_t n_fds, uint64_t deadline_ns);
 /* Whoever waits for this descriptor gets ITO__IO_CLOSED. */
 void ito__io_forget(int fd);
+
+/* What is behind a number: a hint, as it may be closed unseen and used again. */
+enum ito__io_kind { ITO__IO_UNKNOWN, ITO__IO_STREAM, ITO__IO_OTHER };
+int ito__io_kind(int fd);
+void ito__io_set_kind(int fd, int kind);
 
 /* ---- for the scheduler ------------------------------------------------------------------------------------------- */
 

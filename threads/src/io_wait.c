@@ -41,6 +41,7 @@
 
 struct ito__io_fd {
     uint32_t word;
+    uint8_t kind; /* atomic, relaxed: enum ito__io_kind */
     struct ito__io_node *head, *tail;
 };
 struct ito__io_wait {
@@ -140,18 +141,39 @@ static struct ito__io_fd *entry_of(int fd) {
     return entries ? &entries[(unsigned)fd % PAGE_FDS] : NULL;
 }
 
+/* The same if there is one already. */
+static const struct ito__io_fd *known_entry_of(unsigned fd) {
+    unsigned page = fd / PAGE_FDS;
+    /* ORDER acquire; pairs with the compare-and-swap in entry_of(). Shows the zeroed entries. */
+    const struct ito__io_fd *entries = page < PAGES ? load_acquire(&io.pages[page]) : NULL;
+    return entries ? &entries[fd % PAGE_FDS] : NULL;
+}
+
+int ito__io_kind(int fd) {
+    const struct ito__io_fd *e = known_entry_of((unsigned)fd);
+    return e ? load_relaxed(&e->kind) : ITO__IO_UNKNOWN;
+}
+
+void ito__io_set_kind(int fd, int kind) {
+    if (ito__io_kind(fd) == kind)
+        return;
+    struct ito__io_fd *e = entry_of(fd);
+    if (e)
+        store_relaxed(&e->kind, (uint8_t)kind);
+}
+
 /* ---- lists of a descriptor: under the bit of its word ------------------------------------------------------------ */
 
 static void list_push(struct ito__io_fd *e, struct ito__io_node *node) {
     node->at = e;
     node->next = NULL;
     node->prev = e->tail;
-    *(e->tail ? &e->tail->next : &e->head) = node;
+    store_relaxed(e->tail ? &e->tail->next : &e->head, node);
     e->tail = node;
 }
 static void list_remove(struct ito__io_node *node) {
     struct ito__io_fd *e = node->at;
-    *(node->prev ? &node->prev->next : &e->head) = node->next;
+    store_relaxed(node->prev ? &node->prev->next : &e->head, node->next);
     *(node->next ? &node->next->prev : &e->tail) = node->prev;
     node->at = NULL;
 }
@@ -228,6 +250,19 @@ static void delist(struct ito__io_node *node) {
     ito__word_unlock(&e->word, 0);
 }
 
+/* Step 2. */
+static int sleep_until(struct ito__io_wait *wait, uint64_t deadline_ns) {
+    ito__waiter_init(&wait->waiter);
+    ito__word_lock(&wait->word);
+    if (wait->fired) {
+        ito__word_unlock(&wait->word, 0);
+        return 0;
+    }
+    ito__waiters_push(&wait->queue, &wait->waiter);
+    int r = ito__wait(&wait->waiter, &wait->word, 0, deadline_ns, ITO__WAIT_IO, NULL, NULL);
+    return r == ECANCELED ? EINTR : r; /* taken off by light_interrupt() */
+}
+
 int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns) {
     struct ito__io_wait wait = {0};
     unsigned i = 0;
@@ -241,14 +276,8 @@ int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns) 
         r = enlist(&nodes[i], &wait);
     if (r == 0) {
         ito__watch_look(false);
-        ito__waiter_init(&wait.waiter);
-        ito__word_lock(&wait.word);
-        if (wait.fired) {
-            ito__word_unlock(&wait.word, 0);
-        } else {
-            ito__waiters_push(&wait.queue, &wait.waiter);
-            r = ito__wait(&wait.waiter, &wait.word, 0, deadline_ns, ITO__WAIT_IO, NULL, NULL);
-        }
+        r = ITO__TLS_IO_BEGIN(&wait.word, &wait.queue) ? sleep_until(&wait, deadline_ns) : EINTR;
+        ITO__TLS_IO_END();
     } else {
         i--; /* the last is on no list */
     }
@@ -259,6 +288,7 @@ int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns) 
 }
 
 void ito__io_forget(int fd) {
+    ito__io_set_kind(fd, ITO__IO_UNKNOWN);
     struct ito__io_fd *e = fd >= 0 && load_relaxed(&io.started) ? entry_of(fd) : NULL;
     if (e == NULL)
         return;
@@ -290,6 +320,14 @@ static struct ito__waiter *one_event(const struct epoll_event *event, struct ito
     return list;
 }
 
+/* What its waiter has on its stack is in no cache where there are many: all misses of a look at once in place of one after the other. The
+ * head may be gone by now, and is only an address here. */
+static void fetch_ahead(const struct epoll_event *event) {
+    const struct ito__io_fd *e = known_entry_of((unsigned)event->data.u64);
+    if (e)
+        __builtin_prefetch(load_relaxed(&e->head), 1);
+}
+
 /*
  * The threads go into this worker's queue. It is told of once, and only where there is more than one: this worker runs
  * the first itself, and another would be woken to steal it.
@@ -297,6 +335,8 @@ static struct ito__waiter *one_event(const struct epoll_event *event, struct ito
 static unsigned deliver(struct worker *w, const struct epoll_event *events, int n_events) {
     struct ito__waiter *list = NULL;
     unsigned n = 0;
+    for (int i = 0; i < n_events; i++)
+        fetch_ahead(&events[i]);
     for (int i = 0; i < n_events; i++)
         if (events[i].data.u64 != INTERRUPT)
             list = one_event(&events[i], list);

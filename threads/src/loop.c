@@ -99,6 +99,14 @@ static bool is_short(struct worker *w, uint64_t ns) {
     return w && ns < SHORT_NS && ++w->n_short_loops % SAMPLE != 0;
 }
 
+/* The pieces of a loop took so long. Threads that share a CPU make each other's pieces look longer than they are, never
+ * shorter: without that, a body that looked long once would be divided, and faster than predicted, for ever. */
+static void note_pace(uintptr_t body, uint32_t pace, bool is_divided, uint64_t ns, size_t n) {
+    uint32_t seen = ito__pace_from(ns, n);
+    if (!is_divided || pace == 0 || seen < pace || seen / 2 > pace)
+        ito__pace_note(body, ns, n);
+}
+
 /* -- loops -- */
 
 struct loop {
@@ -209,9 +217,7 @@ int ito_for(size_t begin, size_t end, size_t grain, void (*body)(size_t, size_t,
     loop_range(&range);
     if (range.is_divided)
         judge(ns, ito__prim_now() - before);
-    /* Threads that share a CPU make each other's pieces look longer than they are. */
-    if (!range.is_divided || pace == 0 || ito__pace_from(range.ns, range.n) / 2 > pace)
-        ito__pace_note((uintptr_t)body, range.ns, range.n);
+    note_pace((uintptr_t)body, pace, range.is_divided, range.ns, range.n);
     return 0;
 }
 
@@ -230,10 +236,15 @@ struct reduce_range {
     struct reduce *reduce;
     size_t begin, end;
     void *accumulator; /* not started yet */
+    /* out: what its pieces took together, less what its own thread took from beginning to end. So the sum of both is that
+     * of the pieces: without the waits for others, and without creations, in which the other thread runs. Modulo 2^64. */
+    uint64_t ns;
 };
 
+static void *reduce_thread(void *range);
+
 static void *reduce_range(void *arg) {
-    const struct reduce_range *range = arg;
+    struct reduce_range *range = arg;
     struct reduce *reduce = range->reduce;
     const struct ito_reduction *how = reduce->how;
     size_t n = range->end - range->begin;
@@ -247,12 +258,16 @@ static void *reduce_range(void *arg) {
     }
     size_t middle = range->begin + n / 2;
     _Alignas(max_align_t) char right_accumulator[ITO_REDUCE_MAX];
-    struct reduce_range left = {reduce, range->begin, middle, range->accumulator};
-    struct reduce_range right = {reduce, middle, range->end, right_accumulator};
-    ito_thread *thread;
-    bool split = !reduce->is_short && worth_a_thread(predicted(reduce->pace, n)) &&
-                 !ito_create(&thread, NULL, reduce_range, &left);
-    if (split)
+    struct reduce_range left = {reduce, range->begin, middle, range->accumulator, 0};
+    struct reduce_range right = {reduce, middle, range->end, right_accumulator, 0};
+    ito_thread *thread = NULL;
+    if (!reduce->is_short && worth_a_thread(predicted(reduce->pace, n))) {
+        uint64_t before = ito__prim_now();
+        if (ito_create(&thread, NULL, reduce_thread, &left))
+            thread = NULL;
+        range->ns -= ito__prim_now() - before;
+    }
+    if (thread)
         store_relaxed(&reduce->is_divided, true);
     else
         reduce_range(&left);
@@ -265,9 +280,21 @@ static void *reduce_range(void *arg) {
         }
     }
     reduce_range(&right);
-    if (split)
+    if (thread) {
+        uint64_t before = ito__prim_now();
         ito_join(thread, NULL);
+        range->ns -= ito__prim_now() - before;
+    }
+    range->ns += left.ns + right.ns;
     how->join(range->accumulator, right_accumulator, how->arg);
+    return NULL;
+}
+
+static void *reduce_thread(void *arg) {
+    struct reduce_range *range = arg;
+    uint64_t before = ito__prim_now();
+    reduce_range(range);
+    range->ns += ito__prim_now() - before;
     return NULL;
 }
 
@@ -287,7 +314,7 @@ int ito_reduce(size_t begin, size_t end, size_t grain, const struct ito_reductio
         end = begin;
     size_t n = end - begin;
     struct reduce reduce = {grain ? grain : reduce_grain(n), how, 0, false, true, SIZE_MAX, 0};
-    struct reduce_range range = {&reduce, begin, end, result};
+    struct reduce_range range = {&reduce, begin, end, result, 0};
     struct worker *w = worker_of(ito__worker());
     if (n <= reduce.grain || is_alone(w)) {
         reduce_range(&range);
@@ -308,8 +335,6 @@ int ito_reduce(size_t begin, size_t end, size_t grain, const struct ito_reductio
     uint64_t took = ito__prim_now() - before;
     if (load_relaxed(&reduce.is_divided))
         judge(ns, took);
-    /* The time of a divided one is less than that of its pieces. */
-    if (!load_relaxed(&reduce.is_divided) || took / 2 > ns || reduce.pace == 0)
-        ito__pace_note((uintptr_t)how->body, took, n);
+    note_pace((uintptr_t)how->body, reduce.pace, load_relaxed(&reduce.is_divided), range.ns + took, n);
     return 0;
 }

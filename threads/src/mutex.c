@@ -286,21 +286,18 @@ int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine) {
 
 /*
  * The first of them is woken if @m is free; then it, not the caller, has to find out who gets the mutex. The others
- * wait without a wake-up each, which would only make them queue here one by one.
+ * wait without a wake-up each, which would only make them queue here one by one. They are not looked at: each lies on a
+ * stack that has left the caches. Their `want` is as ito__waiter_init() leaves it, WANT_WAKE.
  */
-void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *list) {
-    struct ito__waiter *woken = NULL;
+void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *first, struct ito__waiter *last) {
+    struct ito__waiter *woken = NULL, *list = first;
     uint32_t s = ito__word_lock(&m->state);
     if (!(s & LOCKED)) {
-        woken = list;
-        list = list->next;
+        woken = first;
+        list = first == last ? NULL : first->next;
     }
-    while (list) {
-        struct ito__waiter *next = list->next;
-        list->want = WANT_WAKE;
-        ito__waiters_push(&m->waiters, list);
-        list = next;
-    }
+    if (list)
+        ito__waiters_append(&m->waiters, list, last);
     ito__word_unlock(&m->state, mutex_leave(m, s & LOCKED));
     if (woken)
         ito__waiter_wake(woken, WOKEN);

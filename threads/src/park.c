@@ -3,21 +3,24 @@
  * Parking: docs/design/park.md has the proof. Invariant: while a worker is parked, either another worker is searching
  * (or was just told to), or every other worker has been asked for work and will announce the next it makes.
  *
- *   a worker that parks                an owner that was asked           others that make work
- *   (ito__park)                        (ito__answer)                     (ito__inject, ito__inbox_push)
- *   1 enter the list of parked         1 clear `ask`                     1 publish the work
- *   2 n_searching - 1                  2 publish the work                2 fence
- *   3 set every other worker's `ask`   3 fence                           3 if nobody searches and some worker is
- *   4 membarrier                       4 like step 3 on the right          parked: take one off the list,
- *   5 look everywhere once more;                                           n_searching + 1, wake it
- *     sleep if there is nothing
+ *   a worker that parks                owner that was asked    others that make work    a searcher that found something
+ *   (ito__park)                        (ito__answer)           (ito__inject, ...)       (ito__search_end)
+ *   1 enter the list of parked         1 clear `ask`           1 publish the work       1 n_searching - 1
+ *   2 n_searching - 1                  2 publish the work      2 fence                  2 if that made it 0: fence, and
+ *   if that made it 0:                 3 fence                 3 if nobody searches       step 3 on the left
+ *   3 set every other worker's `ask`   4 step 3 on the right     and one is parked:
+ *   4 membarrier                                                 take it off the list,
+ *   5 look everywhere once more                                  n_searching + 1, wake it
+ *   6 look into its inbox; sleep if there is nothing
  *
  * The life of a worker that runs out of work, and how n_searching counts it:
  *
- *   running --(search() begins)--> searching, +1 --(found something)--> running, -1
- *   searching --(ito__park)--> parked, -1 --(unpark(), by another)--> woken, +1 on its behalf
- *   parked --(last look finds something)--> leaves the list by itself, count unchanged
- *   woken --(ito__park returns)--> -1, and search() counts it again
+ *   running --(search() begins)--> searching, +1 --(found something)--> running, -1 (ito__search_end)
+ *   searching --(ito__park)--> parked, -1 --(unpark(), by another)--> searching, +1 on its behalf
+ *   parked --(last look finds something, or time is up)--> searching, +1
+ *
+ * So the count comes down to 0 in two places only, step 2 and ito__search_end(), and whoever brings it there sees to
+ * it that no worker is left asleep beside work: a worker that is not the last to search may sleep at once.
  *
  *   field                  writer                              reader      rule
  *   pool.n_searching       any worker, read-modify-write       any         relaxed reads are hints but for unpark()'s
@@ -25,25 +28,44 @@
  *   worker.parked          holder of park_lock                 any         also the futex the worker sleeps on
  *   worker.parked_at       holder of park_lock                 same        its place in pool.parked
  *
- * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park` and `inject`).
+ * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park`, `inject`,
+ * `last_searcher`, `alone`, `alone_makes` and `alone_io`).
  */
 #include "internal.h"
 #include "io.h"
 
 void ito__search_begin(void) {
-    /* ORDER acq_rel; pairs with the fences of ito__notify() and ito__park(), which order all that matters. What is
+    /* ORDER acq_rel; pairs with the fences of ito__notify() and last_look(), which order all that matters. What is
      * needed here is only that counts are not lost; the order keeps the search below the count. */
     add_acq_rel(&ito__pool.n_searching, 1);
 }
 
 /*
+ * Are all other workers parked, and is there nothing left for them? Then only `w`, which leaves the count of searchers, can make private work
+ * from here on: asked by itself, as the last that parks asks the others, it will announce it. What others make is announced, as nobody
+ * searches any more, or is seen here. Where threads wait for I/O a successor is needed: it sleeps in epoll while this one computes.
+ */
+static bool is_alone(struct worker *w) {
+    uint32_t parked = load_relaxed(&ito__pool.n_parked);
+    if (parked == 0 || parked != ito__pool.n_workers - 1 || load_relaxed(&ito__pool.io_waiting) > 0)
+        return false;
+    ito__ask(w, ITO__ASK_WORK);
+    /* ORDER seq_cst; pairs with the fence in ito__notify(). Puts the count before the look: either a maker of work sees that nobody
+     * searches, or this sees its work (threads/tests/explore, control alone_without_fence). */
+    fence_seq_cst();
+    return load_relaxed(&ito__pool.inject.n) == 0 && load_relaxed(&w->shared.n) == 0 && !ready_waits(w) &&
+           w->hot.bottom == w->base;
+}
+
+/*
  * The caller found something, so there may be more. While a worker searches, makers of work wake nobody; so the last
  * one to stop searching has to wake a successor, or work made meanwhile would wait (models/park, control no_successor).
+ * Unless it is alone and there is nothing: each wake-up of the one worker that runs would wake a second for nothing.
  */
-void ito__search_end(void) {
+void ito__search_end(struct worker *w) {
     /* ORDER acq_rel; pairs with the other read-modify-writes of n_searching. Exactly one searcher reads 1 and is the
      * last. The fence in ito__notify() then orders this before its look at the list. */
-    if (sub_acq_rel(&ito__pool.n_searching, 1) == 1)
+    if (sub_acq_rel(&ito__pool.n_searching, 1) == 1 && !is_alone(w))
         ito__notify();
 }
 
@@ -95,7 +117,7 @@ static void unpark(struct worker *w, bool only_if_none) {
  * sleeps.
  */
 void ito__notify(void) {
-    /* ORDER seq_cst; pairs with the fence in ito__park(). Puts the publication before the loads below. Where there is a
+    /* ORDER seq_cst; pairs with the fence in last_look(). Puts the publication before the loads below. Where there is a
      * membarrier, the parker's is a fence of this thread as well, and would do it alone; this one is for kernels
      * without (threads/tests/explore, control notify_without_fence). */
     fence_seq_cst();
@@ -104,10 +126,9 @@ void ito__notify(void) {
     unpark(NULL, true);
 }
 
-/* A deadline was inserted that may be earlier than those a parked worker knows of: one has to look, searchers or
- * not. */
+/* Nobody looks after I/O: one parked worker has to, searchers or not. */
 void ito__wake_idle(void) {
-    /* ORDER seq_cst; pairs with the fence in ito__park(), as in ito__notify(): the insertion comes before this load. */
+    /* ORDER seq_cst; pairs with the fence in ito__park(), as in ito__notify(): what it is to see comes before this load. */
     fence_seq_cst();
     if (load_relaxed(&ito__pool.n_parked) > 0)
         unpark(NULL, false);
@@ -123,12 +144,12 @@ void ito__wake_worker(struct worker *w) {
 }
 
 /*
- * Is there anything that this worker could take? The loads are relaxed: the fence and the membarrier in ito__park()
- * come right before, so they see everything that was published before those. Work that is published later is announced,
+ * Is there anything that any worker could take? The loads are relaxed: the fence and the membarrier in last_look() come
+ * right before, so they see everything that was published before those. Work that is published later is announced,
  * since its maker sees this worker in the list.
  */
 static bool work_exists(struct worker *w) {
-    if (load_relaxed(&ito__pool.inject.n) > 0 || load_relaxed(&w->inbox.n) > 0 || load_relaxed(&ito__pool.stopping))
+    if (load_relaxed(&ito__pool.inject.n) > 0)
         return true;
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
@@ -160,8 +181,42 @@ static void sleep_parked(struct worker *w, uint64_t wait_ns) {
     }
 }
 
-/* Steps 1 to 5 of the table above. On entry the caller counts as searching, on return it does not. */
-void ito__park(struct worker *w, uint64_t deadline_ns) {
+/* What only this worker may take, or must heed. Relaxed: the fence in ito__park() comes right before, and pairs with
+ * that in ito__wake_worker(). */
+static bool is_called(struct worker *w) {
+    return load_relaxed(&w->inbox.n) > 0 || load_relaxed(&ito__pool.stopping);
+}
+
+/* Steps 3 to 5: the caller was the last to search. False: there is nothing. *wait_ns: how long that will stay seen. */
+static bool last_look(struct worker *w, uint64_t *wait_ns) {
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++)
+        if (i != w->index)
+            ito__ask(&ito__pool.workers[i], ITO__ASK_WORK);
+    /* ORDER seq_cst; pairs with the fence in ito__notify(). Puts the entry in the list, and the count, before the looks
+     * below (threads/tests/explore, control park_without_fence). */
+    fence_seq_cst();
+    /* ORDER seq_cst on every running thread; the partner is an owner's push, a plain store, and its test of `ask`, a
+     * plain load. The store may still wait in that CPU's buffer: the membarrier empties it, so the look sees the push;
+     * or the push comes after the membarrier, and then the test sees `ask`, which was set before. Without membarrier
+     * the push may stay unseen, so the worker looks again after a millisecond. */
+    if (ito__pool.n_workers > 1 && (!ito__pool.membarrier || !ito__membarrier()))
+        *wait_ns = 1000000;
+    return work_exists(w);
+}
+
+/* Sleeps until there may be something. Return: events of I/O that it found asleep, or -1. */
+static int sleep_until_called(struct worker *w, uint64_t wait_ns) {
+    int events = -1;
+    w->n_parks++;
+    if (load_relaxed(&ito__pool.io_waiting) > 0)
+        events = ito__io_wait(w, wait_ns);
+    if (events < 0 && wait_ns > 0)
+        sleep_parked(w, wait_ns);
+    return events;
+}
+
+/* The steps of the table above. The caller counts as searching, on entry and on return. */
+void ito__park(struct worker *w) {
     ito__spin_lock(&ito__pool.park_lock);
     w->parked_at = ito__pool.n_parked;
     ito__pool.parked[ito__pool.n_parked] = w->index;
@@ -169,46 +224,24 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
     store_relaxed(&ito__pool.n_parked, ito__pool.n_parked + 1);
     ito__spin_unlock(&ito__pool.park_lock);
 
-    /* ORDER acq_rel; pairs with the load of n_searching in ito__notify(), by way of the fences on both sides. A maker
-     * of work that reads the count without this worker finds the worker in the list: it entered the list first. */
-    sub_acq_rel(&ito__pool.n_searching, 1);
-    for (uint32_t i = 0; i < ito__pool.n_workers; i++)
-        if (i != w->index)
-            ito__ask(&ito__pool.workers[i], ITO__ASK_WORK);
-
     uint64_t wait_ns = UINT64_MAX;
-    /* ORDER seq_cst; pairs with the fences in ito__notify(), ito__wake_idle() and ito__wake_worker(). Puts the entry in
-     * the list before the last look (threads/tests/explore, control park_without_fence). */
+    /* ORDER acq_rel; pairs with itself and with ito__search_end() of the workers that search still: the one that brings
+     * the count to 0 sees this worker in the list, as it entered before (control count_before_list). A maker of work
+     * that reads the count without this worker finds it there too, by way of the fences on both sides. */
+    bool last = sub_acq_rel(&ito__pool.n_searching, 1) == 1;
+    bool found = last && last_look(w, &wait_ns);
+    /* ORDER seq_cst; pairs with the fences in ito__wake_worker() and ito__wake_idle(). Puts the entry in the list before
+     * the look into the inbox. */
     fence_seq_cst();
-    /* ORDER seq_cst on every running thread; the partner is an owner's push, a plain store, and its test of `ask`, a
-     * plain load. The store may still wait in that CPU's buffer: the membarrier empties it, so the last look sees the
-     * push; or the push comes after the membarrier, and then the test sees `ask`, which was set before. Without
-     * membarrier the push may stay unseen, so the worker looks again after a millisecond. */
-    if (ito__pool.n_workers > 1 && (!ito__pool.membarrier || !ito__prim_membarrier()))
-        wait_ns = 1000000;
-    int events = -1; /* it waited for I/O, and so many descriptors are ready */
-    if (!work_exists(w)) {
-        if (deadline_ns != UINT64_MAX) {
-            uint64_t now = ito__prim_now(), left = deadline_ns > now ? deadline_ns - now : 0;
-            wait_ns = left < wait_ns ? left : wait_ns;
-        }
-        w->n_parks++;
-        if (load_relaxed(&ito__pool.io_waiting) > 0)
-            events = ito__io_wait(w, wait_ns);
-        if (events < 0 && wait_ns > 0)
-            sleep_parked(w, wait_ns);
-    }
+    int events = found || is_called(w) ? -1 : sleep_until_called(w, wait_ns);
     ito__spin_lock(&ito__pool.park_lock);
-    bool listed = w->parked;
-    if (listed)
+    if (w->parked) { /* nobody took it off the list, and counted it */
+        ito__search_begin();
         unlist(w);
+    }
     w->polls = 0;
     ito__spin_unlock(&ito__pool.park_lock);
-    /* Whoever took this worker off the list counted it as searching; search() will count it itself.
-     * ORDER acq_rel; pairs with the other read-modify-writes of n_searching, as in ito__search_begin(). A maker of work
-     * that still read the old count has published its work before search() looks for it: its fence came first. */
-    if (!listed)
-        sub_acq_rel(&ito__pool.n_searching, 1);
+    ITO__RUNS_AGAIN();
     if (events >= 0)
         ito__io_deliver(w, events);
 }

@@ -56,7 +56,7 @@ static bool enter_thief(struct worker *w) {
     store_relaxed(&w->rq_frozen, 1);
     /* ORDER seq_cst on the owner's CPU; the partner is the compiler barrier in enter_owner(). Puts the store above
      * before the load of rq_busy below, and the owner's store of rq_busy before its load of rq_frozen. */
-    if (!ito__prim_membarrier()) {
+    if (!ito__membarrier()) {
         /* ORDER release; pairs with the acquire load in enter_owner(). Nothing was changed inside. */
         store_release(&w->rq_frozen, 0);
         return false;
@@ -143,8 +143,13 @@ struct ito_thread *ito__ready_steal(struct worker *thief, struct worker *victim,
     if (t)
         move(&more, &victim->shared, victim->shared.n / 2);
     ito__spin_unlock(&victim->rq_lock);
-    while (more.n > 0)
-        ito__ready_push(thief, queue_pop(&more));
+    while (more.n > 0) {
+        struct ito_thread *other = queue_pop(&more);
+        if (UNLIKELY(other->bind >= 0 && (uint32_t)other->bind != thief->index))
+            ito__inbox_push(&ito__pool.workers[other->bind], other);
+        else
+            ito__ready_push(thief, other);
+    }
     return t;
 }
 

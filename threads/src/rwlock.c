@@ -31,11 +31,13 @@
 #define WAITERS 0x20000000u
 #define READERS 0x0fffffffu
 /* Whether a reader has to wait. In libito-pthread.so, as in the C library, readers pass writers that wait while readers
- * hold the lock: a thread that reads may lock again to read. Writers then may starve. */
+ * hold the lock: a thread that reads may lock again to read. Writers then may starve; a lock whose word behind this struct
+ * is 2, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP, is as ito's own. */
 #ifdef ITO__PTHREAD
-#define READER_WAITS(s) ((s)&WRITER || ((s)&WAITERS && !((s)&READERS)))
+#define READER_WAITS(l, s)                                                                                             \
+    ((s)&WRITER || ((s)&WAITERS && (!((s)&READERS) || *(const uint32_t *)(const void *)((l) + 1) == 2)))
 #else
-#define READER_WAITS(s) ((s) & (WRITER | WAITERS))
+#define READER_WAITS(l, s) ((s) & (WRITER | WAITERS))
 #endif
 
 /* The bit WAITERS as the queues have it. Under the queue bit. */
@@ -64,6 +66,8 @@ static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
  */
 static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
     struct ito__waiter *list = NULL;
+    ito__waiters_drop_stale(&l->readers);
+    ito__waiters_drop_stale(&l->writers);
     if (!(state & WRITER)) {
         if (l->readers.head && (readers_first || !l->writers.head)) {
             uint32_t n;
@@ -90,7 +94,7 @@ static int rwlock_try_read(void *lock) {
             ito__word_unlock(&l->state, ito__word_lock(&l->state)); /* wait until it is given back */
             continue;
         }
-        if (READER_WAITS(s))
+        if (READER_WAITS(l, s))
             return EBUSY;
         if ((s & READERS) == READERS)
             return EAGAIN;
@@ -114,7 +118,7 @@ static int rwlock_read(void *lock, uint64_t deadline_ns) {
         return r;
     ito__waiter_init(&w);
     uint32_t s = ito__word_lock(&l->state);
-    if (!READER_WAITS(s) && (s & READERS) != READERS) { /* it became free before the queue bit was taken */
+    if (!READER_WAITS(l, s) && (s & READERS) != READERS) { /* it became free before the queue bit was taken */
         ito__word_unlock(&l->state, s + 1);
         return 0;
     }

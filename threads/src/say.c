@@ -69,6 +69,8 @@ const char *ito__wait_word(uint32_t kind) {
         [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
         [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
         [ITO__WAIT_GRAPH] = "graph",     [ITO__WAIT_IO] = "I/O",        [ITO__WAIT_CALL] = "call",
+        [ITO__WAIT_CHANNEL] = "channel", [ITO__WAIT_SELECT] = "select", [ITO__WAIT_STOP] = "stop",
+        [ITO__WAIT_UNCOND] = "uncond",   [ITO__WAIT_FUTEX] = "futex",
     };
     return kind < sizeof words / sizeof *words && words[kind] ? words[kind] : "";
 }

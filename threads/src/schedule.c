@@ -68,7 +68,6 @@ static bool from_queues(struct worker *w, struct ito__next *next) {
  */
 bool ito__find(struct worker *w, struct ito__next *next) {
     if (UNLIKELY(++w->tick % ITO__FAIR_TICK == 0)) {
-        ito__timers_run(ito__prim_now());
         if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0) && w->hot.current != &w->sched && ito__io_is_due()) {
             w->tick--; /* the turn of the queues is not over: that context has it */
             *next = resume(&w->sched);
@@ -157,7 +156,7 @@ static bool steal(struct worker *w, bool force, struct ito__next *next) {
 
 /* Asks every worker, also those that have nothing now: what they make next is then public at once. Asking only those
  * that have something made a thief wait for the next eighth round, as long as a task of some microseconds. A worker that
- * was asked before is only read; but that makes its next write there slower, so this is done once in eight rounds. */
+ * was asked before is only read, in a line that its owner seldom writes. Once in eight rounds. */
 static void ask_all(struct worker *w) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
@@ -233,15 +232,15 @@ struct ito__next ito__pick(struct worker *w) {
 /* ---- the worker's own context ------------------------------------------------------------------------------------ */
 
 /*
- * Looks for work everywhere for spin_ns, at the end by force. False: nothing was found, and the worker still counts as
- * searching; ito__park() takes over the count.
+ * Looks for work everywhere for spin_ns, at the end by force. Where a membarrier takes longer than that, as long as one
+ * takes: so waiting for an answer costs at most as much again as what it may spare. The caller counts as searching, and still does when
+ * nothing was found (false); then ito__park() takes over the count.
  */
-static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline) {
-    uint64_t start = ito__prim_now(), now = start;
+static bool search(struct worker *w, struct ito__next *next) {
+    uint64_t start = ito__prim_now(), now = start, barrier = load_relaxed(&ito__pool.barrier_ns);
+    uint64_t patience = barrier > ito__pool.spin_ns ? barrier : ito__pool.spin_ns;
     ito__trace_poll();
-    ito__search_begin();
     for (unsigned round = 0;; round++) {
-        *deadline = ito__timers_run(now);
         bool io = load_relaxed(&ito__pool.io_waiting) > 0;
         if (io)
             ito__io_poll(w, true);
@@ -253,7 +252,7 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
         if (ito__find(w, next) || steal(w, false, next))
             break;
         /* One worker finds what I/O there is by going to sleep. */
-        if (now - start >= ito__pool.spin_ns || (io && ito__pool.n_workers == 1)) {
+        if (now - start >= patience || (io && ito__pool.n_workers == 1)) {
             if (steal(w, true, next))
                 break;
             return false;
@@ -264,7 +263,7 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
             cpu_relax();
         now = ito__prim_now();
     }
-    ito__search_end();
+    ito__search_end(w);
     return true;
 }
 
@@ -292,27 +291,44 @@ static bool goes_home(struct worker *w) {
            ito__carrier_go_home(w->carrier, w);
 }
 
-/* The worker's own context: runs what there is until the pool stops. */
+/*
+ * The worker's own context: runs what there is until the pool stops. `searching`: this worker counts as searching. A
+ * worker that was woken does so before it looks at anything, and those that make work, or go to sleep, rely on it; so
+ * it gives that up only by ito__search_end(), also where what it found is its own.
+ */
 bool ito__schedule(struct worker *w) {
+    bool searching = false;
     for (;;) {
         struct ito__next next;
-        uint64_t deadline = UINT64_MAX;
-        if (goes_home(w))
+        if (goes_home(w)) {
+            if (searching)
+                ito__search_end(w);
             return false;
+        }
         ITO__TRACE_SEARCH(w, 1);
         if (UNLIKELY(load_relaxed(&ito__pool.io_waiting) > 0))
             ito__io_poll(w, false);
+        bool found = ito__find(w, &next);
+        if (found && searching) {
+            ito__search_end(w);
+        } else if (!found) {
+            if (!searching)
+                ito__search_begin();
+            searching = true;
+            found = search(w, &next);
+        }
         /* ORDER acquire, of `stopping`; pairs with the release store in stop_workers(). This worker ends, and is
          * joined. */
-        if (ito__find(w, &next) || search(w, &next, &deadline)) {
+        if (found) {
+            searching = false;
             ITO__TRACE_SEARCH(w, 0);
             if (!leave_for(w, next))
                 return false;
         } else if (load_acquire(&ito__pool.stopping))
             break;
         else
-            ito__park(w, deadline);
+            ito__park(w);
     }
-    ito__search_end();
+    ito__search_end(w);
     return true;
 }

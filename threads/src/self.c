@@ -22,12 +22,14 @@ static __thread struct ito_thread foreign;
 static __thread struct ito_thread *adopted;
 
 __attribute__((noinline)) struct ito__worker *ito__here_slow(void) {
+    ito__be_home();
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w)); /* not pure, whatever the compiler finds out */
     return w;
 }
 
 __attribute__((noinline)) struct ito__worker *ito__worker(void) {
+    ito__be_home();
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w));
     return w == &ito__nobody ? NULL : w;
@@ -40,6 +42,7 @@ __attribute__((noinline)) void ito__set_here(struct worker *w) {
 /* The descriptor of a kernel thread that is no worker is thread-local and set up at its first use; it lives as long as
  * the kernel thread, so a waker may use it until the thread has been woken. */
 __attribute__((noinline)) struct ito_thread *ito__self(void) {
+    ito__be_home();
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w));
     if (w != &ito__nobody)
@@ -56,6 +59,15 @@ __attribute__((noinline)) struct ito_thread *ito__self(void) {
 struct ito_thread *ito__forked(void) {
     return adopted;
 }
+
+#ifdef ITO__OWN_TLS
+/* The caller, a thread that is no worker's for a time, keeps its id, locks and keys; null: it is a worker's again. */
+__attribute__((noinline)) void ito__keep_self(struct ito_thread *t) {
+    struct ito_thread *kept = t ? t : adopted;
+    kept->flags = t ? kept->flags | ITO__FOREIGN : kept->flags & ~(uint32_t)ITO__FOREIGN;
+    adopted = t;
+}
+#endif
 
 void ito__leave_worker(void) {
     struct ito__worker *w = ito__worker();

@@ -14,5 +14,5 @@ void ito__spin_wait(struct ito__spin *lock) {
     /* ORDER acquire; pairs with the exchange in ito__spin_unlock(). A waiter takes the lock as "a waiter may sleep",
      * since it cannot know that no other one does: at worst one wake-up too many. */
     while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0)
-        ito__prim_wait(&lock->word, 2, UINT64_MAX);
+        ito__prim_wait_briefly(&lock->word, 2);
 }

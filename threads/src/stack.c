@@ -10,8 +10,13 @@
 #include "internal.h"
 
 #define CLASSES 48u /* size class c: 1 << c bytes, guard included */
-/* Places in their last page at which stacks begin; docs/design/stack.md says why. */
+/* Places in their last page at which stacks begin; docs/design/stack.md says why. In libito-pthread.so the C library's control block lies
+ * there too: with more places, the calls of a third of the threads reach a third page. */
+#ifdef ITO__OWN_TLS
+#define COLOURS 7u
+#else
 #define COLOURS 11u
+#endif
 /* Bytes of the first region and of the largest, each twice the one before: a small program maps 4 MiB, and a million
  * stacks of 64 KiB are some 250 mappings of 256 MiB. */
 #define FIRST_REGION ((size_t)1 << 22)
@@ -142,6 +147,22 @@ static struct ito__stack *make(uint32_t size_class) {
         __atomic_fetch_add(&depot.n_unguarded, 1, __ATOMIC_RELAXED);
     ITO__HOOK_STACK_NEW(stack->low, (char *)stack);
     return stack;
+}
+
+/* The size class of a stack in memory of the program. */
+#define CALLERS CLASSES
+
+/* Its descriptor lies at its upper end, as in all stacks, and is gone when the caller uses the memory again. */
+struct ito__stack *ito__stack_of_caller(void *memory, size_t bytes) {
+    struct ito__stack *stack = (struct ito__stack *)(((uintptr_t)memory + bytes) & ~(uintptr_t)(ITO__LINE - 1)) - 1;
+    *stack = (struct ito__stack){.low = memory, .map = memory, .bytes = bytes, .size_class = CALLERS};
+    stack->fork_low = stack->low + (bytes / 4 < ITO__FORK_RESERVE ? bytes / 4 : ITO__FORK_RESERVE);
+    ITO__HOOK_STACK_NEW(stack->low, (char *)stack);
+    return stack;
+}
+
+bool ito__stack_is_callers(const struct ito__stack *stack) {
+    return stack->size_class == CALLERS;
 }
 
 size_t ito__stack_bytes(const struct ito__stack *stack) {

@@ -69,8 +69,8 @@ static int child_first(struct worker *w, struct ito_thread *t) {
     return 0;
 }
 
-/* Make a thread ready that another worker than the creator's will run: in the inbox of the worker that it is bound to,
- * or in the common queue where the creator is not a worker. Return: 0 or EAGAIN. */
+/* Make a thread ready while its creator goes on: in the inbox of the worker that it is bound to, in the queue of the
+ * creator's, or in the common one where the creator is not a worker. Return: 0 or EAGAIN. */
 static int help_first(struct worker *w, struct ito_thread *t) {
     if (!(t->flags & ITO__OWN_STACK)) {
         t->stack = ito__stack_get(w, 0);
@@ -79,17 +79,21 @@ static int help_first(struct worker *w, struct ito_thread *t) {
         t->flags |= ITO__OWN_STACK;
     }
     t->sp = ito__context_make(t->stack, entry_ready);
-    if (t->bind >= 0)
-        ito__inbox_push(&ito__pool.workers[t->bind], t);
-    else
-        ito__inject(t);
+    ito__ready(t);
     return 0;
 }
 
-/* Whether the attributes are of this version and in range. */
-static bool attr_ok(const ito_attr *attr) {
-    return attr->struct_size == sizeof *attr && (attr->flags & ~(ITO_ATTR_DETACHED | ITO__ATTR_UNSEEN)) == 0 &&
-           attr->worker >= -1 && (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers);
+/* Programs of the first version have no `stack` in their attributes. */
+static void *stack_given(const ito_attr *attr) {
+    return attr->struct_size == sizeof *attr ? attr->stack : NULL;
+}
+
+/* Whether the attributes are of a version that is known, and in range. */
+static bool attr_ok(const ito_attr *attr, bool detached) {
+    return (attr->struct_size == sizeof *attr || attr->struct_size == offsetof(ito_attr, stack)) &&
+           (attr->flags & ~(ITO_ATTR_DETACHED | ITO__ATTR_UNSEEN | ITO__ATTR_LATER)) == 0 && attr->worker >= -1 &&
+           (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers) &&
+           (stack_given(attr) == NULL || (!detached && attr->stack_bytes >= ITO_STACK_LEAST));
 }
 
 /*
@@ -101,12 +105,12 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     struct worker *w = worker_of(ito__worker());
     if (ito__pool.n_workers == 0)
         return EPERM;
-    if (fn == NULL || (attr && !attr_ok(attr)))
+    bool detached = out == NULL || (attr && attr->flags & ITO_ATTR_DETACHED);
+    if (fn == NULL || (attr && !attr_ok(attr, detached)))
         return EINVAL;
     struct ito_thread *t = ito__descriptor_get(w);
     if (t == NULL)
         return EAGAIN;
-    bool detached = out == NULL || (attr && attr->flags & ITO_ATTR_DETACHED);
     t->fn = fn;
     t->arg = arg;
     t->result = NULL;
@@ -118,7 +122,8 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
         t->priority = attr->priority;
         t->id = attr->flags & ITO__ATTR_UNSEEN ? ITO__ID_UNSEEN : 0;
         if (attr->stack_bytes != 0) {
-            t->stack = ito__stack_get(w, attr->stack_bytes);
+            void *given = stack_given(attr);
+            t->stack = given ? ito__stack_of_caller(given, attr->stack_bytes) : ito__stack_get(w, attr->stack_bytes);
             if (t->stack)
                 t->flags |= ITO__OWN_STACK;
             if (t->stack == NULL) {
@@ -128,7 +133,8 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
         }
     }
     /* `elsewhere`: the child cannot run first, so the caller goes on. `traced`: a recorder wants to hear of the end. */
-    bool elsewhere = w == NULL || (t->bind >= 0 && (uint32_t)t->bind != w->index);
+    bool elsewhere =
+        w == NULL || (t->bind >= 0 && (uint32_t)t->bind != w->index) || (attr && attr->flags & ITO__ATTR_LATER);
     bool traced = w && load_relaxed(&w->hot.ask) & ITO__ASK_TRACE;
     /* Written before the thread runs: it may have ended and be gone when the creator continues. */
     if (out && detached)
@@ -142,7 +148,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
             *out = t;
         return 0;
     }
-    if (t->flags & ITO__OWN_STACK)
+    if (t->flags & ITO__OWN_STACK && !ito__stack_is_callers(t->stack))
         ito__stack_put(w, t->stack);
     ito__descriptor_put(w, t);
     return error;
@@ -385,12 +391,49 @@ static void release_stack(void *stack) {
     ito__stack_put(worker_of(ito__worker()), stack);
 }
 
+/* What an end that was published means to the one who waits for it. */
+static void wake_joiner(uintptr_t old) {
+    if (old & 1)
+        ito__join_until_ended(old);
+    else
+        ito__ready((struct ito_thread *)old);
+}
+
+/* On the stack of the next thread. From the exchange on, the joiner may use the memory of the stack. */
+static void end_off_stack(void *thread) {
+    struct ito_thread *t = thread;
+    /* ORDER acq_rel; pairs with join_register(), ito_detach() and the acquire loads in ito__join_slow(), as the exchange
+     * in finish_shared(). */
+    uintptr_t old = exchange_acq_rel(&t->state, ITO__ENDED);
+    if (old == ITO__DETACHED)
+        ito__descriptor_put(worker_of(ito__worker()), t);
+    else if (old >= ITO__STATES)
+        wake_joiner(old);
+}
+
+/* End a thread whose stack is the program's: published when nothing runs on that stack any more. */
+static void __attribute__((noreturn))
+finish_on_callers_stack(struct worker *w, struct ito_thread *t, struct ito__slot *slot) {
+    struct ito__next next;
+    bool have = slot && ito__take_slot(w, slot, &next);
+    /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(), as in finish_shared(). */
+    if (slot && !have)
+        store_release(&w->hot.bottom, slot + 1);
+    if (!have)
+        next = slot ? (struct ito__next){&w->sched, w->sched.sp} : ito__pick(w);
+    w->hot.current = next.thread;
+    ITO__HOOK_LEAVE(t, next.thread, 1);
+    ito__context_jump(next.sp, end_off_stack, t);
+}
+
 /* End a thread that other threads may join or detach: publish the result by an atomic exchange, then continue the next
  * thread. That is the continuation in `slot` (the creator, or a forked task made a thread), else the joiner, else one
  * that ito__pick() finds. */
 static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito_thread *t, struct ito__slot *slot) {
     struct ito__stack *stack = t->flags & ITO__OWN_STACK ? t->stack : NULL; /* else it stays in its slot */
     struct ito__next next;
+    if (UNLIKELY(stack && ito__stack_is_callers(stack)))
+        finish_on_callers_stack(w, t, slot);
     bool have = slot && ito__take_slot(w, slot, &next);
     /* No memory for that task now: put it back.
      * ORDER release; pairs with the acquire load in a forced ito__deque_steal(), like the push that this repeats. */
@@ -404,11 +447,12 @@ static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito
         ito__descriptor_put(w, t);
     } else if (old >= ITO__STATES) {
         struct ito_thread *joiner = (struct ito_thread *)old;
-        if (!have && !(joiner->flags & ITO__FOREIGN) && (joiner->bind < 0 || (uint32_t)joiner->bind == w->index)) {
+        if (!(old & 1) && !have && !(joiner->flags & ITO__FOREIGN) &&
+            (joiner->bind < 0 || (uint32_t)joiner->bind == w->index)) {
             next = (struct ito__next){joiner, joiner->sp};
             have = true;
         } else {
-            ito__ready(joiner);
+            wake_joiner(old);
         }
     }
     if (!have)

@@ -282,9 +282,3 @@ int ito_sleep_ns(uint64_t ns) {
     uint64_t now = ito_now_ns();
     return ito_sleep_until(ns > ITO_FOREVER - 1 - now ? ITO_FOREVER - 1 : now + ns);
 }
-
-/* The deadline until which a worker may park, asked by the scheduler. The timers have a thread of their own: none. */
-uint64_t ito__timers_run(uint64_t now_ns) {
-    (void)now_ns;
-    return ITO_FOREVER;
-}

@@ -73,8 +73,14 @@ ITO__TRACE_FN void ito__trace_handed_over(const char *call, uint64_t began);
 /* The caller has joined the thread that had this id, having waited or not. */
 #define ITO__TRACE_JOIN(id) ITO__TRACE_IF(ito__trace_join(id))
 /* A call between ito_blocking_begin and _end is over, whose worker was given away; it began at this stamp, which
- * ito__trace_stamp() gave. Called by its kernel thread. */
-#define ITO__TRACE_HANDED_OVER(call, began) ITO__TRACE_IF(ito__trace_handed_over(call, began))
+ * ITO__STAMP() gave (0: nobody listened). Called by its kernel thread, whose carrier is that. */
+#ifdef ITO__OWN_TLS /* libito-pthread.so: pthread/told.c */
+#define ITO__TRACE_HANDED_OVER(carrier, call, began) ito__told_handed_over(carrier, call, began)
+#else
+#define ITO__STAMP() (ITO__TRACING ? ito__trace_stamp() : 0)
+#define ITO__TRACE_HANDED_OVER(carrier, call, began) ITO__TRACE_IF(ito__trace_handed_over(call, began))
+static inline void ito__told_look(void) {}
+#endif
 /* A worker's kernel thread begins; it has nothing to run from now (1) or until now (0). */
 #define ITO__TRACE_WORKER(index) ITO__TRACE_IF(ito__trace_worker(index))
 #define ITO__TRACE_SEARCH(worker, begin) ITO__TRACE_IF(ito__trace_search(worker, begin))

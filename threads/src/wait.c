@@ -12,8 +12,27 @@ uint64_t ito_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint32_t ito__fork_epoch, ito__alone;
+
+/* The list may have been cut in the middle of a change, so only `next` is followed. A waiter of this process came behind them, or was put
+ * back in front. */
+void ito__waiters_drop_slow(struct ito__waiters *q) {
+    struct ito__waiter *w = q->head;
+    while (w && w->epoch != ito__fork_epoch)
+        w = w->next;
+    ito__waiters_set_head(q, w);
+    if (w) {
+        w->prev = NULL;
+        w->queue = q;
+    } else {
+        q->tail = NULL;
+    }
+}
+
 /* The holder has a few instructions to go, unless the kernel took its CPU: then yielding or sleeping lets it finish. */
 void ito__word_lock_slow(uint32_t *word) {
+    if (load_relaxed(&ito__alone))
+        return; /* the bit is that of a thread that the fork has left behind: it is the caller's now */
     for (unsigned turn = 0;; turn++) {
         if (!(load_relaxed(word) & ITO__QUEUE_BIT) && ito__word_trylock(word))
             return;
@@ -68,6 +87,7 @@ void ito__waiter_wake_all(struct ito__waiter *list, int result) {
 }
 
 struct ito__waiter *ito__waiters_pop_all(struct ito__waiters *q) {
+    ito__waiters_drop_stale(q);
     struct ito__waiter *list = q->head;
     for (struct ito__waiter *w = list; w; w = w->next)
         ito__timer_disarm(w);

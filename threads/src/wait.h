@@ -40,11 +40,14 @@
  *
  *   field          writer                                    reader
  *   next, prev     holder of the bit of the queue it is on   same
- *   queue          same                                      same; NULL: on none
+ *   queue          same                                      same; NULL: on none. Only that of the first and of the last
+ *                                                            waiter must be right: those between may have come with
+ *                                                            others from a queue that is gone (ito__waiters_append)
  *   word, leave    the waiter, before it is on a queue       the waiter; the timers (word)
  *   thread         the waiter, before it is on a queue       its waker
  *   result         its waker, before it makes it ready       the waiter
  *   want           the waiter, before it is on a queue       the thread that removes it
+ *   epoch          the waiter, before it is on a queue       who removes it: of another, its thread was left behind by a fork
  *   mutex          the waiter, before it is on a queue       the thread that moves it from a condition to its mutex
  *   value          its waker, before it makes it ready       the waiter (futures)
  *   armed          holder of the bit of its object           same: the waiter is in the heap of deadlines
@@ -61,6 +64,7 @@ struct ito__waiter {
     uint32_t leave;
     int result;
     uint32_t want;
+    uint32_t epoch;
     ito_thread *thread;
     bool armed;
     ito_mutex *mutex;
@@ -70,13 +74,27 @@ struct ito__waiter {
 
 /* -- queues: under the queue bit; only `head` is also read without it, as a hint whether anyone waits -- */
 
-/* An empty queue has a null head; its tail is null too, since the last removal copies the null `prev`. A waiter knows
- * the queue it is on, so the timers can remove it without knowing the object. */
+/* An empty queue has a null head; its tail is null too, since the last removal copies the null `prev`. A waiter at an end
+ * knows the queue it is on, so the timers can remove any without knowing the object. */
 static inline void ito__waiters_set_head(struct ito__waiters *q, struct ito__waiter *w) {
     store_relaxed(&q->head, w);
 }
 static inline bool ito__waiters_is_empty_hint(const struct ito__waiters *q) {
     return !load_relaxed(&q->head);
+}
+
+/*
+ * Forks, counted, and whether the process is the child of one and has one thread yet. Both change in the child alone, while it has that
+ * thread. Its queues still have the parent's threads on them, and bits of theirs may be set.
+ */
+extern uint32_t ito__fork_epoch;
+extern uint32_t ito__alone;
+
+void ito__waiters_drop_slow(struct ito__waiters *q);
+/* Takes waiters whose threads a fork has left behind off the head of the queue. */
+static inline void ito__waiters_drop_stale(struct ito__waiters *q) {
+    if (UNLIKELY(q->head && q->head->epoch != ito__fork_epoch))
+        ito__waiters_drop_slow(q);
 }
 
 static inline void ito__waiters_push(struct ito__waiters *q, struct ito__waiter *w) {
@@ -99,16 +117,33 @@ static inline void ito__waiters_push_front(struct ito__waiters *q, struct ito__w
         q->tail = w;
     ito__waiters_set_head(q, w);
 }
+/* A list of waiters that are on no queue, linked both ways. */
+static inline void ito__waiters_append(struct ito__waiters *q, struct ito__waiter *first, struct ito__waiter *last) {
+    first->prev = q->tail;
+    first->queue = last->queue = q;
+    last->next = NULL;
+    if (q->tail)
+        q->tail->next = first;
+    else
+        ito__waiters_set_head(q, first);
+    q->tail = last;
+}
 static inline void ito__waiters_remove(struct ito__waiter *w) {
     struct ito__waiters *q = w->queue;
-    if (w->prev)
+    if (w->prev) {
         w->prev->next = w->next;
-    else
+    } else {
         ito__waiters_set_head(q, w->next);
-    if (w->next)
+        if (w->next)
+            w->next->queue = q;
+    }
+    if (w->next) {
         w->next->prev = w->prev;
-    else
+    } else {
         q->tail = w->prev;
+        if (w->prev)
+            w->prev->queue = q;
+    }
     w->queue = NULL;
 }
 
@@ -133,6 +168,7 @@ static inline bool ito__word_trylock(uint32_t *word) {
 }
 /* Takes the queue bit; returns the word's other bits, which only the caller may change now. So the load is relaxed. */
 static inline uint32_t ito__word_lock(uint32_t *word) {
+    ito__be_home(); /* before: the thread may have to switch for it, and others wait for the bit */
     if (UNLIKELY(!ito__word_trylock(word)))
         ito__word_lock_slow(word);
     return load_relaxed(word) & ~ITO__QUEUE_BIT;
@@ -161,6 +197,7 @@ static inline uintptr_t ito__me(void) {
 static inline void ito__waiter_init(struct ito__waiter *w) {
     w->queue = NULL;
     w->want = 0;
+    w->epoch = ito__fork_epoch;
     w->thread = ito__self();
     w->mutex = NULL;
     w->armed = false;
@@ -189,8 +226,9 @@ int ito__mutex_check_held(ito_mutex *m);
  * and it is free. */
 struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m);
 int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine);
-/* A list of removed waiters waits for @m from now on. Their `word` is not used any more: they have no deadline. */
-void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *list);
+/* A list of removed waiters, linked both ways, waits for @m from now on. Their `word` is not used any more: they have no
+ * deadline. */
+void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *first, struct ito__waiter *last);
 
 /* -- timers -- */
 
@@ -200,6 +238,7 @@ void ito__timer_disarm(struct ito__waiter *w);
 
 /* Removes the first waiter of @q, not to be timed out any more. Under the queue bit. */
 static inline struct ito__waiter *ito__waiters_pop(struct ito__waiters *q) {
+    ito__waiters_drop_stale(q);
     struct ito__waiter *w = q->head;
     if (!w)
         return NULL;

@@ -25,6 +25,7 @@
 
 #define FIRST_NS 50000u
 #define LAST_NS 5000000u
+#define AGAIN_NS 1000000u     /* after a sleep that no call has ended */
 #define SLOW_NS 10000000u     /* where threads wait for I/O */
 #define SLEPT_ON_NS 50000000u /* the same, and a parked worker sleeps until it comes */
 #define QUIET_LOOKS 8u
@@ -52,7 +53,7 @@ static bool look_at_calls(bool *calls) {
             w->seen = lent;
         else if (lent != w->offered && !load_relaxed(&w->has_bound)) {
             bool made = false;
-            if (ito__carrier_offer(w, lent & ~(uint32_t)(ITO__LENT_STATES - 1), &made))
+            if (ito__carrier_offer(w, lent, &made))
                 w->offered = lent, made = true;
             offered |= made;
         }
@@ -60,11 +61,15 @@ static bool look_at_calls(bool *calls) {
     return offered;
 }
 
-static bool is_needed(void) {
+static bool is_call(void) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++)
         if (load_relaxed(&ito__pool.workers[i].lent) % ITO__LENT_STATES == ITO__LENT_CALL)
             return true;
     return false;
+}
+
+static bool is_needed(void) {
+    return is_call() || ito__look_is_needed();
 }
 
 static void *watch_main(void *unused) {
@@ -73,10 +78,13 @@ static void *watch_main(void *unused) {
     uint64_t ns = FIRST_NS;
     /* ORDER acquire, of `stop`; pairs with the release store in ito__watch_stop(). */
     for (unsigned quiet = 0; !load_acquire(&watch.stop);) {
-        bool calls = false;
+        bool calls = false, running = false;
         uint32_t turn = load_relaxed(&watch.turn);
-        bool busy = look_at_calls(&calls) || ito__io_rescue();
-        quiet = calls || busy ? 0 : quiet + 1;
+        ito__told_look();
+        bool busy = look_at_calls(&calls);
+        busy |= ito__look_at_workers(&running);
+        busy |= ito__io_rescue();
+        quiet = calls || running || busy ? 0 : quiet + 1;
         if (busy)
             ns = FIRST_NS;
         else if (ns < LAST_NS)
@@ -95,7 +103,7 @@ static void *watch_main(void *unused) {
             ito__prim_wait(&watch.turn, turn, !io ? UINT64_MAX : ito__io_is_slept_on() ? SLEPT_ON_NS : SLOW_NS);
         if (late || load_relaxed(&watch.slow) == AWAKE) {
             quiet = 0;
-            ns = FIRST_NS;
+            ns = is_call() ? FIRST_NS : AGAIN_NS;
         }
         store_relaxed(&watch.slow, AWAKE);
     }
@@ -157,7 +165,10 @@ void ito__watch_stop(void) {
     store_release(&watch.stop, 1);
     wake();
     pthread_join(watch.thread, NULL);
-    watch.started = watch.stop = watch.slow = 0;
+    /* The last look of a detached thread that has ended comes before nothing here until its worker is joined. */
+    store_relaxed(&watch.slow, AWAKE);
+    store_relaxed(&watch.stop, 0);
+    store_relaxed(&watch.started, 0);
 }
 
 unsigned ito__watch_threads(void) {

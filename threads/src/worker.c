@@ -20,6 +20,7 @@
 #include "counts.h"
 #include "internal.h"
 #include "io.h"
+#include "wait.h"
 
 #include <string.h>
 
@@ -193,6 +194,7 @@ static void forked(void) {
     ito__trace_forget();
     ito__counts_start(false);
     ito__n_foreign_waits = 0;
+    ITO__FORK_EPOCH();
 }
 
 /* Checks the configuration and fills in the defaults; start() does the rest. */

@@ -509,6 +509,32 @@ static void fork_all_stolen(void) {
     stop();
 }
 
+/* One worker has all the threads, most of them bound to it, and the others nothing: a thief that halves its queue leaves
+ * those where they are. */
+static void *stay_or_not(void *arg) {
+    int bind = (int)(intptr_t)arg - 1;
+    for (int i = 0; i < 200; i++) {
+        ito_yield();
+        for (volatile int work = 0; i % 16 == 0 && work < 2000; work++)
+            ;
+        CHECK(bind < 0 || ito_worker_index() == (unsigned)bind);
+    }
+    return NULL;
+}
+static void bound_stay(void) {
+    enum { N = 120 };
+    ito_thread *threads[N];
+    start();
+    for (int i = 0; i < N; i++) {
+        ito_attr attr = ITO_ATTR_INIT;
+        attr.worker = i % 8 ? 0 : -1;
+        CHECK_EQ(ito_create(&threads[i], &attr, stay_or_not, (void *)(intptr_t)(attr.worker + 1)), 0);
+    }
+    for (int i = 0; i < N; i++)
+        join(threads[i]);
+    stop();
+}
+
 #define TEST(f)                                                                                                        \
     { #f, f }
 static const struct {
@@ -521,6 +547,7 @@ static const struct {
     TEST(wide),
     TEST(deep),
     TEST(bound),
+    TEST(bound_stay),
     TEST(start_stop),
     TEST(exit_and_detach),
     TEST(foreign_threads),

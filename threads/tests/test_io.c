@@ -329,6 +329,63 @@ static void numbers_are_closed_copied_and_used_again(void) {
     }
 }
 
+/* A number that was a stream socket's is a file's, a pipe's, that of packets, and nobody's: what was learnt of it is not believed. */
+static void numbers_change_their_kind(void) {
+    enum { BYTES = 100000 };
+    char path[] = "/tmp/ito-io-XXXXXX", data[BYTES] = {0}, back[BYTES];
+    int fds[2], other[2], file = mkstemp(path);
+    CHECK(file >= 0);
+    unlink(path);
+    CHECK_EQ(write(file, data, BYTES), BYTES);
+    pair(fds);
+    int fd = fds[0];
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(ito_write(fd, "12345678", 8), 8);
+        write_8(fds[1]);
+        CHECK_EQ((intptr_t)read_8((void *)(intptr_t)fd), 8);
+        if (i == 0) {
+            CHECK_EQ(dup2(file, fd), fd);
+            for (int parts = 1; parts <= 2; parts++) {
+                struct iovec in[2] = {{back, parts == 1 ? BYTES : 7}, {back + 7, BYTES - 7}};
+                posix_fadvise(fd, 50000, 0, POSIX_FADV_DONTNEED);
+                CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
+                CHECK_EQ(parts == 1 ? ito_read(fd, back, BYTES) : ito_readv(fd, in, 2), BYTES);
+            }
+            CHECK_EQ(ito_write(fd, data, 10), 10);
+        } else if (i == 1) {
+            CHECK_EQ(pipe(other), 0);
+            CHECK_EQ(dup2(other[1], fd), fd);
+            CHECK_EQ(ito_write(fd, data, 10), 10);
+            CHECK_EQ(dup2(other[0], fd), fd);
+            CHECK_EQ(ito_read(fd, back, BYTES), 10);
+            close(other[0]);
+            close(other[1]);
+        } else {
+            CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, other), 0);
+            CHECK_EQ(dup2(other[0], fd), fd);
+            CHECK_EQ(ito_write(fd, data, 10), 10);
+            CHECK_EQ(ito_write(other[1], data, 20), 20);
+            CHECK_EQ(ito_read(fd, back, BYTES), 20);
+            CHECK_EQ(ito_read(fd, back, 0), 0);
+            close(other[0]);
+            close(other[1]);
+        }
+        close(fds[1]);
+        pair(fds);
+        CHECK_EQ(dup2(fds[0], fd), fd); /* a socket again */
+        close(fds[0]);
+        CHECK_EQ(ito_read(fd, back, 0), 0);
+    }
+    CHECK_EQ(ito_write(fd, data, 0), 0);
+    close(fd);
+    ssize_t n = ito_read(fd, back, 1);
+    CHECK_EQ(error_of(n), EBADF);
+    n = ito_write(fd, back, 1);
+    CHECK_EQ(error_of(n), EBADF);
+    close(fds[1]);
+    close(file);
+}
+
 /* ---- poll -------------------------------------------------------------------------------------------------------- */
 
 static void *poll_forever(void *arg) {
@@ -694,6 +751,7 @@ static const struct check_test tests[] = {
     {"readers_share_a_descriptor", readers_share_a_descriptor},
     {"reading_and_writing_at_once", reading_and_writing_at_once},
     {"numbers_are_closed_copied_and_used_again", numbers_are_closed_copied_and_used_again},
+    {"numbers_change_their_kind", numbers_change_their_kind},
     {"poll_waits_for_one_of_many", poll_waits_for_one_of_many},
     {"deadlines_lose_no_events", deadlines_lose_no_events},
     {"a_thousand_connections", a_thousand_connections},

@@ -396,6 +396,38 @@ static double thirds(size_t begin, size_t end, size_t grain) {
     size_t middle = begin + (end - begin) / 2;
     return thirds(begin, middle, grain) + thirds(middle, end, grain);
 }
+/* A body that took long once, so that it was divided, and has become short is not divided for ever. */
+static uint64_t index_ns;
+static uint32_t elsewhere;
+static ito_thread *reducer;
+static void takes_long_at_first(size_t begin, size_t end, void *sum, void *arg) {
+    (void)arg;
+    uint64_t until = ito_now_ns() + (end - begin) * index_ns;
+    while (index_ns != 0 && ito_now_ns() < until)
+        ;
+    *(double *)sum += (double)(end - begin);
+    if (ito_self() != reducer)
+        __atomic_fetch_add(&elsewhere, 1, __ATOMIC_RELAXED);
+}
+static void reduce_does_not_stay_divided(void) {
+    struct ito_reduction how = {.size = sizeof(double), .body = takes_long_at_first, .join = add_sums};
+    double sum;
+    reducer = ito_self();
+    index_ns = 10000;
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
+    CHECK(ito_n_workers() == 1 || elsewhere > 0);
+    index_ns = 0;
+    for (int i = 0; i < 200; i++) /* its pace becomes known */
+        CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
+    elsewhere = 0;
+    for (int i = 0; i < 1000; i++)
+        CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
+    CHECK(sum == 100);
+    /* The kernel may take the CPU away, which makes one long, and some of those after it. */
+    CHECK(elsewhere < 100 * 1000 / 2);
+}
+
 static void reduce_gives_the_same_bits(void) {
     struct ito_reduction how = {.size = sizeof(double), .body = add_thirds, .join = add_sums};
     for (size_t grain = 1; grain < 100000; grain *= 7) {
@@ -507,6 +539,7 @@ static const struct check_test tests[] = {
     TEST(short_loops_stay_where_they_are),
     TEST(two_long_indices_run_beside_each_other),
     TEST(reduce_gives_the_same_bits),
+    TEST(reduce_does_not_stay_divided),
     TEST(future_reaches_all),
     TEST(sleep_is_never_short),
     TEST(sleepers_use_no_cpu),

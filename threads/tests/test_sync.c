@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
 /* -- mutex -- */
@@ -316,6 +317,59 @@ static void cond_wakes_a_thousand_and_may_end(void) {
     CHECK_EQ(ito_mutex_destroy(&c.mutex), 0);
 }
 
+/* Ten wait for a condition, three for its mutex until a deadline, before and after a broadcast puts the ten between them;
+ * those six leave the queue from its ends and its middle. */
+enum { CROWD = 10, TIMED = 6 };
+struct mix {
+    ito_mutex mutex;
+    ito_cond cond;
+    int waiting, woken, late, step;
+    bool go;
+};
+static void *mix_main(void *arg) {
+    struct member *me = arg;
+    struct mix *m = me->arg;
+    if (me->index < CROWD) {
+        ito_mutex_lock(&m->mutex);
+        m->waiting++;
+        while (!m->go)
+            CHECK_EQ(ito_cond_wait(&m->cond, &m->mutex), 0);
+        m->woken++;
+        ito_mutex_unlock(&m->mutex);
+    } else if (me->index < CROWD + TIMED) {
+        while (__atomic_load_n(&m->step, __ATOMIC_SEQ_CST) < 1 + me->index % 2)
+            ito_sleep_ns(100000);
+        CHECK_EQ(ito_mutex_lock_until(&m->mutex, ito_now_ns() + 2000000), ETIMEDOUT);
+        __atomic_add_fetch(&m->late, 1, __ATOMIC_SEQ_CST);
+    } else {
+        for (int waiting = 0; waiting < CROWD; ito_yield()) {
+            ito_mutex_lock(&m->mutex);
+            waiting = m->waiting;
+            ito_mutex_unlock(&m->mutex);
+        }
+        ito_mutex_lock(&m->mutex);
+        __atomic_store_n(&m->step, 1, __ATOMIC_SEQ_CST);
+        ito_sleep_ns(1000000);
+        CHECK_EQ(ito_cond_broadcast(&m->cond), 0);
+        memset(&m->cond, 0xff, sizeof m->cond); /* it may end */
+        m->cond = (ito_cond)ITO_COND_INIT;
+        m->go = true;
+        __atomic_store_n(&m->step, 2, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&m->late, __ATOMIC_SEQ_CST) < TIMED)
+            ito_sleep_ns(100000);
+        ito_mutex_unlock(&m->mutex);
+    }
+    return NULL;
+}
+static void cond_broadcast_among_timed_waiters(void) {
+    for (int i = 0; i < 20; i++) {
+        struct mix m = {.mutex = ITO_MUTEX_INIT, .cond = ITO_COND_INIT};
+        team_run(CROWD + TIMED + 1, mix_main, &m);
+        CHECK_EQ(m.woken, CROWD);
+        CHECK_EQ(ito_mutex_destroy(&m.mutex), 0);
+    }
+}
+
 static void *waits_with_own_mutex(void *arg) {
     struct member *me = arg;
     struct crowd *c = me->arg;
@@ -505,6 +559,7 @@ static const struct check_test tests[] = {
     TEST(cond_deadlines_lose_no_wake),
     TEST(cond_hands_over_in_turns),
     TEST(cond_wakes_a_thousand_and_may_end),
+    TEST(cond_broadcast_among_timed_waiters),
     TEST(cond_says_what_is_wrong),
     TEST(keys_move_along),
     TEST(foreign_threads_take_part),

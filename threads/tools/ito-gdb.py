@@ -104,7 +104,9 @@ class Jump(gdb.unwinder.Unwinder):
         sp, word = pending.read_register(stack), gdb.lookup_type("unsigned long")
         if int(sp) != self.innermost:
             return None
-        info = pending.create_unwind_info(FrameId(sp, pending.read_register(names[0])))
+        # gdb ends where a caller's frame lies at a lower address: so this one is said to lie right below the context.
+        below = gdb.Value(self.sp - 8).cast(word)
+        info = pending.create_unwind_info(FrameId(below, pending.read_register(names[0])))
         for i, name in enumerate(names):
             saved = gdb.Value(self.sp + 8 * i).cast(word.pointer()).dereference()
             if i == 0:
@@ -119,6 +121,8 @@ class Jump(gdb.unwinder.Unwinder):
         newest = gdb.newest_frame()
         self.innermost = int(newest.read_register(LAYOUTS[newest.architecture().name()][1]))
         self.sp = sp
+        past_main = gdb.parameter("backtrace past-main")
+        gdb.execute("set backtrace past-main on")  # the innermost frame may be main's
         gdb.invalidate_cached_frames()
         try:
             lines, frame = [], gdb.newest_frame().older()
@@ -128,6 +132,7 @@ class Jump(gdb.unwinder.Unwinder):
             return lines
         finally:
             self.sp = None
+            gdb.execute("set backtrace past-main " + ("on" if past_main else "off"))
             gdb.invalidate_cached_frames()
 
 

@@ -141,17 +141,13 @@ ITO_API int ito_mutex_unlock(ito_mutex *m);
 /* -- condition ----------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_cond {
-    uint32_t word; /* the queue bit alone; what follows is under it */
-    uint32_t reserved;
-    ito_mutex *mutex; /* that all waiters gave */
     struct ito__waiters waiters;
+    ito_mutex *mutex; /* that all waiters gave */
+    uint32_t word;    /* the queue bit alone; the others are under it */
+    uint32_t timed;   /* 2: since it was last empty, somebody has waited with a deadline. Bit 0 is never set */
 } ito_cond;
 #define ITO_COND_INIT                                                                                                  \
-    {                                                                                                                  \
-        0, 0, NULL, {                                                                                                  \
-            NULL, NULL                                                                                                 \
-        }                                                                                                              \
-    }
+    { {NULL, NULL}, NULL, 0, 0 }
 
 ITO_API int ito_cond_init(ito_cond *c);
 
@@ -306,6 +302,80 @@ typedef struct ito_once {
  * Return:  0; what @fn returned; EDEADLK @fn called this function with the same @o.
  */
 ITO_API int ito_once_call(ito_once *o, int (*fn)(void *arg), void *arg);
+
+/* -- full/empty lock ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A mutex with a status of two values, EMPTY and FULL, at first EMPTY: a place that one thread fills and another empties,
+ * over and over. An ito_future is set once; this is for what goes to and fro. With a buffer in between: ito_channel.
+ */
+enum { ITO_EMPTY = 0, ITO_FULL = 1 };
+typedef struct ito_felock {
+    ito_mutex mutex;
+    ito_cond turned[2]; /* to EMPTY, to FULL */
+    uint32_t status;    /* under the mutex */
+    uint32_t reserved;
+} ito_felock;
+#define ITO_FELOCK_INIT                                                                                                \
+    { ITO_MUTEX_INIT, {ITO_COND_INIT, ITO_COND_INIT}, ITO_EMPTY, 0 }
+
+ITO_API int ito_felock_init(ito_felock *l);
+ITO_API int ito_felock_destroy(ito_felock *l); /* EBUSY: held or waited for */
+
+/**
+ * ito_felock_lock - take the lock, whatever the status.   ito_felock_unlock - give it back, the status as it is.
+ * Return:  as ito_mutex_lock and ito_mutex_unlock.
+ */
+ITO_API int ito_felock_lock(ito_felock *l);
+ITO_API int ito_felock_unlock(ito_felock *l);
+
+/**
+ * ito_felock_wait_and_lock - wait until the status is @status, and have the lock then.
+ * Return:  0; EINVAL no such status; EDEADLK as ito_mutex_lock. until: ETIMEDOUT, EAGAIN: the lock is not held.
+ */
+ITO_API int ito_felock_wait_and_lock(ito_felock *l, int status);
+ITO_API int ito_felock_wait_and_lock_until(ito_felock *l, int status, uint64_t deadline_ns);
+
+/**
+ * ito_felock_mark_and_unlock - set the status, let one thread go on that waits for it, and give the lock back.
+ * Return:  0; EINVAL no such status; EPERM the caller does not hold it.
+ */
+ITO_API int ito_felock_mark_and_unlock(ito_felock *l, int status);
+ITO_API int ito_felock_status(ito_felock *l); /* the holder's to ask */
+
+/* -- bare hand-over ------------------------------------------------------------------------------------------------- */
+
+/*
+ * One word on which one thread waits and another wakes it: the cheapest way, for programs that know who waits where. A
+ * signal that comes first is kept, one at most.
+ *
+ * state: 0; 1, a signal is kept; or the address of the thread that waits. Atomic.
+ */
+typedef struct ito_uncond {
+    uintptr_t state;
+} ito_uncond;
+#define ITO_UNCOND_INIT                                                                                                \
+    { 0 }
+
+/**
+ * ito_uncond_wait - sleep until a signal, or take the one that is kept.
+ * Return:  0; EBUSY another thread waits.
+ * Order:   what was done before the signal is seen.
+ */
+ITO_API int ito_uncond_wait(ito_uncond *u);
+
+/**
+ * ito_uncond_signal - let the thread that waits go on, or the next that will.
+ * Return:  0; EALREADY a signal is kept.
+ * Note:    @u is not touched once a thread has taken the signal: that thread may end it.
+ */
+ITO_API int ito_uncond_signal(ito_uncond *u);
+
+/**
+ * ito_uncond_pass - signal @to and wait on @mine in one step: if a thread waits on @to, the worker goes on with it at once.
+ * Return:  0; EALREADY a signal is kept in @to, EBUSY another thread waits on @mine: nothing was done.
+ */
+ITO_API int ito_uncond_pass(ito_uncond *to, ito_uncond *mine);
 
 /* -- thread-local keys --------------------------------------------------------------------------------------------- */
 

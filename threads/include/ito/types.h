@@ -53,6 +53,9 @@ struct __attribute__((aligned(64))) ito__stack {
  *   SHARED           ends                                      ENDED                    exchange (acq_rel)
  *   PRIVATE, SHARED  somebody joins it and has to wait         address of the waiter    compare-and-swap (acq_rel)
  *   the address      ends, and makes the waiter ready          ENDED                    exchange (acq_rel)
+ *   PRIVATE, SHARED  the same, with a deadline (join_until.c)  1 + address of the wait  compare-and-swap (acq_rel)
+ *   1 + the address  the deadline passes                       SHARED                   compare-and-swap (acq_rel)
+ *   1 + the address  ends, and ends the wait                   ENDED                    exchange (acq_rel)
  *   PRIVATE, SHARED  detached                                  DETACHED                 compare-and-swap
  *   DETACHED         ends                                      FREE                     the thread's worker
  *   DONE, ENDED      joined or detached                        FREE                     the joiner
@@ -172,7 +175,8 @@ struct ito__pool;
  *                                                                  leaves the fast path. A null that comes late costs
  *                                                                  one slow creation
  *   ask            thieves set, owner clears     owner             read-modify-writes; the owner clears after it has
- *                                                                  stored `end`
+ *                                                                  stored `end`. In a line of its own: all who search
+ *                                                                  read it, and the owner's next push would miss
  *   n_free, free   owner                         owner             descriptors; ito_fini looks at n_free
  *   errno_at       owner, at its start           owner             &errno of the kernel thread
  */
@@ -181,12 +185,13 @@ struct ito__worker {
     struct ito__slot *limit;
     struct ito_thread *current;
     struct ito__slot *end;
-    uint32_t ask;
+    uint32_t unused;
     uint32_t n_free;
     int *errno_at;
     struct ito__pool *pool;
     uint64_t reserved;
     struct ito_thread *free[ITO__FREE_MAX];
+    uint32_t ask __attribute__((aligned(64)));
 };
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #ifndef ITO_PTHREAD_CHECK_H
 #define ITO_PTHREAD_CHECK_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,16 @@
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)
+
+/* Kernel threads of this process. */
+static inline int tasks(void) {
+    DIR *d = opendir("/proc/self/task");
+    int n = 0;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
 
 struct test {
     const char *name;

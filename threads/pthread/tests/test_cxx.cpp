@@ -3,10 +3,12 @@
 #include "check.h"
 
 #include <atomic>
+#include <pthread.h>
 #include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 static std::atomic<int> made, gone;
@@ -47,7 +49,63 @@ static void objects() {
     }
 }
 
-static const test tests[] = {{"objects", objects}};
+/* A function of pthread_once that is left in the middle: the next caller runs it. */
+static pthread_once_t thrown = PTHREAD_ONCE_INIT, exited = PTHREAD_ONCE_INIT, cancelled = PTHREAD_ONCE_INIT;
+static std::atomic<int> n_thrown, n_exited, n_cancelled;
+
+static void throws() {
+    if (n_thrown++ == 0)
+        throw std::runtime_error("once");
+}
+static void exits() {
+    if (n_exited++ == 0)
+        pthread_exit(nullptr);
+}
+static void is_cancelled() {
+    if (n_cancelled++ == 0)
+        for (;;)
+            pause();
+}
+
+static void *catches(void *) {
+    try {
+        pthread_once(&thrown, throws);
+        CHECK(false);
+    } catch (const std::runtime_error &e) {
+        CHECK(std::string(e.what()) == "once");
+    }
+    return nullptr;
+}
+static void *is_left(void *) {
+    pthread_once(&exited, exits);
+    CHECK(false);
+    return nullptr;
+}
+static void *waits(void *) {
+    pthread_once(&cancelled, is_cancelled);
+    CHECK(false);
+    return nullptr;
+}
+
+static void once() {
+    pthread_t t;
+    void *result;
+#if !__GLIBC_PREREQ(2, 34)
+    if (!getenv("LIGHT"))
+        return; /* after an exception this C library's own function waits for ever (2.31) */
+#endif
+    CHECK(pthread_create(&t, nullptr, catches, nullptr) == 0 && pthread_join(t, nullptr) == 0);
+    CHECK(pthread_create(&t, nullptr, is_left, nullptr) == 0 && pthread_join(t, nullptr) == 0);
+    CHECK(pthread_create(&t, nullptr, waits, nullptr) == 0);
+    while (n_cancelled == 0)
+        sched_yield();
+    CHECK(pthread_cancel(t) == 0 && pthread_join(t, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(pthread_once(&thrown, throws) == 0 && pthread_once(&exited, exits) == 0 &&
+          pthread_once(&cancelled, is_cancelled) == 0);
+    CHECK(n_thrown == 2 && n_exited == 2 && n_cancelled == 2);
+}
+
+static const test tests[] = {{"objects", objects}, {"once", once}};
 int main(int argc, char **argv) {
-    return run_test(tests, 1, argc, argv);
+    return run_test(tests, 2, argc, argv);
 }

@@ -262,14 +262,15 @@ static void barriers(void) {
     CHECK(atomic_load(&serial) == 200 && pthread_barrier_destroy(&barrier) == 0);
 }
 
+enum { SPINS = 300 };
 static pthread_spinlock_t spin;
 static long spun;
 static void *spins(void *unused) {
     (void)unused;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < SPINS; i++) {
         CHECK(pthread_spin_lock(&spin) == 0);
         long seen = spun;
-        if (i % 50 == 0)
+        if (i % 100 == 0) /* seldom: kernel threads spin for their whole time slices then */
             sched_yield();
         spun = seen + 1;
         CHECK(pthread_spin_unlock(&spin) == 0);
@@ -299,7 +300,7 @@ static void *does_once(void *unused) {
 static void spin_and_once(void) {
     CHECK(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
     run(N, spins);
-    CHECK(spun == N * 1000);
+    CHECK(spun == N * SPINS);
     run(100, does_once);
     CHECK(times == 1 && left_times == 3);
 }
@@ -505,6 +506,14 @@ static void *joins_it(void *id) {
     CHECK(pthread_join(*(pthread_t *)id, &result) == 0);
     return result;
 }
+static void *joins_it_in_time(void *id) {
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    CHECK(pthread_timedjoin_np(*(pthread_t *)id, NULL, &at) == ETIMEDOUT);
+    at.tv_sec += 1000;
+    CHECK(pthread_timedjoin_np(*(pthread_t *)id, NULL, &at) == 0);
+    return NULL;
+}
 static void *lets_it(void *unused) {
     CHECK(sem_wait(&no_unit) == 0);
     CHECK(sem_post(&may_clean) == 0);
@@ -512,7 +521,7 @@ static void *lets_it(void *unused) {
 }
 static void joins_of_kernel_threads(void) {
     static char stack[2][256 * 1024] __attribute__((aligned(4096)));
-    pthread_t id[2], joiner[2], lets;
+    pthread_t id[2], joiner[2], timed, lets;
     pthread_attr_t attr;
     void *result;
     CHECK(sem_init(&may_clean, 0, 0) == 0 && sem_init(&no_unit, 0, 0) == 0);
@@ -521,7 +530,10 @@ static void joins_of_kernel_threads(void) {
         CHECK(pthread_create(&id[i], &attr, kernel_thread, i ? &attr : NULL) == 0);
         CHECK(pthread_create(&joiner[i], NULL, joins_it, &id[i]) == 0);
     }
+    CHECK(pthread_create(&timed, NULL, joins_it_in_time, &id[0]) == 0);
     usleep(20000);
+    CHECK(pthread_cancel(timed) == 0);
+    CHECK(pthread_join(timed, &result) == 0 && result == PTHREAD_CANCELED);
     CHECK(pthread_cancel(joiner[0]) == 0);
     CHECK(pthread_join(joiner[0], &result) == 0 && result == PTHREAD_CANCELED);
     CHECK(pthread_create(&lets, NULL, lets_it, NULL) == 0);

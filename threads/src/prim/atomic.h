@@ -22,7 +22,14 @@
 #define and_acq_rel(p, v) __atomic_fetch_and(p, v, __ATOMIC_ACQ_REL)
 #define cas_acq_rel(p, expected, v)                                                                                    \
     __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#ifdef __SANITIZE_THREAD__
+/* What clang compiles a fence to under ThreadSanitizer. gcc does too, but says that the sanitizer does not know of fences,
+ * which is an error here: what they order are the atomics of ito's own protocols, which it checks nothing of. */
+void __tsan_atomic_thread_fence(int order); /* in a header of clang's, not of gcc's */
+#define fence_seq_cst() __tsan_atomic_thread_fence(__ATOMIC_SEQ_CST)
+#else
 #define fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif
 /* Keeps the compiler, not the CPU, from moving accesses across it. Its partner is a membarrier(2) of another thread,
  * which makes the CPU run a full barrier here. */
 #define compiler_barrier() __asm__ volatile("" : : : "memory")

@@ -125,6 +125,13 @@ void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
     errno = saved;
 }
 
+/* The bits say which wake-ups end the wait: those of ito__prim_wake() end any. */
+void ito__prim_wait_briefly(uint32_t *word, uint32_t value) {
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, ITO__BRIEFLY);
+    errno = saved;
+}
+
 /* Wakes at most `n` threads that wait on the word. */
 void ito__prim_wake(uint32_t *word, int n) {
     int saved = errno;

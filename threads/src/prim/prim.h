@@ -22,6 +22,10 @@ const void *ito__prim_interrupted(const void *context);
 
 /* Sleep while *word == value; at most ns (UINT64_MAX: for ever). Spurious returns allowed. */
 void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns);
+/* The same, for a lock that is held for some instructions. Whoever sees this thread sleep in the kernel, with this in the
+ * sixth argument of its system call, knows that it is inside of ito (../pthread/look.c). */
+void ito__prim_wait_briefly(uint32_t *word, uint32_t value);
+#define ITO__BRIEFLY 0x69746fu
 void ito__prim_wake(uint32_t *word, int n);
 
 /* A full memory barrier on every running thread of the process, at some moment during the call; threads that do not run

@@ -103,8 +103,8 @@ unsigned ito__prim_n_cpus(void) {
     int saved = errno;
     CPU_ZERO(&mask);
     n_mask = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = n_mask > 0 ? (unsigned)n_mask : online > 0 ? (unsigned)online : 1; /* > 1,024 CPUs: EINVAL */
+    long online = n_mask > 0 ? n_mask : sysconf(_SC_NPROCESSORS_ONLN); /* > 1,024 CPUs: EINVAL. It reads a file */
+    unsigned n = online > 0 ? (unsigned)online : 1;
     unsigned q = quota();
     errno = saved;
     n = q < n ? q : n;

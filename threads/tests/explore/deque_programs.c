@@ -203,19 +203,19 @@ static void park_busy(unsigned pieces) {
 static void park_search(void) {
     struct worker *me = &workers[explore_thread()];
     struct ito__next next;
+    ito__search_begin();
     for (unsigned round = 0; round < PARK_ROUNDS; round++) {
         struct ito__slot slot;
-        ito__search_begin();
         bool found = ito__deque_steal(&workers[0], false, &slot) == ITO__STEAL_WON ||
                      ito__deque_steal(&workers[0], true, &slot) == ITO__STEAL_WON;
         if (found) {
-            ito__search_end();
+            ito__search_end(me);
             if (!ito__take_slot(me, &slot, &next))
                 explore_fail("no memory");
             next.thread->fn(next.thread->arg);
             return; /* a long task */
         }
-        ito__park(me, UINT64_MAX);
+        ito__park(me);
     }
     explore_cut();
 }
@@ -271,17 +271,111 @@ static void inject_thread(unsigned t) {
         ito__inject(&items[0]);
         return;
     }
+    ito__search_begin();
     for (unsigned round = 0; round < PARK_ROUNDS; round++) {
-        ito__search_begin();
         struct ito_thread *found = ito__inject_pop();
         if (found) {
             take_item(found);
-            ito__search_end();
+            ito__search_end(&workers[0]);
             return;
         }
-        ito__park(&workers[0], UINT64_MAX);
+        ito__park(&workers[0]);
     }
     explore_cut();
+}
+
+/*
+ * Two workers search. Thread 0 has found something; before it stops it makes a thread ready, which wakes nobody, as
+ * somebody searches. Thread 1 finds nothing, and parks. Whoever brings the count to 0 has to see to it that the thread
+ * runs: thread 0 by sending a successor, thread 1 by looking once more.
+ */
+static void last_searcher_start(void) {
+    pool_start(2, false);
+    items = explore_alloc(sizeof *items);
+    ito__pool.n_searching = 2;
+    EXPLORE_FIELD(ito__pool.n_searching);
+    EXPLORE_FIELD(ito__pool.n_parked);
+    EXPLORE_FIELD(ito__pool.inject.n);
+    EXPLORE_FIELD(ito__pool.inject_lock.word);
+    EXPLORE_FIELD(ito__pool.park_lock.word);
+    EXPLORE_FIELD(ito__pool.n_outside);
+    EXPLORE_FIELD(workers[0].hot.ask);
+    EXPLORE_FIELD(workers[0].hot.end);
+    EXPLORE_FIELD(workers[1].parked);
+    for (unsigned i = 0; i < 2; i++) {
+        explore_constant(&workers[i].inbox.n);
+        explore_constant(&workers[i].shared.n);
+        explore_constant(&workers[i].rq.n);
+        explore_constant(&workers[i].urgent.n);
+        explore_constant(&workers[i].top);
+        explore_constant(&workers[i].split);
+    }
+}
+static void last_searcher_thread(unsigned t) {
+    if (t == 0) {
+        ito__inject(&items[0]);
+        ito__search_end(&workers[0]);
+        return;
+    }
+    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
+        struct ito_thread *found = ito__inject_pop();
+        if (found) {
+            take_item(found);
+            ito__search_end(&workers[1]);
+            return;
+        }
+        ito__park(&workers[1]);
+    }
+    explore_cut();
+}
+
+/*
+ * Thread 0 is a worker, alone: worker 1 is parked. It has found something, and stops searching for a long task. `alone`: thread 1, which is
+ * no worker, makes a thread ready meanwhile. `alone_makes`: thread 0 does. It may not wait while worker 1 sleeps.
+ */
+static void alone_start(void) {
+    pool_start(2, false);
+    items = explore_alloc(sizeof *items);
+    items->bind = -1;
+    ito__pool.n_searching = 1;
+    ito__pool.n_parked = 1;
+    ito__pool.parked[0] = 1;
+    workers[1].parked = 1;
+    EXPLORE_FIELD(ito__pool.n_searching);
+    EXPLORE_FIELD(ito__pool.n_parked);
+    EXPLORE_FIELD(ito__pool.n_outside);
+    EXPLORE_FIELD(ito__pool.inject.n);
+    EXPLORE_FIELD(ito__pool.inject_lock.word);
+    EXPLORE_FIELD(ito__pool.park_lock.word);
+    EXPLORE_FIELD(workers[0].hot.ask);
+    EXPLORE_FIELD(workers[0].hot.end);
+    EXPLORE_FIELD(workers[1].parked);
+}
+static void alone_thread(unsigned t) {
+    t == 0 ? ito__search_end(&workers[0]) : ito__inject(&items[0]);
+}
+static void alone_makes_thread(unsigned t) {
+    if (t == 1)
+        return;
+    ito__search_end(&workers[0]);
+    ito__ready_push(&workers[0], &items[0]);
+    if (load_relaxed(&workers[0].hot.ask) & ITO__ASK_WORK)
+        ito__answer(&workers[0]);
+}
+/* `alone_io`: a thread waits for I/O. Somebody has to sleep in epoll while worker 0 is at its task. */
+static void alone_io_start(void) {
+    alone_start();
+    ito__pool.io_waiting = 1;
+}
+static void alone_io_thread(unsigned t) {
+    if (t == 0)
+        ito__search_end(&workers[0]);
+}
+static const char *alone_io_end(void) {
+    return workers[1].parked ? "nobody looks after I/O" : NULL;
+}
+static const char *alone_end(void) {
+    return workers[1].parked ? "work waits while a worker sleeps" : NULL;
 }
 
 const struct explore_program explore_programs[] = {
@@ -294,5 +388,9 @@ const struct explore_program explore_programs[] = {
     {"ready_queue", 2, ready_start, ready_thread, ready_end},
     {"park", 2, park_start_1, park_1, park_end},
     {"inject", 2, inject_start, inject_thread, park_end},
+    {"last_searcher", 2, last_searcher_start, last_searcher_thread, park_end},
+    {"alone", 2, alone_start, alone_thread, alone_end},
+    {"alone_makes", 2, alone_start, alone_makes_thread, alone_end},
+    {"alone_io", 2, alone_io_start, alone_io_thread, alone_io_end},
     {0},
 };

@@ -216,6 +216,16 @@ static struct cell *cell_of(const char *at, size_t bytes) {
     return &cells[low];
 }
 
+/* No view knows any of its values. */
+static void forget_field(unsigned field) {
+    s.fenced.seen[field] = 0;
+    for (unsigned t = 0; t < N; t++)
+        s.threads[t].view.seen[field] = s.threads[t].acquired.seen[field] = s.threads[t].released.seen[field] = 0;
+    for (unsigned f = 0; f < s.n_fields; f++)
+        for (unsigned m = 0; m < MESSAGES; m++)
+            messages[f][m].view.seen[field] = 0;
+}
+
 /* The same, made atomic: its only message is what memory holds. */
 static struct cell *field_of(const char *at, size_t bytes) {
     struct cell *c = cell_of(at, bytes);
@@ -223,7 +233,13 @@ static struct cell *field_of(const char *at, size_t bytes) {
         if (s.n_fields == FIELDS)
             give_up("too many atomic fields");
         c->field = (int16_t)s.n_fields++;
+        c->bytes = (uint8_t)bytes; /* a plain write of a whole struct may have made it wider */
         c->n_messages = 1;
+        messages[c->field][0] = (struct message){.value = read_memory(at, bytes)};
+    } else if (c->n_messages == 0) {
+        c->bytes = (uint8_t)bytes;
+        c->n_messages = 1;
+        forget_field((unsigned)c->field);
         messages[c->field][0] = (struct message){.value = read_memory(at, bytes)};
     }
     return c;
@@ -332,6 +348,10 @@ static void note_read(struct cell *c, unsigned t) {
     c->reads[t] = (uint8_t)(s.threads[t].view.clock[t] + 2);
 }
 
+static bool is_own_frame(const void *at) {
+    return (const char *)at >= stacks[current] && (const char *)at < stacks[current] + STACK_BYTES;
+}
+
 void explore_plain(void *at, size_t bytes, bool writes) {
     if (current < 0 || is_constant(at))
         return;
@@ -342,8 +362,10 @@ void explore_plain(void *at, size_t bytes, bool writes) {
         note_read(c, (unsigned)current);
         return;
     }
-    if (c->field >= 0)
+    if (c->field >= 0 && !is_own_frame(at))
         explore_fail("a plain write to a field that others use atomically");
+    if (c->field >= 0)
+        c->n_messages = 0; /* another variable now, after a function that has returned: field_of() */
     note_write(c, (unsigned)current);
 }
 
@@ -387,6 +409,8 @@ static uint64_t at_once(const struct op *op) {
 static uint64_t ask(struct op op) {
     if (current < 0 || (op.kind == OP_LOAD && is_constant(op.at)))
         return at_once(&op);
+    if (is_constant(op.at))
+        explore_fail("a constant is changed by an atomic operation");
     if (op.kind == OP_LOAD || op.kind == OP_STORE || op.kind == OP_RMW || op.kind == OP_CAS)
         if (field_of(op.at, op.bytes)->is_freed)
             explore_fail("memory is used after it was given back");

@@ -31,6 +31,7 @@ void pool_start(unsigned n_workers, bool membarrier) {
     explore_constant(&ito__pool.stall);
     explore_constant(&ito__pool.io_waiting);
     explore_constant(&ito__pool.home_wanted);
+    explore_constant(&ito__pool.barrier_ns); /* the time stands still */
     explore_constant(&ito__tracing);
     explore_constant(&ito__seeing_locks);
     for (unsigned i = 0; i < n_workers; i++) {
@@ -89,6 +90,9 @@ uint64_t ito__prim_now(void) {
     return 0;
 }
 void ito__prim_yield(void) {}
+void ito__prim_wait_briefly(uint32_t *word, uint32_t value) {
+    ito__prim_wait(word, value, UINT64_MAX);
+}
 void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
     (void)ns;
     explore_wait(word, value);
@@ -129,18 +133,27 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
 void ito__keys_end(struct ito_thread *t) {
     (void)t;
 }
-void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
+/* A program may have timers of its own (sync_programs.c). */
+__attribute__((weak)) void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
     (void)w, (void)deadline_ns;
 }
-void ito__timer_disarm(struct ito__waiter *w) {
+__attribute__((weak)) void ito__timer_disarm(struct ito__waiter *w) {
     (void)w;
+}
+struct ito__stack *ito__stack_of_caller(void *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+    return NULL;
+}
+bool ito__stack_is_callers(const struct ito__stack *stack) {
+    (void)stack;
+    return false;
+}
+int ito_sleep_until(uint64_t deadline_ns) {
+    (void)deadline_ns;
+    explore_fail("slept");
 }
 int ito__timers_start(void) {
     return 0;
-}
-uint64_t ito__timers_run(uint64_t now_ns) {
-    (void)now_ns;
-    return UINT64_MAX;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -175,4 +188,17 @@ bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
 }
 struct ito_thread *ito__forked(void) {
     return NULL;
+}
+
+/* -fsanitize=thread makes hooks.h tell ThreadSanitizer of switches, of which there are none here. */
+void *ito__fiber_of(struct ito_thread *t);
+void ito__fiber_left(void);
+void ito__hook_end(struct ito_thread *t);
+void *ito__fiber_of(struct ito_thread *t) {
+    (void)t;
+    return NULL;
+}
+void ito__fiber_left(void) {}
+void ito__hook_end(struct ito_thread *t) {
+    (void)t;
 }

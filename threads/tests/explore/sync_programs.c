@@ -18,6 +18,12 @@ static struct {
     ito_future future;
     struct ito__graph_count count;
     ito_graph *graph;
+    ito_channel channels[2];
+    unsigned items[2];
+    ito_uncond unconds[2];
+    struct ito_thread *ends;
+    struct ito__waiter *armed; /* under its bit, as timer.c */
+    uint32_t timers;
     unsigned cells[3];
     unsigned counter;
 } * shared;
@@ -30,6 +36,10 @@ static void start(unsigned threads, unsigned turns) {
     shared = explore_alloc(sizeof *shared);
     explore_region(&shared, sizeof shared);
     explore_constant(&shared);
+    for (unsigned t = 0; t < threads; t++) { /* nobody parks here, and so nobody asks */
+        explore_constant(&ito__pool.workers[t].hot.ask);
+        explore_constant(&ito__pool.workers[t].parked);
+    }
     explore_constant(&shared->mutex.kind);
     EXPLORE_FIELD(shared->spin.word);
     EXPLORE_FIELD(shared->mutex.state);
@@ -273,6 +283,149 @@ static void lists_thread(unsigned t) {
     }
 }
 
+/* Two items through a buffer of one: the second waits for the first to be taken. What the sender did is seen. */
+static void channel_start_of(unsigned threads, unsigned turns, uint32_t room) {
+    start(threads, turns);
+    for (int c = 0; c < 2; c++) {
+        ito_channel_init(&shared->channels[c], &shared->items[c], sizeof(unsigned), room);
+        EXPLORE_FIELD(shared->channels[c].word);
+    }
+}
+static void channel_start(void) {
+    channel_start_of(2, 2, 1);
+}
+static void channel_thread(unsigned t) {
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned item = 0;
+        if (t == 0) {
+            if (i == 0)
+                shared->cells[0] = 1;
+            item = i + 1;
+            ito_channel_send(&shared->channels[0], &item);
+        } else {
+            ito_channel_receive(&shared->channels[0], &item);
+            if (item != i + 1 || shared->cells[0] != 1)
+                explore_fail("an item without what came before it");
+            shared->counter++;
+        }
+    }
+}
+
+/* A rendezvous, then a close: the item first, then the end. */
+static void close_start(void) {
+    channel_start_of(2, 1, 0);
+}
+static void close_thread(unsigned t) {
+    unsigned item = 7;
+    if (t == 0) {
+        ito_channel_send(&shared->channels[0], &item);
+        ito_channel_close(&shared->channels[0]);
+    } else {
+        while (ito_channel_receive(&shared->channels[0], &item) == 0)
+            shared->counter++;
+    }
+}
+
+/* One waits for either of two channels, and two others give it an item at the same time: the second item waits in its
+ * channel for the second select. */
+static void select_start(void) {
+    channel_start_of(3, 2, 1);
+}
+static void select_thread(unsigned t) {
+    unsigned items[2] = {0, 0}, one = 1;
+    if (t > 0) {
+        ito_channel_send(&shared->channels[t - 1], &one);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        ito_select_case cases[] = {ITO_RECEIVE_FROM(&shared->channels[0], &items[0]),
+                                   ITO_RECEIVE_FROM(&shared->channels[1], &items[1])};
+        size_t which;
+        ito_select(cases, 2, &which, ITO_FOREVER);
+        shared->counter += items[which];
+        items[which] = 0;
+    }
+}
+
+static void uncond_start(void) {
+    start(2, 2);
+    EXPLORE_FIELD(shared->unconds[0].state);
+    EXPLORE_FIELD(shared->unconds[1].state);
+}
+static void uncond_thread(unsigned t) {
+    if (t == 0)
+        shared->counter++;
+    else
+        ito_uncond_wait(&shared->unconds[0]);
+    if (t == 0)
+        ito_uncond_pass(&shared->unconds[0], &shared->unconds[1]);
+    else
+        shared->counter++;
+    if (t == 1)
+        ito_uncond_signal(&shared->unconds[1]);
+    else if (shared->counter != 2)
+        explore_fail("woken without what came before");
+}
+
+/* Timers of one deadline, which passes at any moment or never; the rules are those of timer.c. */
+void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
+    (void)deadline_ns;
+    ito__word_lock(&shared->timers);
+    w->armed = true;
+    shared->armed = w;
+    ito__word_unlock(&shared->timers, 0);
+}
+void ito__timer_disarm(struct ito__waiter *w) {
+    if (!w->armed)
+        return;
+    w->armed = false;
+    ito__word_lock(&shared->timers);
+    shared->armed = NULL;
+    ito__word_unlock(&shared->timers, 0);
+}
+static void deadline_passes(void) {
+    ito__word_lock(&shared->timers);
+    struct ito__waiter *w = shared->armed;
+    if (w && ito__word_trylock(w->word)) {
+        shared->armed = NULL;
+        w->armed = false;
+        ito__waiters_remove(w);
+        ito__word_unlock(w->word, 0);
+    } else {
+        w = NULL;
+    }
+    ito__word_unlock(&shared->timers, 0);
+    if (w)
+        ito__waiter_wake(w, ETIMEDOUT);
+}
+
+/* A thread ends while another joins it until a deadline; then that one joins it without. Its descriptor is the joiner's
+ * from the join on. */
+static void join_start(void) {
+    start(3, 1);
+    shared->ends = explore_alloc(sizeof *shared->ends);
+    shared->ends->state = ITO__SHARED;
+    explore_constant(&shared->ends);
+    EXPLORE_FIELD(shared->ends->state);
+}
+static void join_thread(unsigned t) {
+    void *result = NULL;
+    if (t == 0) {
+        if (ito_join_until(shared->ends, &result, UINT64_MAX - 1) == ETIMEDOUT)
+            while (ito_tryjoin(shared->ends, &result) == EBUSY)
+                ;
+        if (result != &shared->counter)
+            explore_fail("joined before the end");
+        shared->counter++;
+    } else if (t == 1) { /* as finish_shared() of thread.c */
+        store_relaxed(&shared->ends->result, (void *)&shared->counter);
+        uintptr_t old = exchange_acq_rel(&shared->ends->state, ITO__ENDED);
+        if (old >= ITO__STATES)
+            ito__join_until_ended(old);
+    } else {
+        deadline_passes();
+    }
+}
 const struct explore_program explore_programs[] = {
     {"spin", 2, spin_start, spin_thread, all_counted},
     {"mutex", 2, mutex_start, mutex_thread, all_counted},
@@ -281,6 +434,11 @@ const struct explore_program explore_programs[] = {
     {"semaphore", 2, sem_start, sem_thread, all_counted},
     {"once", 2, once_start, once_thread, all_counted},
     {"future", 2, future_start, future_thread, all_counted},
+    {"channel", 2, channel_start, channel_thread, all_counted},
+    {"channel_close", 2, close_start, close_thread, all_counted},
+    {"select", 3, select_start, select_thread, all_counted},
+    {"uncond", 2, uncond_start, uncond_thread, all_counted},
+    {"join_until", 3, join_start, join_thread, all_counted},
     {"graph", 2, graph_start, graph_thread, all_counted},
     {"graph_group", 2, group_start, group_thread, all_counted},
     {"graph_lists", 2, lists_start, lists_thread, all_counted},
