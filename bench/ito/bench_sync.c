@@ -131,6 +131,114 @@ static double phand_over(void) {
     return (now() - start) / (2.0 * PTHREAD_TURNS);
 }
 
+/* -- the same by what has no mutex: a channel without a buffer, a bare hand-over, a full/empty lock; and what goes into
+ * a buffer and out again, where nobody waits -- */
+
+#ifndef ITO_INLINE
+static int buffer[64];
+static ito_channel meeting = ITO_CHANNEL_INIT(NULL, sizeof(int), 0), back = ITO_CHANNEL_INIT(NULL, sizeof(int), 0),
+                   buffered = ITO_CHANNEL_INIT(buffer, sizeof(int), 64);
+static ito_uncond ping = ITO_UNCOND_INIT, pong = ITO_UNCOND_INIT;
+static ito_felock place = ITO_FELOCK_INIT;
+
+static double against(void *(*other)(void *), void (*turn_of_mine)(int)) {
+    ito_thread *t;
+    double start = now();
+    if (ito_create(&t, NULL, other, NULL) != 0)
+        abort();
+    for (int i = 0; i < TURNS; i++)
+        turn_of_mine(i);
+    ito_join(t, NULL);
+    return (now() - start) / (2.0 * TURNS);
+}
+static void *channel_other(void *arg) {
+    for (int i = 0, item; i < TURNS; i++) {
+        ito_channel_receive(&meeting, &item);
+        ito_channel_send(&back, &item);
+    }
+    return arg;
+}
+static void channel_turn(int i) {
+    ito_channel_send(&meeting, &i);
+    ito_channel_receive(&back, &i);
+}
+static double channel_hand_over(void) {
+    return against(channel_other, channel_turn);
+}
+static void *select_other(void *arg) {
+    int item;
+    ito_channel quiet = ITO_CHANNEL_INIT(NULL, sizeof(int), 0);
+    for (int i = 0; i < TURNS; i++) {
+        ito_select_case cases[] = {ITO_RECEIVE_FROM(&meeting, &item), ITO_RECEIVE_FROM(&quiet, &item)};
+        ito_select(cases, 2, NULL, ITO_FOREVER);
+        ito_channel_send(&back, &item);
+    }
+    return arg;
+}
+static double select_hand_over(void) {
+    return against(select_other, channel_turn);
+}
+static void *uncond_other(void *arg) {
+    for (int i = 0; i < TURNS; i++) {
+        ito_uncond_wait(&ping);
+        ito_uncond_signal(&pong);
+    }
+    return arg;
+}
+static void uncond_turn(int i) {
+    (void)i;
+    ito_uncond_signal(&ping);
+    ito_uncond_wait(&pong);
+}
+static double uncond_hand_over(void) {
+    return against(uncond_other, uncond_turn);
+}
+static void *pass_other(void *arg) {
+    ito_uncond_wait(&ping);
+    for (int i = 1; i < TURNS; i++)
+        ito_uncond_pass(&pong, &ping);
+    ito_uncond_signal(&pong);
+    return arg;
+}
+static void pass_turn(int i) {
+    (void)i;
+    ito_uncond_pass(&ping, &pong);
+}
+static double pass_hand_over(void) {
+    return against(pass_other, pass_turn);
+}
+static void *felock_other(void *arg) {
+    for (int i = 0; i < TURNS; i++) {
+        ito_felock_wait_and_lock(&place, ITO_FULL);
+        ito_felock_mark_and_unlock(&place, ITO_EMPTY);
+    }
+    return arg;
+}
+static void felock_turn(int i) {
+    (void)i;
+    ito_felock_wait_and_lock(&place, ITO_EMPTY);
+    ito_felock_mark_and_unlock(&place, ITO_FULL);
+}
+static double felock_hand_over(void) {
+    return against(felock_other, felock_turn);
+}
+static double channel_buffered(void) {
+    int item;
+    double start = now();
+    for (int i = 0; i < LOCKS; i++) {
+        ito_channel_send(&buffered, &i);
+        ito_channel_receive(&buffered, &item);
+    }
+    return (now() - start) / LOCKS;
+}
+static const struct {
+    const char *name;
+    double (*once)(void);
+} without_mutex[] = {{"ito.channel_handover", channel_hand_over}, {"ito.select_handover", select_hand_over},
+                     {"ito.uncond_handover", uncond_hand_over},   {"ito.uncond_pass", pass_hand_over},
+                     {"ito.felock_handover", felock_hand_over},   {"ito.channel_buffered", channel_buffered}};
+#endif
+
 /* -- a million blocked threads -- */
 
 #ifndef ITO_INLINE
@@ -225,6 +333,10 @@ int main(int argc, char **argv) {
     print("pthread.handover", phand, "ns", p, NULL, 0, NULL);
     value = median_of(hand_over, s);
     print("ito.handover", value, "ns", s, "pthread.handover", phand, "<= 40 ns");
+    for (size_t i = 0; i < sizeof without_mutex / sizeof *without_mutex; i++) {
+        value = median_of(without_mutex[i].once, s);
+        print(without_mutex[i].name, value, "ns", s, "pthread.handover", phand, NULL);
+    }
     block_many(how_many(argc, argv));
 #endif
     return ito_fini() != 0;

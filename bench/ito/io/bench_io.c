@@ -5,17 +5,23 @@
  *
  *   bench_io pipe ito|pthread ROUND_TRIPS
  *   bench_io echo ito|pthread|epoll CONNECTIONS REQUESTS
+ *   bench_io echo server CONNECTIONS REQUESTS PROGRAM [ARGUMENTS]: a server of others, which accepts on descriptor 3
  *
+ * `pthread` with libito-pthread.so preloaded is the same program on light threads, compiled with -DWITHOUT_ITO: one that
+ * uses libito itself stays on kernel threads.
  * Prints one JSON line. ns: time of a round trip. cpu_us: CPU time of the server for a request; the clients are another
  * process, which keeps one request of 64 bytes on its way on each connection. rss: bytes that each connection added,
  * before the first request. `epoll`: one thread, level-triggered.
  */
 #define _GNU_SOURCE
+#ifndef WITHOUT_ITO
 #include <ito.h>
 #include <ito/io.h>
+#endif
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,12 +51,20 @@ static double cpu_s(void) {
     getrusage(RUSAGE_SELF, &r);
     return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
 }
-static long rss_bytes(void) {
+static long rss_bytes_of(pid_t pid) {
     long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *f = fopen(path, "r");
     must(f && fscanf(f, "%*d %ld", &pages) == 1, "statm");
     fclose(f);
     return pages * sysconf(_SC_PAGESIZE);
+}
+static long rss_bytes(void) {
+    return rss_bytes_of(getpid());
+}
+static void rest(void) {
+    nanosleep(&(struct timespec){0, 200000000}, NULL); /* all connections wait by now */
 }
 
 /* ---- the calls of each mode -------------------------------------------------------------------------------------- */
@@ -62,15 +76,44 @@ struct mode {
     int (*accept)(int, struct sockaddr *, socklen_t *, int);
 };
 static const struct mode modes[] = {
+#ifndef WITHOUT_ITO
     {"ito", ito_read, ito_write, ito_accept4},
+#endif
     {"pthread", read, write, accept4},
     {"epoll", NULL, NULL, NULL},
+    {"server", NULL, NULL, NULL},
 };
 static const struct mode *mode;
 
+#ifdef WITHOUT_ITO
+static int is_ito(void) {
+    return 0;
+}
+static void ito_begin(void) {}
+static void create_ito(void *(*fn)(void *), void *arg) {
+    (void)fn, (void)arg;
+}
+static void sleep_ms(unsigned ms) {
+    usleep(ms * 1000);
+}
+#else
+static int is_ito(void) {
+    return mode->read == ito_read;
+}
+static void ito_begin(void) {
+    must(ito_init(NULL) == 0, "ito_init");
+}
+static void create_ito(void *(*fn)(void *), void *arg) {
+    must(ito_create(NULL, NULL, fn, arg) == 0, "ito_create");
+}
+static void sleep_ms(unsigned ms) {
+    is_ito() ? (void)ito_sleep_ns(ms * 1000000ull) : (void)usleep(ms * 1000);
+}
+#endif
+
 static void start_thread(void *(*fn)(void *), void *arg) {
-    if (mode->read == ito_read) {
-        must(ito_create(NULL, NULL, fn, arg) == 0, "ito_create");
+    if (is_ito()) {
+        create_ito(fn, arg);
         return;
     }
     pthread_t thread;
@@ -179,7 +222,7 @@ static void *measure(void *arg) {
     struct measured *m = arg;
     char c;
     must(read(m->ready, &c, 1) == 1, "ready");
-    nanosleep(&(struct timespec){0, 200000000}, NULL); /* all connections wait by now */
+    rest();
     m->cpu = cpu_s();
     must(write(m->go, "x", 1) == 1 && read(m->ready, &c, 1) == 1, "go");
     m->cpu = cpu_s() - m->cpu;
@@ -187,17 +230,63 @@ static void *measure(void *arg) {
     return NULL;
 }
 
-static void run_echo(int n, long requests) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof at;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), ready[2], go[2], epoll = epoll_create1(0);
-    must(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 4096) == 0, "listen");
-    must(getsockname(listener, (struct sockaddr *)&at, &length) == 0 && pipe(ready) == 0 && pipe(go) == 0, "pipe");
+static int listen_at(struct sockaddr_in *at) {
+    socklen_t length = sizeof *at;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    must(bind(listener, (struct sockaddr *)at, sizeof *at) == 0 && listen(listener, 4096) == 0, "listen");
+    must(getsockname(listener, (struct sockaddr *)at, &length) == 0, "getsockname");
+    return listener;
+}
+
+static void print_echo(const char *name, int n, double cpu_us, long rss) {
+    printf("{\"bench\":\"echo\",\"mode\":\"%s\",\"connections\":%d,\"cpu_us\":%.2f,\"rss\":%ld}\n", name, n, cpu_us,
+           rss);
+}
+
+/* Another program's server, which is killed in the end. */
+static void run_server(int n, long requests, char **program) {
+    struct sockaddr_in at;
+    int listener = listen_at(&at), ready[2], go[2];
+    char c;
+    clockid_t clock;
+    struct timespec from, to;
+    must(pipe(ready) == 0 && pipe(go) == 0, "pipe");
+    pid_t server = fork();
+    if (server == 0) {
+        must(dup2(listener, 3) == 3, "dup2");
+        close_range(4, ~0u, 0);
+        execvp(*program, program);
+        must(0, *program);
+    }
+    rest();
+    long rss = rss_bytes_of(server);
     pid_t child = fork();
     if (child == 0)
         clients(&at, n, requests, ready[1], go[0]);
-    if (mode->read == ito_read)
-        must(ito_init(NULL) == 0, "ito_init");
+    must(read(ready[0], &c, 1) == 1, "ready");
+    rest();
+    rss = rss_bytes_of(server) - rss;
+    must(clock_getcpuclockid(server, &clock) == 0 && clock_gettime(clock, &from) == 0, "CPU time");
+    must(write(go[1], "x", 1) == 1 && read(ready[0], &c, 1) == 1, "go");
+    clock_gettime(clock, &to);
+    must(write(go[1], "x", 1) == 1, "go");
+    waitpid(child, NULL, 0);
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    double s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+    print_echo(*program, n, s / (double)requests * 1e6, rss / n);
+}
+
+static void run_echo(int n, long requests) {
+    struct sockaddr_in at;
+    int listener = listen_at(&at), ready[2], go[2], epoll = epoll_create1(0);
+    must(pipe(ready) == 0 && pipe(go) == 0, "pipe");
+    pid_t child = fork();
+    if (child == 0)
+        clients(&at, n, requests, ready[1], go[0]);
+    if (is_ito())
+        ito_begin();
     struct measured m = {ready[0], go[1], 0};
     long rss = rss_bytes();
     atomic_store(&open_connections, n);
@@ -217,11 +306,10 @@ static void run_echo(int n, long requests) {
     if (mode->read == NULL)
         serve_by_epoll(epoll);
     while (atomic_load(&open_connections) > 0)
-        mode->read == ito_read ? (void)ito_sleep_ns(5000000) : (void)usleep(5000);
+        sleep_ms(5);
     pthread_join(meter, NULL);
     waitpid(child, NULL, 0);
-    printf("{\"bench\":\"echo\",\"mode\":\"%s\",\"connections\":%d,\"cpu_us\":%.2f,\"rss\":%ld}\n", mode->name, n,
-           m.cpu / (double)requests * 1e6, rss / n);
+    print_echo(mode->name, n, m.cpu / (double)requests * 1e6, rss / n);
 }
 
 int main(int argc, char **argv) {
@@ -233,13 +321,17 @@ int main(int argc, char **argv) {
         if (!strcmp(modes[i].name, argv[2]))
             mode = &modes[i];
     if (mode && argc == 4 && !strcmp(argv[1], "pipe") && mode->read) {
-        if (mode->read == ito_read)
-            must(ito_init(NULL) == 0, "ito_init");
+        if (is_ito())
+            ito_begin();
         run_pipe(atol(argv[3]));
+    } else if (mode && argc > 5 && !strcmp(argv[1], "echo") && !strcmp(mode->name, "server")) {
+        run_server(atoi(argv[3]), atol(argv[4]), argv + 5);
     } else if (mode && argc == 5 && !strcmp(argv[1], "echo")) {
         run_echo(atoi(argv[3]), atol(argv[4]));
     } else {
-        fprintf(stderr, "usage: bench_io pipe ito|pthread N, or echo ito|pthread|epoll CONNECTIONS REQUESTS\n");
+        fprintf(
+            stderr,
+            "usage: bench_io pipe ito|pthread N, or echo ito|pthread|epoll|server CONNECTIONS REQUESTS [PROGRAM]\n");
         return 2;
     }
     return 0;

@@ -1,7 +1,10 @@
-//! fib, UTS, n-queens and quicksort of examples/ito, on rayon: same algorithms, no cut-off, same output.
+//! fib, UTS, n-queens and quicksort of examples/ito, on rayon, or with `--features ito` on the crate ito: same algorithms, no cut-off, same output.
 mod sha1;
 mod uts;
 
+#[cfg(feature = "ito")]
+use ito::join;
+#[cfg(not(feature = "ito"))]
 use rayon::join;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -171,6 +174,38 @@ fn run(kernel: &str, n: u32, tree: &uts::Tree) -> Result<(f64, u64), String> {
     }
 }
 
+#[cfg(not(feature = "ito"))]
+const RUNTIME: &str = "rayon";
+#[cfg(not(feature = "ito"))]
+struct Pool(rayon::ThreadPool);
+#[cfg(not(feature = "ito"))]
+impl Pool {
+    fn new(workers: u32) -> Option<Pool> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(workers as usize)
+            .stack_size(256 << 20)
+            .build();
+        pool.ok().map(Pool)
+    }
+    fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        self.0.install(f)
+    }
+}
+
+#[cfg(feature = "ito")]
+const RUNTIME: &str = "ito_rust";
+#[cfg(feature = "ito")]
+struct Pool;
+#[cfg(feature = "ito")]
+impl Pool {
+    fn new(workers: u32) -> Option<Pool> {
+        ito::start(workers, 256 << 20).ok().map(|()| Pool)
+    }
+    fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        ito::scope(|_| f())
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let value = |name: &str| {
@@ -182,12 +217,8 @@ fn main() -> ExitCode {
     let kernel = arguments.first().cloned().unwrap_or_default();
     let (workers, repeat) = (number("-t", 1), number("--repeat", 1));
     let tree = uts::tree(&value("--tree").unwrap_or("T1".into()));
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(workers as usize)
-        .stack_size(256 << 20)
-        .build();
-    let (Ok(pool), Some(tree)) = (pool, tree) else {
-        eprintln!("rayon: error: no such tree, or no threads");
+    let (Some(pool), Some(tree)) = (Pool::new(workers), tree) else {
+        eprintln!("{RUNTIME}: error: no such tree, or no threads");
         return ExitCode::from(2);
     };
     let n = number("-n", 30);
@@ -201,11 +232,11 @@ fn main() -> ExitCode {
             }
             Ok(_) => {}
             Err(message) => {
-                eprintln!("rayon: error: {message}");
+                eprintln!("{RUNTIME}: error: {message}");
                 return ExitCode::FAILURE;
             }
         }
     }
-    println!("runtime: rayon\nworkers: {workers}");
+    println!("runtime: {RUNTIME}\nworkers: {workers}");
     ExitCode::SUCCESS
 }
