@@ -32,6 +32,13 @@ impl Rng {
         (self.uniform() * n as f64) as usize
     }
 
+    /// An order drawn by chance, all as likely (R. Durstenfeld, "Algorithm 235", CACM 1964).
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        for at in (1..values.len()).rev() {
+            values.swap(at, self.below(at + 1));
+        }
+    }
+
     /// Exponentially distributed.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.uniform()).ln()

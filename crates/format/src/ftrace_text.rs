@@ -135,7 +135,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
         let (who, what, is_perf) = match thread(&line[..open]) {
             Some(who) => (who, rest(behind), false),
             None => match perf_thread(&line[..open]) {
-                Some(who) => (who, rest(behind).and_then(perf_event), true),
+                Some(who) => (who, perf_rest(behind), true),
                 None => continue,
             },
         };
@@ -180,14 +180,16 @@ fn thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
     (!is_gone).then_some((&text[..dash], tid, pid))
 }
 
-/// ` comm  1234 `, or ` comm 1200/1234 `: name, thread, process.
+/// ` comm  1234 `, or ` comm 1200/1234 `: name, thread, process. `perf script -F` can leave out the name.
 fn perf_thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
     if !text.last()?.is_ascii_whitespace() {
         return None;
     }
     let text = text.trim_ascii();
-    let space = text.iter().rposition(|&b| b == b' ')?;
-    let (comm, ids) = (text[..space].trim_ascii_end(), &text[space + 1..]);
+    let (comm, ids) = match text.iter().rposition(|&b| b == b' ') {
+        Some(space) => (text[..space].trim_ascii_end(), &text[space + 1..]),
+        None => (&b""[..], text),
+    };
     let id = |text: &[u8]| i32::try_from(number(text)?).ok();
     match ids.iter().position(|&b| b == b'/') {
         Some(slash) => Some((comm, id(&ids[slash + 1..])?, Some(id(&ids[..slash])?))),
@@ -197,21 +199,49 @@ fn perf_thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
     }
 }
 
-/// The event without its system, which the kernel does not print.
-fn perf_event<'a>(
-    (in_interrupt, time, _, text): (bool, i64, &'a [u8], &'a [u8]),
-) -> Option<(bool, i64, &'a [u8], &'a [u8])> {
-    let end = text.iter().position(|&b| b == b':')?;
-    let name = &text[..end];
-    if name.is_empty() || name.contains(&b' ') {
+/// ` 12565.649544:  250000 sched:sched_switch: text`, of perf: the same as [`rest`]. The event has its system in front, which the
+/// kernel does not print, and maybe its period; what is no tracepoint has modifiers behind (`cpu-clock:pppH:`), or nothing.
+fn perf_rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
+    let (in_interrupt, time, event) = stamped(text)?;
+    let digits = event.iter().take_while(|b| b.is_ascii_digit()).count();
+    let event = match event.get(digits) {
+        Some(b' ') => event[digits..].trim_ascii_start(),
+        _ => event,
+    };
+    let end = event.iter().position(|&b| b == b' ').unwrap_or(event.len());
+    let word = event[..end].strip_suffix(b":")?;
+    let is_modifier = |b: &u8| b"ukhpPGHSDIWeRb".contains(b);
+    let name = match word.iter().position(|&b| b == b':') {
+        Some(colon) if word[colon + 1..].iter().all(is_modifier) => &word[..colon],
+        Some(colon) => &word[colon + 1..],
+        None => word,
+    };
+    if name.is_empty() || name.contains(&b':') {
         return None;
     }
-    Some((in_interrupt, time, name, text[end + 1..].trim_ascii_start()))
+    Some((in_interrupt, time, name, event[end..].trim_ascii_start()))
 }
 
 /// ` d..2. 12565.649544: event: text`: in an interrupt, time, event, text.
 #[inline]
 fn rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
+    let (in_interrupt, time, event) = stamped(text)?;
+    let end = event.iter().position(|&b| b == b':')?;
+    let name = &event[..end];
+    if name.is_empty() || name.contains(&b' ') {
+        return None;
+    }
+    Some((
+        in_interrupt,
+        time,
+        name,
+        event[end + 1..].trim_ascii_start(),
+    ))
+}
+
+/// ` d..2. 12565.649544: `, and what is behind.
+#[inline]
+fn stamped(text: &[u8]) -> Option<(bool, i64, &[u8])> {
     let text = text.strip_prefix(b" ")?.trim_ascii_start();
     let colon = text.iter().position(|&b| b == b':')?;
     let head = &text[..colon];
@@ -229,18 +259,7 @@ fn rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
     };
     // Interrupts off, need to schedule, hard or soft interrupt, ...
     let in_interrupt = matches!(flags.get(2), Some(b'h' | b'H' | b'z' | b'Z'));
-    let event = text[colon + 1..].trim_ascii_start();
-    let end = event.iter().position(|&b| b == b':')?;
-    let name = &event[..end];
-    if name.is_empty() || name.contains(&b' ') {
-        return None;
-    }
-    Some((
-        in_interrupt,
-        time,
-        name,
-        event[end + 1..].trim_ascii_start(),
-    ))
+    Some((in_interrupt, time, text[colon + 1..].trim_ascii_start()))
 }
 
 /// `....316.196734`: a long time stamp leaves no space behind the flags, of which there are four or, since Linux 5.12, five.
@@ -407,12 +426,44 @@ mod tests {
             (&b"a b"[..], 123, Some(120), &b"sys_enter"[..])
         );
         assert_eq!(line("  :-1  -1 [000] 1.5: sched:sched_wakeup: x").tid, -1);
+        for (text, name) in [
+            (
+                "a 7 [001] 1.000001:     1 sched:sched_waking: comm=b",
+                "sched_waking",
+            ),
+            (
+                "a 7 [001] 1.000001: 250000 cpu-clock:pppH:  ffffffff81 f+0x1",
+                "cpu-clock",
+            ),
+            (
+                "a 7 [001] 1.000001: 250000 cycles:  ffffffff81 f::g+0x1",
+                "cycles",
+            ),
+            (
+                "a 7 [001] 1.000001: sched_waking: comm=b pid=3",
+                "sched_waking",
+            ),
+            (
+                "   7 [001] 1.000001: sched:sched_waking: comm=b",
+                "sched_waking",
+            ),
+            (
+                "  6/7 [001] 1.000001: sched:sched_waking: comm=b",
+                "sched_waking",
+            ),
+        ] {
+            let line = line(text);
+            assert_eq!(
+                (line.event, line.tid, line.is_perf),
+                (name.as_bytes(), 7, true),
+                "{text}"
+            );
+        }
         assert!(!line("  a 7-5  [000] .... 1.0: e: t").is_perf);
         assert_eq!(
             parse(b"\tffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])"),
             Kind::Comment
         );
-        // A sample of a clock has no system.
-        assert_eq!(parse(b"a 5 [000] 1.5: cycles: ffff81 f (k)"), Kind::Other);
+        assert_eq!(parse(b"a 5 [000] 1.5: 12 cycles ffff81"), Kind::Other);
     }
 }

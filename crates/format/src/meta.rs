@@ -268,6 +268,16 @@ pub struct SamplingRow {
     pub reason: String,
 }
 
+/// How much of an event file went into a stream, and is not in the file any more.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SentRow {
+    /// The file's name.
+    pub file: String,
+    /// Bytes from its beginning.
+    pub bytes: u64,
+}
+
 impl LimitRow {
     /// `0-2,5` as numbers; what is no such list counts as nothing.
     pub fn cpu_list(text: &str) -> Vec<u32> {

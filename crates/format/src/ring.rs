@@ -57,6 +57,10 @@ pub struct Control {
     pub refused: u32,
     /// Events lost by clients that have no segment.
     pub lost: [u64; LOST_CAUSES],
+    /// Clients that cannot take part: of another byte order, or without the clock.
+    pub foreign: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// `struct kasuri_sites_header`.
@@ -141,6 +145,21 @@ pub struct Segment {
 
 /// `seq` of a chunk whose owner is emptying it for its next use: its content is not valid (KASURI_SEQ_EMPTYING).
 pub const SEQ_EMPTYING: u64 = u64::MAX;
+/// Whether `seq` says so: by its high half, as CPUs with registers of 32 bits store no more than that.
+pub const fn is_emptying(seq: u64) -> bool {
+    seq >> 32 == SEQ_EMPTYING >> 32
+}
+
+/// `flags` of a chunk whose words were stored as two halves (KASURI_CHUNK_HALVES): the low one is the last of a stamp, and not 0.
+pub const CHUNK_HALVES: u32 = 1;
+/// What a stamp says of a chunk with these `flags`; 0: its event is not committed.
+pub const fn committed_stamp(stamp: u64, flags: u32) -> u64 {
+    if flags & CHUNK_HALVES != 0 && stamp as u32 == 0 {
+        0
+    } else {
+        stamp
+    }
+}
 
 /// `struct kasuri_chunk`: start of each chunk.
 #[repr(C)]
@@ -154,7 +173,7 @@ pub struct ChunkHeader {
     pub tid: u32,
     /// Bytes with header.
     pub used: u32,
-    /// Reserved.
+    /// [`CHUNK_HALVES`]; others mean nothing.
     pub flags: u32,
     /// Stamp of the first event lost after this chunk's events; 0: none.
     pub lost_first: u64,
@@ -176,7 +195,7 @@ macro_rules! layout {
 }
 layout!(
     Control,
-    128,
+    136,
     magic = 0,
     version = 8,
     struct_size = 12,
@@ -191,7 +210,9 @@ layout!(
     recorder_pid = 52,
     freed = 56,
     refused = 60,
-    lost = 64
+    lost = 64,
+    foreign = 128,
+    reserved = 132
 );
 layout!(
     SitesHeader,
@@ -447,6 +468,7 @@ impl<'a> Chunk<'a> {
     pub fn events(&self) -> Events<'a> {
         Events {
             slots: self.slots,
+            flags: self.header.flags,
             damaged: 0,
             open: 0,
         }
@@ -458,6 +480,7 @@ impl<'a> Chunk<'a> {
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
     slots: &'a [u8],
+    flags: u32,
     /// Records stepped over so far whose length was impossible.
     pub damaged: u32,
     /// Records stepped over so far that were never committed.
@@ -471,7 +494,7 @@ impl<'a> Iterator for Events<'a> {
         loop {
             let head = self.slots.first_chunk::<SLOT_BYTES>()?;
             let (stamp, word) = (
-                crate::bytes::uint(&head[..8], false),
+                committed_stamp(crate::bytes::uint(&head[..8], false), self.flags),
                 crate::bytes::uint(&head[8..], false),
             );
             let n_slots = (word >> 8 & 0xff) as usize;
@@ -612,6 +635,30 @@ mod tests {
             (Kind::Begin as u8, 7, 9)
         );
         assert_eq!((got[1].shape(), got[1].pair()), (Shape::Pair, (5, 0)));
+    }
+
+    /// A program of 32 bits was killed between the halves of a stamp, of which the high one is first.
+    #[test]
+    fn half_a_stamp_commits_nothing() {
+        let words = [
+            [5 << 32, word1(Kind::Counter, 2)],
+            [7, 0],
+            [5 << 32 | 1, word1(Kind::Begin, 1)],
+        ];
+        let mut bytes = chunk(1, 0, words.as_flattened());
+        for (flags, stamps, open) in [
+            (CHUNK_HALVES, vec![5 << 32 | 1], 1),
+            (u32::MAX, vec![5 << 32 | 1], 1),
+            (0, vec![5 << 32, 5 << 32 | 1], 0),
+        ] {
+            let field = offset_of!(ChunkHeader, flags);
+            bytes[field..field + 4].copy_from_slice(&flags.to_le_bytes());
+            let mut events = Chunk::parse(&bytes, 0).unwrap().events();
+            let got: Vec<u64> = (&mut events).map(|e| e.stamp).collect();
+            assert_eq!((got, events.open), (stamps, open), "{flags:x}");
+        }
+        assert!(is_emptying(SEQ_EMPTYING) && is_emptying(SEQ_EMPTYING << 32));
+        assert!(!is_emptying(u64::from(u32::MAX)));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use crate::ring::{MAGIC_SITES, SiteDef, SitesHeader, check_head};
 use crate::{Error, Result};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem::size_of;
 use zerocopy::FromBytes;
 
@@ -213,11 +214,24 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Puts tables together; of two with the same client the first counts.
-    pub fn new(tables: Vec<SiteTable>) -> Sites {
-        let mut index = HashMap::new();
-        for (ix, table) in tables.iter().enumerate() {
-            index.entry((table.pid, table.generation)).or_insert(ix);
+    /// Puts tables together: a later one of the same client adds to the earlier, and of two definitions of an id the later holds.
+    pub fn new(parts: Vec<SiteTable>) -> Sites {
+        let (mut tables, mut index) = (Vec::<SiteTable>::new(), HashMap::new());
+        for part in parts {
+            match index.entry((part.pid, part.generation)) {
+                Entry::Vacant(free) => {
+                    free.insert(tables.len());
+                    tables.push(part);
+                }
+                Entry::Occupied(ix) => {
+                    let sites = &mut tables[*ix.get()].sites;
+                    // Those of the part first: a stable sort leaves each before the one it replaces.
+                    let earlier = std::mem::replace(sites, part.sites);
+                    sites.extend(earlier);
+                    sites.sort_by_key(|s| s.id);
+                    sites.dedup_by_key(|s| s.id);
+                }
+            }
         }
         Sites { tables, index }
     }
@@ -294,6 +308,31 @@ mod tests {
         );
         assert_eq!(name(3, 2), Some("p1-2"));
         assert_eq!((name(3, 6), name(9, 1), name(1, 0)), (None, None, None));
+    }
+
+    /// As a recording has them that was sent while it was made.
+    #[test]
+    fn a_later_table_of_a_client_adds_to_the_earlier() {
+        let mut named = table(1, None, 0, &[2]);
+        named.sites[0].name = "named at the end".into();
+        let parts = vec![
+            table(1, None, 0, &[1, 2]),
+            table(2, None, 0, &[1]),
+            table(1, None, 0, &[3]),
+            named,
+        ];
+        let sites = Sites::new(parts);
+        let name = |pid, id| sites.resolve(pid, 0, id).map(|s| s.name.as_str());
+        assert_eq!(sites.tables().len(), 2);
+        assert_eq!(
+            [name(1, 1), name(1, 2), name(1, 3), name(2, 1)],
+            [
+                Some("p1-1"),
+                Some("named at the end"),
+                Some("p1-3"),
+                Some("p2-1")
+            ]
+        );
     }
 
     #[test]

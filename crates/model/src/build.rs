@@ -6,6 +6,7 @@
 //! 4. `annotate` reads the streams thread by thread and fills slices, tasks, flows and counters.
 //!
 //! Annotations come last because their slices are cut to the lives of threads, which the kernel's events tell.
+use crate::ProgramBy;
 use crate::annotate;
 use crate::inner::{ClientId, InnerName, stream_owners};
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
@@ -85,6 +86,12 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     annotate::slice_ranges(&mut trace.trace);
     trace.trace.name_inner(inner, &trace.order);
     trace.trace.name_processes();
+    // One process alone is the program, whoever says so.
+    let has_one = trace.trace.processes.len() < 2;
+    trace.trace.program_by = match has_one || !(setup.whole_system || setup.root_pids.is_empty()) {
+        true => ProgramBy::Recording,
+        false => ProgramBy::Nobody,
+    };
     Ok(trace.trace)
 }
 

@@ -282,6 +282,8 @@ pub struct Setup {
     pub n_cpus: usize,
     /// The recorded processes; empty: all are target.
     pub root_pids: Vec<i32>,
+    /// `root_pids` are all processes there were, and none of them more than another is the program.
+    pub whole_system: bool,
     /// Threads that /proc showed, oldest first.
     pub known: Vec<KnownThread>,
     /// Threads whose annotations bear numbers of a pid name space of their own.
@@ -332,6 +334,52 @@ pub(crate) struct LockCall {
 }
 
 impl Event {
+    /// Calls `f` for each name that it has: for sources that number names in a table of their own.
+    #[inline]
+    pub fn each_name(&mut self, mut f: impl FnMut(&mut StrIx)) {
+        match &mut self.what {
+            What::Switch {
+                prev_comm,
+                next_comm,
+                ..
+            } => {
+                f(prev_comm);
+                f(next_comm);
+            }
+            What::Waking { comm, .. } | What::Fork { comm, .. } | What::Rename { comm, .. } => {
+                f(comm)
+            }
+            What::IrqEntry { name }
+            | What::SoftirqEntry { name }
+            | What::SyscallEntry { name }
+            | What::LockBegin { name }
+            | What::LockCall { name, .. } => f(name),
+            What::Probe { name, probe, .. } => {
+                f(name);
+                f(probe);
+            }
+            What::ProbeArg { kind, name, value } => {
+                f(name);
+                if *kind == ArgType::Str {
+                    let mut text = StrIx(*value as u32);
+                    f(&mut text);
+                    *value = u64::from(text.0);
+                }
+            }
+            What::In { .. }
+            | What::Out { .. }
+            | What::Migrate { .. }
+            | What::Exec { .. }
+            | What::Exit { .. }
+            | What::RunTime { .. }
+            | What::Lost
+            | What::IrqExit
+            | What::SoftirqExit
+            | What::SyscallExit
+            | What::LockEnd => {}
+        }
+    }
+
     /// A switch that the thread which left reports; both have the same name.
     pub fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32, comm: StrIx) -> Event {
         let what = What::Switch {

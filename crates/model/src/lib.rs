@@ -9,6 +9,7 @@
 //! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
+//! | `choice` | which threads are the program, when the trace does not say so, or the user wants another |
 //! | `call_paths` | columns of call paths and samples |
 //! | [`label`] | what things are called when the recording gives them no name |
 //! | [`arrow`] | arrows between threads: flows, and from a task's creation to its first run |
@@ -19,6 +20,8 @@ pub mod arrow;
 mod build;
 mod call_paths;
 mod check;
+mod choice;
+mod column;
 mod error;
 mod hidden_run;
 mod inner;
@@ -41,6 +44,8 @@ mod vec_source;
 
 pub use build::build;
 pub use call_paths::{CallPaths, CodeFrames, FrameKind, SampleKind, Samples, SamplingChange};
+pub use choice::{Candidate, Choice, NoSuch, ProgramBy};
+pub use column::Column;
 pub use error::Error;
 pub use inner::InnerName;
 pub use input::{AnnotationVec, CpuVec, InnerThread};

@@ -1,5 +1,5 @@
 //! Rows with the end that the next row gives them.
-use crate::{ThreadIx, ThreadState, Time, Trace};
+use crate::{States, ThreadIx, ThreadState, Time, Trace};
 
 /// One row of [`crate::States`] with its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,24 @@ pub struct StateRow {
     pub cpu: u16,
     /// See [`crate::States::by`].
     pub by: ThreadIx,
+}
+
+impl StateRow {
+    /// A row of a thread's, which go up to `end`, the last until `last`.
+    #[inline]
+    fn of(s: &States, row: usize, end: usize, last: Time) -> StateRow {
+        StateRow {
+            start: s.start[row],
+            end: if row + 1 < end {
+                s.start[row + 1]
+            } else {
+                last.max(s.start[row])
+            },
+            state: s.state[row],
+            cpu: s.cpu[row],
+            by: s.by[row],
+        }
+    }
 }
 
 /// One row of [`crate::Occupancy`] with its end.
@@ -31,28 +49,32 @@ pub struct OccupancyRow {
 
 impl Trace {
     /// A thread's states in order: no gaps, no overlaps, the last until `alive.end`.
+    #[inline]
     pub fn states_of(&self, thread: ThreadIx) -> impl ExactSizeIterator<Item = StateRow> + '_ {
+        let (rows, last) = self.state_rows(thread);
+        let (s, end) = (&self.states, rows.end);
+        rows.map(move |row| StateRow::of(s, row, end, last))
+    }
+
+    /// Of these the ones in which the thread is ready to run: most of the others are not looked at.
+    #[inline]
+    pub fn ready_of(&self, thread: ThreadIx) -> impl Iterator<Item = StateRow> + '_ {
+        let (rows, last) = self.state_rows(thread);
+        let (s, end) = (&self.states, rows.end);
+        rows.filter(|&row| s.state[row].is_runnable())
+            .map(move |row| StateRow::of(s, row, end, last))
+    }
+
+    /// A thread's rows, and when its last one ends.
+    #[inline]
+    fn state_rows(&self, thread: ThreadIx) -> (std::ops::Range<usize>, Time) {
         let info = &self.threads[thread.ix()];
-        let (rows, last) = (
-            info.states.start as usize..info.states.end as usize,
-            info.alive.end,
-        );
-        let s = &self.states;
-        let end = rows.end;
-        rows.map(move |row| StateRow {
-            start: s.start[row],
-            end: if row + 1 < end {
-                s.start[row + 1]
-            } else {
-                last.max(s.start[row])
-            },
-            state: s.state[row],
-            cpu: s.cpu[row],
-            by: s.by[row],
-        })
+        let rows = info.states.start as usize..info.states.end as usize;
+        (rows, info.alive.end)
     }
 
     /// The threads that a CPU ran, in order: no gaps, no overlaps, the last until `span.end`.
+    #[inline]
     pub fn occupancy_of(&self, cpu: usize) -> impl ExactSizeIterator<Item = OccupancyRow> + '_ {
         let range = self.cpus.get(cpu).map_or(0..0, |c| c.occupancy.clone());
         let (rows, last) = (range.start as usize..range.end as usize, self.span.end);
@@ -71,6 +93,7 @@ impl Trace {
     }
 
     /// The process of a thread.
+    #[inline]
     pub fn process_of(&self, thread: ThreadIx) -> &crate::Process {
         &self.processes[self.threads[thread.ix()].process.ix()]
     }

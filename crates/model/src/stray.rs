@@ -70,14 +70,14 @@ impl Trace {
         })
     }
 
-    /// [`Trace::stray`] as a sentence.
-    pub(crate) fn stray_text(&self) -> Option<String> {
+    /// What [`Trace::stray`] found as a sentence.
+    pub(crate) fn stray_text(&self, found: &Stray) -> String {
         let Stray {
             rest,
             n,
             n_all,
             gap,
-        } = self.stray()?;
+        } = found;
         let seconds = |time: Time| (time - self.span.start).0 as f64 * 1e-9;
         // Rounded outwards, so that the range holds the rest.
         let from = (seconds(rest.start) * 1e6).floor() * 1e-6;
@@ -86,12 +86,12 @@ impl Trace {
             1 => "time stamp stands",
             _ => "time stamps stand",
         };
-        Some(format!(
+        format!(
             "{n} {stand} {:.3} s apart from the other {}, as if of another buffer or clock; times and shares of the whole \
              recording include that gap: --range {from:.6}s..{to:.6}s leaves it out, and the report begins there",
             gap.0 as f64 * 1e-9,
             n_all - n,
-        ))
+        )
     }
 }
 
@@ -241,9 +241,9 @@ mod tests {
         let mut trace = marked([0].into_iter().chain((0..300).map(|i| 60_000 + i)));
         trace.slices.start = vec![Time(0)];
         trace.slices.end = vec![trace.span.end];
-        trace.slices.open = vec![0];
+        trace.slices.open = vec![0].into();
         assert_eq!(trace.stray(), None);
-        trace.slices.open = vec![open::END_UNSEEN];
+        trace.slices.open = vec![open::END_UNSEEN].into();
         assert_eq!(trace.stray().unwrap().n, 2);
     }
 }

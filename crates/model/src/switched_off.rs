@@ -1,7 +1,7 @@
 //! Functions and loops that `kasuri-annotate` annotated and that switched themselves off, as they were too short.
 //!
 //! The program says it in a message with arguments (`compilers/runtime/auto.c`); any program may write such ones.
-use crate::{ArgValue, ProcessIx, StrIx, Time, Trace};
+use crate::{ArgValue, ProcessIx, StrIx, Stray, Time, Trace};
 
 /// The argument whose value is the name of what is switched off.
 const NAME: &str = "kasuri.switched_off";
@@ -66,10 +66,15 @@ impl Trace {
     /// What the recording does not show: what its recorder said, annotations that switched themselves off, and time stamps
     /// that stand apart from all others.
     pub fn missing(&self) -> Vec<String> {
+        self.missing_given(self.stray().as_ref())
+    }
+
+    /// The same for a caller that has asked for the stray time stamps already, which takes a pass over all of them.
+    pub fn missing_given(&self, stray: Option<&Stray>) -> Vec<String> {
         let known = self.info.missing.iter().cloned();
         known
             .chain(limitation(self))
-            .chain(self.stray_text())
+            .chain(stray.map(|found| self.stray_text(found)))
             .collect()
     }
 }

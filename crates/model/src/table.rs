@@ -462,6 +462,20 @@ impl Table {
         }
     }
 
+    /// The process, or, if no thread of it is left in the final order, the nearest one above it.
+    fn nearest_kept(&self, mut process: u32, order: &Order) -> u32 {
+        for _ in 0..64 {
+            match process {
+                NONE => return NONE,
+                at if order.new_process[at as usize] != NONE => {
+                    return order.new_process[at as usize];
+                }
+                at => process = self.processes[at as usize].parent,
+            }
+        }
+        NONE
+    }
+
     /// The public tables, in final order, but for what later passes fill in.
     pub fn publish(
         &self,
@@ -479,11 +493,7 @@ impl Table {
                     NONE => self.by_pid.get(&proc.ppid).copied().unwrap_or(NONE),
                     parent => parent,
                 };
-                let parent = if parent == NONE {
-                    NONE
-                } else {
-                    order.new_process[parent as usize]
-                };
+                let parent = self.nearest_kept(parent, order);
                 processes[new as usize] = Process {
                     pid: proc.pid,
                     name: StrIx::NONE,

@@ -2,7 +2,7 @@
 //!
 //! A table is a struct of equally long `Vec`s (columns); row `i` of the table is element `i` of each.
 //! Rows refer to each other by typed indices. Nothing here knows bytes, files or screens.
-use crate::{Duration, Time};
+use crate::{Column, Duration, Time};
 use std::ops::Range;
 
 macro_rules! index {
@@ -96,6 +96,10 @@ pub struct Trace {
     pub span: Range<Time>,
     /// The recording: its command, machine and recorder.
     pub info: Info,
+    /// Whose word it is which processes are the program.
+    pub program_by: crate::ProgramBy,
+    /// By thread: not of the program although its process is, because the user chose others ([`Trace::choose`]); empty: none.
+    pub set_aside: Vec<bool>,
     /// One row for each CPU of the machine, `cpus[n]` is CPU n.
     pub cpus: Vec<Cpu>,
     /// Processes seen.
@@ -239,7 +243,8 @@ pub struct Process {
     pub name: StrIx,
     /// Parent, when seen.
     pub parent: ProcessIx,
-    /// Whether it belongs to what was recorded: the program and its descendants (all with `-a`).
+    /// Whether threads of it are the program: it was recorded or descends from what was (all with `-a`), or the user chose it.
+    /// Of a thread ask [`Trace::is_target`].
     pub is_target: bool,
     /// Its rows in [`Trace::threads`].
     pub threads: Range<u32>,
@@ -415,21 +420,21 @@ pub struct Slices {
     /// When it ended; the thread's end when the end was not seen.
     pub end: Vec<Time>,
     /// Its thread.
-    pub thread: Vec<ThreadIx>,
+    pub thread: Column<ThreadIx>,
     /// Its name.
     pub name: Vec<StrIx>,
     /// Nesting level in its thread, 0 outermost.
     pub depth: Vec<u16>,
     /// The slice that encloses it.
-    pub parent: Vec<SliceIx>,
+    pub parent: Column<SliceIx>,
     /// Its kind.
     pub kind: Vec<SliceKind>,
     /// The task that ran it, if any.
-    pub task: Vec<TaskIx>,
+    pub task: Column<TaskIx>,
     /// Waits and locks: the object (address). Else 0.
-    pub object: Vec<u64>,
+    pub object: Column<u64>,
     /// [`open`] bits: what of it was not seen, and whether a task carries it on elsewhere.
-    pub open: Vec<u8>,
+    pub open: Column<u8>,
 }
 
 /// Bits of [`Slices::open`].

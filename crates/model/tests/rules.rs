@@ -51,16 +51,16 @@ fn sound() -> Trace {
     // A slice as long as its parent, one that begins where that ends, a lock that is held for longer than its slice; two alone.
     s.start = times(&[0, 0, 50, 60, 0, 50]);
     s.end = times(&[50, 50, 90, 99, 50, 50]);
-    s.thread = [0, 0, 0, 0, 1, 1].map(ThreadIx).to_vec();
+    s.thread = [0, 0, 0, 0, 1, 1].map(ThreadIx).into_iter().collect();
     s.depth = vec![0, 1, 0, 1, 0, 0];
-    s.parent = vec![SliceIx::NONE; 6];
+    s.parent = vec![SliceIx::NONE; 6].into();
     (s.parent[1], s.parent[3]) = (SliceIx(0), SliceIx(2));
     s.kind = vec![SliceKind::Work; 6];
     s.kind[3] = SliceKind::LockHold;
     s.name = vec![StrIx::NONE; 6];
-    s.task = vec![kasuri_model::TaskIx::NONE; 6];
-    s.object = vec![0; 6];
-    s.open = vec![0; 6];
+    s.task = vec![kasuri_model::TaskIx::NONE; 6].into();
+    s.object = vec![0; 6].into();
+    s.open = vec![0; 6].into();
     t.wakeups.time = times(&[5, 5]);
     t.wakeups.waker = vec![ThreadIx(0); 2];
     t.wakeups.wakee = vec![ThreadIx(1); 2];

@@ -717,33 +717,42 @@ fn targets_are_the_root_and_its_descendants() {
             },
         )
     };
-    let setup = Setup {
-        span: Time(0)..Time(100),
-        n_cpus: 1,
-        root_pids: vec![20],
-        ..Setup::default()
+    let build = |root_pids| {
+        let setup = Setup {
+            span: Time(0)..Time(100),
+            n_cpus: 1,
+            root_pids,
+            ..Setup::default()
+        };
+        let cpus = vec![vec![
+            fork(10, 1, 20),
+            fork(20, 20, 30),
+            fork(30, 30, 40),
+            fork(40, 1, 50),
+        ]];
+        let input = Input {
+            setup,
+            cpus,
+            ..Input::default()
+        };
+        input.build().unwrap()
     };
-    let cpus = vec![vec![
-        fork(10, 1, 20),
-        fork(20, 20, 30),
-        fork(30, 30, 40),
-        fork(40, 1, 50),
-    ]];
-    let trace = Input {
-        setup,
-        cpus,
-        ..Input::default()
-    }
-    .build()
-    .unwrap();
-    let mut targets: Vec<i32> = trace
-        .processes
-        .iter()
-        .filter(|p| p.is_target)
-        .map(|p| p.pid)
-        .collect();
-    targets.sort_unstable();
-    assert_eq!(targets, [20, 30, 40]);
+    let targets = |trace: &Trace| {
+        let own = trace.processes.iter().filter(|p| p.is_target);
+        let mut pids: Vec<i32> = own.map(|p| p.pid).collect();
+        pids.sort_unstable();
+        pids
+    };
+    assert_eq!(targets(&build(vec![20])), [20, 30, 40]);
+    // A choice takes descendants along as well.
+    let mut chosen = build(Vec::new());
+    assert_eq!(targets(&chosen), [1, 20, 30, 40, 50]);
+    let choice = kasuri_model::Choice {
+        processes: vec!["20".into()],
+        ..Default::default()
+    };
+    chosen.choose(&choice).unwrap();
+    assert_eq!(targets(&chosen), [20, 30, 40]);
 }
 
 #[test]

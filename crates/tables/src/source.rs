@@ -44,6 +44,7 @@ impl<'t> Source<'t> {
         self.summary.get_or_init(|| {
             let options = kasuri_analyze::Options {
                 all_processes: true,
+                omits_moves: true,
                 ..kasuri_analyze::Options::default()
             };
             summary(self.trace, &options)

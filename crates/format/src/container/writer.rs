@@ -44,8 +44,24 @@ impl<W: Write> Writer<W> {
             reserved: [0; 48],
         };
         writer.write(header.as_bytes())?;
-        writer.table(BlockKind::Meta, [0; 4], meta.to_json().as_bytes())?;
+        writer.meta(meta)?;
         Ok(writer)
+    }
+
+    /// Adds metadata, which replaces all of the earlier; the formats of the kernel's events must be the same.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn meta(&mut self, meta: &Meta) -> io::Result<()> {
+        self.table(BlockKind::Meta, [0; 4], meta.to_json().as_bytes())
+    }
+
+    /// Hands over to the output what it buffers.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// Adds clock anchors.

@@ -88,8 +88,11 @@ pub struct CodeSample {
 
 impl PerfData<'_> {
     /// All records about code, in the order of the file, which is not that of time. Those that cannot be read are passed over: the records
-    /// of the CPUs report them.
-    pub fn code(&self) -> impl Iterator<Item = CodeRecord> + '_ {
+    /// of the CPUs report them. Of samples only those of events (rows of [`PerfData::attrs`]) that `wants` takes: there may be millions of others.
+    pub fn code<'s>(
+        &'s self,
+        wants: impl Fn(usize) -> bool + 's,
+    ) -> impl Iterator<Item = CodeRecord> + 's {
         let mut at = 0;
         std::iter::from_fn(move || {
             while at < self.records.len() {
@@ -97,7 +100,7 @@ impl PerfData<'_> {
                 let header = Header::read(words, at as u64).ok()?;
                 let end = record::record_end(header, words, at as u64).ok()?;
                 let body = Words::new(&words.bytes[HEADER_BYTES..header.size], self.big_endian);
-                let found = self.code_record(header, body, at as u64);
+                let found = self.code_record(header, body, at as u64, &wants);
                 at += end;
                 if found.is_some() {
                     return found;
@@ -107,9 +110,22 @@ impl PerfData<'_> {
         })
     }
 
-    fn code_record(&self, header: Header, body: Words<'_>, at: u64) -> Option<CodeRecord> {
+    fn code_record(
+        &self,
+        header: Header,
+        body: Words<'_>,
+        at: u64,
+        wants: impl Fn(usize) -> bool,
+    ) -> Option<CodeRecord> {
         let (pid, what) = match header.kind {
-            Kind::SAMPLE => (-1, CodeWhat::Sample { at }),
+            Kind::SAMPLE => {
+                let layout = self.samples.get(|at| body.u64(at))?;
+                let event = self.event_of(layout.id.and_then(|at| body.u64(at)))?;
+                if !wants(event) {
+                    return None;
+                }
+                (-1, CodeWhat::Sample { at })
+            }
             Kind::MMAP | Kind::MMAP2 if header.misc & MISC_MMAP_DATA == 0 => (
                 body.i32(0)?,
                 CodeWhat::Mapping(Box::new(mapping(header, body)?)),

@@ -166,6 +166,8 @@ pub struct TrackDescriptor<'a> {
     pub thread: Option<(i32, i64, Cow<'a, str>)>,
     /// It is a counter.
     pub counter: Option<CounterDescriptor>,
+    /// It has a state at each moment, which an event changes.
+    pub is_state: bool,
 }
 
 /// The way in which a counter counts.
@@ -194,6 +196,7 @@ impl<'a> TrackDescriptor<'a> {
                 4 => track.thread = Some(thread(field.message())?),
                 5 => track.parent = Some(field.u64()),
                 8 => track.counter = Some(counter(field.message())?),
+                18 => track.is_state = true,
                 _ => {}
             }
         }
@@ -285,7 +288,7 @@ pub fn interned<'a>(
     mut each: impl FnMut(u32, u64, Cow<'a, str>, u32),
 ) -> Result<()> {
     while let Some(field) = data.next_field()? {
-        if !matches!(field.number, 1 | 2 | 3 | 4 | 20 | 29) {
+        if !matches!(field.number, 1 | 2 | 3 | 4 | 20 | 26 | 29) {
             continue;
         }
         let mut entry = field.message();

@@ -48,9 +48,6 @@ pub enum Ftrace<'a> {
     /// Nothing that is read.
     #[default]
     Other,
-    Print {
-        buf: &'a [u8],
-    },
     /// prev: none when compact; it is the thread that the CPU's switch before brought.
     Switch {
         prev: Option<(i32, Name<'a>)>,
@@ -153,60 +150,45 @@ impl<'a> Bundle<'a> {
         };
         let mut fields = message;
         while let Some(field) = fields.next_field()? {
-            if field.number == 4 {
+            if field.number == COMPACT {
                 compact(field.message(), each)?;
             }
         }
         let mut fields = message;
         while let Some(field) = fields.next_field()? {
-            if field.number == 2 {
+            if field.number == EVENT {
                 each(FtraceEvent::parse(field.message())?);
             }
         }
         Ok(())
     }
 
-    /// Calls `each` for texts that programs wrote, and returns which of the events that decide how others are read are there.
-    ///
-    /// # Errors
-    /// Bytes that are no fields.
-    pub fn scan(&self, each: &mut dyn FnMut(FtraceEvent<'a>)) -> Result<Found> {
-        let mut found = Found::default();
-        let Some(mut fields) = self.message else {
-            return Ok(found);
-        };
-        while let Some(field) = fields.next_field()? {
-            let mut parts = field.message();
-            match field.number {
-                2 => {
-                    while let Some(part) = parts.next_field()? {
-                        match part.number {
-                            3 => each(FtraceEvent::parse(field.message())?),
-                            20 => found.waking = true,
-                            491 => found.migrate = true,
-                            _ => {}
-                        }
-                    }
-                }
-                4 => {
-                    while let Some(part) = parts.next_field()? {
-                        found.waking |= part.number == 7;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(found)
+    /// The bundle's fields.
+    pub(super) fn fields(&self) -> Message<'a> {
+        self.message.unwrap_or(Message::new(&[], 0))
     }
 }
 
-/// Kinds of events in a bundle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Found {
-    /// sched_waking.
-    pub waking: bool,
-    /// sched_migrate_task.
-    pub migrate: bool,
+/// Fields of a bundle.
+pub(super) const EVENT: u32 = 2;
+pub(super) const COMPACT: u32 = 4;
+pub(super) const DESCRIPTOR: u32 = 11;
+
+// Fields of an event: the event's own message is one of those behind them.
+const TIME: u32 = 1;
+const PID: u32 = 2;
+const FLAGS: u32 = 5;
+/// An event that has no message of its own.
+pub(super) const GENERIC: u32 = 327;
+
+/// Numbers of the events that [`Bundle::events`] tells apart.
+pub const READ_EVENTS: &[u32] = &[
+    4, 17, 20, 24, 25, 36, 37, 114, 235, 236, 237, 238, 239, 329, 330, 491,
+];
+
+/// Whether the field of an event is its message.
+pub(super) fn is_kind(number: u32) -> bool {
+    !matches!(number, TIME | PID | FLAGS)
 }
 
 /// The columns of a `CompactSched`.
@@ -291,9 +273,9 @@ impl<'a> FtraceEvent<'a> {
         };
         while let Some(field) = message.next_field()? {
             match field.number {
-                1 => event.time = field.u64(),
-                2 => event.pid = Some(field.i32()),
-                5 => event.flags = field.u32(),
+                TIME => event.time = field.u64(),
+                PID => event.pid = Some(field.i32()),
+                FLAGS => event.flags = field.u32(),
                 _ => event.what = decoded(field)?.unwrap_or(event.what),
             }
         }
@@ -302,7 +284,7 @@ impl<'a> FtraceEvent<'a> {
 }
 
 /// The fields of an event's own message that have these numbers: numbers first, then texts.
-fn pick<'a, const N: usize, const T: usize>(
+pub(super) fn pick<'a, const N: usize, const T: usize>(
     field: Field<'a>,
     numbers: [u32; N],
     texts: [u32; T],
@@ -323,10 +305,6 @@ fn pick<'a, const N: usize, const T: usize>(
 /// protos/perfetto/trace/ftrace/ftrace_event.proto.
 fn decoded(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
     Ok(Some(match field.number {
-        3 => {
-            let (_, [buf]) = pick(field, [], [2])?;
-            Ftrace::Print { buf: buf.0 }
-        }
         24 => {
             let ([vec], []) = pick(field, [1], [])?;
             Ftrace::SoftirqEntry { vec: vec as u32 }
@@ -337,7 +315,7 @@ fn decoded(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
             Ftrace::IrqEntry { name }
         }
         37 => Ftrace::IrqExit,
-        327 => generic(field)?,
+        GENERIC => generic(field)?,
         329 => {
             let ([id], []) = pick(field, [1], [])?;
             Ftrace::SysEnter { id }
@@ -449,4 +427,24 @@ fn generic(field: Field<'_>) -> Result<Ftrace<'_>> {
         (b"sched_stat_runtime", Some(pid), Some(ns)) => Ftrace::RunTime { pid, ns },
         _ => Ftrace::Other,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfetto::wire::Value;
+
+    #[test]
+    fn the_list_of_what_is_read_is_what_is_read() {
+        let read = (3..2000).filter(|&number| {
+            let value = Value::Bytes(&[]);
+            let field = Field {
+                number,
+                value,
+                offset: 0,
+            };
+            is_kind(number) && number != GENERIC && decoded(field).unwrap().is_some()
+        });
+        assert_eq!(read.collect::<Vec<_>>(), READ_EVENTS);
+    }
 }

@@ -1,27 +1,49 @@
 //! Perfetto's trace format: packets, and those of their messages that are about threads. Read in place.
 //!
-//! Field numbers are those of perfetto.dev/docs/reference/trace-packet-proto; what is not listed here is skipped.
+//! Field numbers are those of perfetto.dev/docs/reference/trace-packet-proto; kinds that are not read are told by their numbers.
 //!
 //! | module | does |
 //! |---|---|
 //! | `wire` | protobuf's fields, whatever message they are of |
 //! | `describe` | clocks, processes, the machine, tracks, names |
 //! | `ftrace` | bundles of kernel events |
+//! | `marks` | of these, the events that are annotations: texts of `trace_marker`, drivers' slices, the kernel's counters |
+//! | `generic_kernel` | threads' states on kernels other than Linux |
+//! | `counts` | how many kernel events of each kind bundles hold |
+//! | `names` | names of kinds |
+//! | `log` | messages that programs logged |
+//! | `stats`, `sys_stats` | memory and CPU time of processes and of the machine, from /proc |
+//! | `service` | what the recorder lost |
 //! | `track_event` | slices, points, counters, arrows, arguments |
 //!
 //! A trace is a row of packets, each of one writer (*sequence*). Packets of a sequence depend on earlier ones of it: names are
 //! interned once and then referred to by number, stamps may be differences. This crate reads single packets; the importer
 //! keeps the state of the sequences.
+mod counts;
 mod describe;
 mod ftrace;
+mod generic_kernel;
+mod log;
+mod marks;
+pub mod names;
+mod service;
+mod stats;
+mod sys_stats;
 mod track_event;
 pub mod wire;
 
+pub use counts::EventCounts;
 pub use describe::{
     ClockReading, ClockSnapshot, KnownProcess, SystemInfo, TrackDescriptor, interned, processes,
 };
-pub use ftrace::{Bundle, Found, Ftrace, FtraceEvent, Name};
-pub use track_event::{ArgValue, Legacy, MAX_ARGS, TrackEvent, each_arg};
+pub use ftrace::{Bundle, Ftrace, FtraceEvent, Name, READ_EVENTS};
+pub use generic_kernel::{Task, TaskState, cpu_frequency, task_rename, tasks};
+pub use log::{LogEntry, android_log, journal_entry};
+pub use marks::{MARKS, Mark, MarkEvent, Of};
+pub use service::{CpuBuffer, FtraceStats, ServiceBuffer, service_buffers};
+pub use stats::process_stats;
+pub use sys_stats::sys_stats;
+pub use track_event::{ArgValue, Legacy, MAX_ARGS, Number, TrackEvent, each_arg};
 
 use crate::{Error, Result};
 use wire::{Message, varint};
@@ -53,7 +75,13 @@ pub struct Packet<'a> {
     pub defaults: Option<Message<'a>>,
     /// Its content.
     pub data: Data<'a>,
+    /// Number of the field with the content, see [`names::packet`]; 0: it has none.
+    pub kind: u32,
 }
+
+/// Fields of a packet that are about its writer or its stamp, not its content: `timestamp` and its clock, the ids of user, process,
+/// machine and sequence, interned data, defaults, and the flags of the sequence.
+const AROUND: &[u32] = &[3, 8, 10, 12, 13, 41, 42, 58, 59, 79, 87, 98];
 
 /// Content of a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +97,12 @@ pub enum Data<'a> {
     ClockSnapshot(Message<'a>),
     /// A slice's begin or end, a point, a counter's value.
     TrackEvent(Message<'a>),
+    /// Memory and CPU time of processes.
+    ProcessStats(Message<'a>),
+    /// Messages of Android's log.
+    AndroidLog(Message<'a>),
+    /// A message of systemd's journal.
+    Journal(Message<'a>),
     /// Description of a track.
     TrackDescriptor(Message<'a>),
     /// The sequence's thread (old writers).
@@ -77,6 +111,20 @@ pub enum Data<'a> {
     ProcessDescriptor(Message<'a>),
     /// The machine.
     SystemInfo(Message<'a>),
+    /// Memory, CPU time, frequencies of the machine.
+    SysStats(Message<'a>),
+    /// Losses in the kernel's buffers.
+    FtraceStats(Message<'a>),
+    /// Losses in the recorder's buffers.
+    TraceStats(Message<'a>),
+    /// A thread's new state, on a kernel other than Linux.
+    TaskState(Message<'a>),
+    /// A thread's new name there.
+    TaskRename(Message<'a>),
+    /// A CPU's new frequency there.
+    CpuFrequency(Message<'a>),
+    /// Processes and threads there.
+    GenericTree(Message<'a>),
     /// zlib of packets.
     Deflated(Message<'a>),
     /// zstd of packets.
@@ -117,11 +165,16 @@ impl<'a> Packet<'a> {
             ..Packet::default()
         };
         while let Some(field) = message.next_field()? {
+            if !AROUND.contains(&field.number) {
+                packet.kind = field.number;
+            }
             match field.number {
                 1 => packet.data = Data::Ftrace(field.message()),
                 2 => packet.data = Data::ProcessTree(field.message()),
                 6 => packet.data = Data::ClockSnapshot(field.message()),
+                7 => packet.data = Data::SysStats(field.message()),
                 8 => packet.timestamp = Some(field.u64()),
+                9 => packet.data = Data::ProcessStats(field.message()),
                 10 => packet.sequence = field.u32(),
                 11 => packet.data = Data::TrackEvent(field.message()),
                 12 => packet.interned = Some(field.message()),
@@ -129,6 +182,9 @@ impl<'a> Packet<'a> {
                     packet.state_cleared |= field.u64() & 1 != 0;
                     packet.needs_state = field.u64() & 2 != 0;
                 }
+                34 => packet.data = Data::FtraceStats(field.message()),
+                35 => packet.data = Data::TraceStats(field.message()),
+                39 => packet.data = Data::AndroidLog(field.message()),
                 41 => packet.state_cleared |= field.bool(),
                 42 => packet.previous_dropped = field.bool(),
                 43 => packet.data = Data::ProcessDescriptor(field.message()),
@@ -138,6 +194,11 @@ impl<'a> Packet<'a> {
                 58 => packet.clock = Some(field.u32()),
                 59 => packet.defaults = Some(field.message()),
                 60 => packet.data = Data::TrackDescriptor(field.message()),
+                117 => packet.data = Data::TaskState(field.message()),
+                118 => packet.data = Data::CpuFrequency(field.message()),
+                120 => packet.data = Data::TaskRename(field.message()),
+                122 => packet.data = Data::GenericTree(field.message()),
+                132 => packet.data = Data::Journal(field.message()),
                 133 => packet.data = Data::Zstd(field.message()),
                 _ => {}
             }

@@ -23,9 +23,9 @@ pub struct TrackEvent<'a> {
     /// Its id.
     pub category_iid: u64,
     /// A counter's value.
-    pub value: Option<f64>,
+    pub value: Option<Number>,
     /// More counters' values: int, then double; with their tracks, where given here.
-    pub extra: Vec<(Option<u64>, f64)>,
+    pub extra: Vec<(Option<u64>, Number)>,
     /// Arrows that go through, or begin at, this event.
     pub flows: Vec<u64>,
     /// Arrows that end here.
@@ -44,6 +44,15 @@ pub struct TrackEvent<'a> {
     pub message: Option<Message<'a>>,
     /// There are arguments.
     pub has_args: bool,
+}
+
+/// A counter's value. Whole numbers stay whole: differences of 64-bit counters add up to more than a double can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Int(i64),
+    /// Any other.
+    Double(f64),
 }
 
 /// `LegacyEvent`.
@@ -95,25 +104,29 @@ impl<'a> TrackEvent<'a> {
                 9 => event.kind = field.u64(),
                 10 => event.name_iid = field.u64(),
                 11 => event.track = Some(field.u64()),
-                12 => values.extend(field.numbers().map(|v| v as i64 as f64)),
+                12 => values.extend(field.numbers().map(|v| Number::Int(v as i64))),
                 16 => event.absolute_us = Some(field.i64()),
                 21 => event.log_iid = log_body(field)?,
                 22 if event.category.is_empty() => event.category = field.text(),
                 23 => event.name = field.text(),
-                30 => event.value = Some(field.i64() as f64),
+                30 => event.value = Some(Number::Int(field.i64())),
                 31 => tracks.extend(field.numbers()),
                 34 => event.location_iid = field.u64(),
                 36 => event.flows.extend(field.numbers()),
                 42 => event.ending_flows.extend(field.numbers()),
-                44 => event.value = Some(field.f64()),
+                44 => event.value = Some(Number::Double(field.f64())),
                 45 => double_tracks.extend(field.numbers()),
-                46 => doubles.extend(field.fixed64s().map(f64::from_bits)),
+                46 => doubles.extend(
+                    field
+                        .fixed64s()
+                        .map(|bits| Number::Double(f64::from_bits(bits))),
+                ),
                 47 => event.flows.extend(field.fixed64s()),
                 48 => event.ending_flows.extend(field.fixed64s()),
                 _ => {}
             }
         }
-        let with = |tracks: Vec<u64>, values: Vec<f64>| {
+        let with = |tracks: Vec<u64>, values: Vec<Number>| {
             let of = move |i: usize| tracks.get(i).copied();
             values.into_iter().enumerate().map(move |(i, v)| (of(i), v))
         };

@@ -8,4 +8,4 @@ mod event_format;
 mod page;
 
 pub use event_format::{EventFormat, EventTable, Field, FieldKind, UNKNOWN_EVENT};
-pub use page::{Missed, Page, PageEvents, PageLayout, RawEvent};
+pub use page::{Missed, Page, PageEvents, PageLayout, Place, RawEvent};

@@ -217,6 +217,22 @@ impl<'a> Page<'a> {
             big_endian: self.big_endian,
         }
     }
+
+    /// The events from a place on that [`PageEvents::place`] of this page gave.
+    pub fn events_from(&self, place: Place) -> PageEvents<'a> {
+        PageEvents {
+            at: place.at,
+            stamp: place.stamp,
+            ..self.events()
+        }
+    }
+}
+
+/// How far the events of a page were read, for a reader that goes on with the page later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    at: usize,
+    stamp: u64,
 }
 
 /// One event of a page.
@@ -248,6 +264,15 @@ pub struct PageEvents<'a> {
 }
 
 impl<'a> PageEvents<'a> {
+    /// Where the next event is looked for.
+    #[inline]
+    pub fn place(&self) -> Place {
+        Place {
+            at: self.at,
+            stamp: self.stamp,
+        }
+    }
+
     #[inline]
     fn word(&self, at: usize) -> Option<u32> {
         let word = *self.data.get(at..)?.first_chunk::<4>()?;

@@ -347,14 +347,15 @@ fn append(out: &mut Out, own: Out) {
     let s = &mut out.slices;
     s.start.extend(own.slices.start);
     s.end.extend(own.slices.end);
-    s.thread.extend(own.slices.thread);
+    s.thread.extend(own.slices.thread.iter().copied());
     s.name.extend(own.slices.name);
     s.depth.extend(own.slices.depth);
-    s.parent.extend(own.slices.parent.into_iter().map(moved));
+    s.parent
+        .extend(own.slices.parent.iter().copied().map(moved));
     s.kind.extend(own.slices.kind);
-    s.task.extend(own.slices.task);
-    s.object.extend(own.slices.object);
-    s.open.extend(own.slices.open);
+    s.task.extend(own.slices.task.iter().copied());
+    s.object.extend(own.slices.object.iter().copied());
+    s.open.extend(own.slices.open.iter().copied());
     out.args.slice.extend(own.args.slice.into_iter().map(moved));
     out.args
         .instant

@@ -282,7 +282,7 @@ impl Slicer {
                 continue;
             }
             out.slices.end[row as usize] = self.now;
-            if ix > 0 {
+            if ix > 0 && bits_above != 0 {
                 out.slices.open[row as usize] |= bits_above;
             }
         }
@@ -577,7 +577,9 @@ impl Slicer {
             let row = std::mem::replace(&mut self.nest[place], STOLEN) as usize;
             if row != STOLEN as usize {
                 out.slices.end[row] = when;
-                out.slices.open[row] |= if place > at { open::CONTINUES } else { 0 };
+                if place > at {
+                    out.slices.open[row] |= open::CONTINUES;
+                }
             }
         }
         if let Some(created) = created {

@@ -6,6 +6,7 @@
 //! none of these costs one look at its rows.
 use super::open::Orphan;
 use crate::{Args, SliceIx, SliceKind, Slices, ThreadIx, Time, open};
+use std::ops::IndexMut;
 
 /// Finishes the rows of `thread`, which are those from `base` on. Returns its number of levels.
 pub(super) fn finish(
@@ -134,19 +135,25 @@ fn sort(slices: &mut Slices, args: &mut Args, base: usize) {
     for (at, &old) in order.iter().enumerate() {
         new[old - base] = (base + at) as u32;
     }
-    fn permute<T: Copy>(column: &mut [T], order: &[usize], base: usize) {
-        let sorted: Vec<T> = order.iter().map(|&row| column[row]).collect();
-        column[base..].copy_from_slice(&sorted);
+    fn permute<C: IndexMut<usize, Output: Copy + PartialEq>>(column: &mut C, order: &[usize]) {
+        let sorted: Vec<C::Output> = order.iter().map(|&row| column[row]).collect();
+        let base = order.iter().min().copied().unwrap_or(0);
+        for (row, value) in (base..).zip(sorted) {
+            // What is as it was is not written to, so that it stays folded.
+            if column[row] != value {
+                column[row] = value;
+            }
+        }
     }
-    permute(&mut slices.start, &order, base);
-    permute(&mut slices.end, &order, base);
-    permute(&mut slices.name, &order, base);
-    permute(&mut slices.depth, &order, base);
-    permute(&mut slices.parent, &order, base);
-    permute(&mut slices.kind, &order, base);
-    permute(&mut slices.task, &order, base);
-    permute(&mut slices.object, &order, base);
-    permute(&mut slices.open, &order, base);
+    permute(&mut slices.start, &order);
+    permute(&mut slices.end, &order);
+    permute(&mut slices.name, &order);
+    permute(&mut slices.depth, &order);
+    permute(&mut slices.parent, &order);
+    permute(&mut slices.kind, &order);
+    permute(&mut slices.task, &order);
+    permute(&mut slices.object, &order);
+    permute(&mut slices.open, &order);
     let moved = |ix: SliceIx| {
         if ix.is_some() && ix.ix() >= base {
             SliceIx(new[ix.ix() - base])
@@ -154,8 +161,11 @@ fn sort(slices: &mut Slices, args: &mut Args, base: usize) {
             ix
         }
     };
-    for parent in &mut slices.parent[base..] {
-        *parent = moved(*parent);
+    for row in base..base + n {
+        let parent = slices.parent[row];
+        if moved(parent) != parent {
+            slices.parent[row] = moved(parent);
+        }
     }
     for slice in args
         .slice

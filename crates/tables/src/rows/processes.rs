@@ -95,7 +95,7 @@ fn threads(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             tid: thread.tid,
             name: thread.name.into(),
             process: process.map(|p| p.name).unwrap_or_default().into(),
-            is_target: process.is_some_and(|p| p.is_target),
+            is_target: trace.is_target(ThreadIx(ix as u32)),
             start_ns: thread.alive.start.ns(),
             end_ns: thread.alive.end.ns(),
             on_cpu_ns: of(ThreadState::Running),
