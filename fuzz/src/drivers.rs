@@ -359,7 +359,7 @@ pub fn perf_data(bytes: &[u8]) {
         }
         assert_eq!(met, n, "CPU {cpu}: noted {n} records, met {met}");
     }
-    for record in data.code() {
+    for record in data.code(|_| true) {
         if let kasuri_format::perf_data::CodeWhat::Sample { at } = record.what {
             data.code_sample(at);
         }
@@ -376,22 +376,24 @@ pub fn ftrace_text(bytes: &[u8]) {
 /// Perfetto packets: every message that is read, to its arguments and events.
 pub fn perfetto(bytes: &[u8]) {
     use kasuri_format::perfetto::{
-        Bundle, ClockSnapshot, Data, Packets, TrackDescriptor, TrackEvent, each_arg, interned,
-        is_trace, processes,
+        Bundle, ClockSnapshot, Data, EventCounts, FtraceStats, Packets, TaskState, TrackDescriptor,
+        TrackEvent, android_log, cpu_frequency, each_arg, interned, is_trace, journal_entry,
+        process_stats, processes, service_buffers, sys_stats, task_rename, tasks,
     };
     let _ = is_trace(bytes);
     let mut packets = Packets::new(bytes, 0);
+    let mut counts = EventCounts::default();
     let mut at = 0;
     loop {
         let packet = match packets.next_packet() {
             Ok(Some(packet)) => packet,
-            Ok(None) => return,
+            Ok(None) => break,
             // A packet that is damaged inside is passed by; at a damaged frame reading stays where it is.
             Err(_) if packets.offset() > at => {
                 at = packets.offset();
                 continue;
             }
-            Err(_) => return,
+            Err(_) => break,
         };
         at = packets.offset();
         if let Some(data) = packet.interned {
@@ -400,7 +402,8 @@ pub fn perfetto(bytes: &[u8]) {
         match packet.data {
             Data::Ftrace(message) => {
                 if let Ok(bundle) = Bundle::parse(message) {
-                    let _ = bundle.scan(&mut |_| ());
+                    let _ = bundle.marks(&mut |_| ());
+                    let _ = counts.add(&bundle);
                     let _ = bundle.events(&mut |_| ());
                 }
             }
@@ -417,9 +420,40 @@ pub fn perfetto(bytes: &[u8]) {
             Data::TrackDescriptor(message) => {
                 let _ = TrackDescriptor::parse(message);
             }
+            Data::SysStats(message) => {
+                let _ = sys_stats(message, |_, _| ());
+            }
+            Data::FtraceStats(message) => {
+                let _ = FtraceStats::parse(message);
+            }
+            Data::TraceStats(message) => {
+                let _ = service_buffers(message);
+            }
+            Data::TaskState(message) => {
+                let _ = TaskState::parse(message);
+            }
+            Data::TaskRename(message) => {
+                let _ = task_rename(message);
+            }
+            Data::CpuFrequency(message) => {
+                let _ = cpu_frequency(message);
+            }
+            Data::GenericTree(message) => {
+                let _ = tasks(message, |_| ());
+            }
+            Data::ProcessStats(message) => {
+                let _ = process_stats(message, |_, _, _| ());
+            }
+            Data::AndroidLog(message) => {
+                let _ = android_log(message, |_| ());
+            }
+            Data::Journal(message) => {
+                let _ = journal_entry(message);
+            }
             _ => {}
         }
     }
+    let _ = counts.kinds();
 }
 
 /// A log of call paths: what was kept is written again, as a log and packed, and reads the same.

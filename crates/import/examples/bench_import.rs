@@ -4,7 +4,7 @@ use kasuri_import::{File, Options, load};
 use std::time::{Duration, Instant};
 
 /// As in the command.
-#[path = "../../cli/src/memory.rs"]
+#[path = "../../cli/src/memory/mod.rs"]
 mod memory;
 #[global_allocator]
 static MEMORY: memory::Memory = memory::Memory;
@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let name = args.next().ok_or("usage: bench_import FILE [ROUNDS]")?;
     let rounds: u32 = args.next().map_or(Ok(1), |n| n.parse())?;
+    memory::bound()?;
     for _ in 0..rounds {
         let (wall, cpu) = (Instant::now(), cpu_time()?);
         // SAFETY: nobody changes the file meanwhile. Mapped as the command maps it.

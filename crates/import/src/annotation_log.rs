@@ -96,6 +96,12 @@ impl AnnotationLog {
         }
     }
 
+    /// All events, in the order in which they were pushed.
+    pub fn into_events(mut self) -> impl Iterator<Item = Annotation> {
+        self.back_to_start();
+        std::iter::from_fn(move || self.next())
+    }
+
     /// Decodes the event at the read position; none: the end.
     fn next(&mut self) -> Option<Annotation> {
         let head = *self.bytes.get(self.at)?;

@@ -93,3 +93,11 @@ pub(crate) fn argument(time: Time, name: StrIx, value: ArgValue) -> Annotation {
     };
     event(time, Kind::Arg, kind as u16, name, bits)
 }
+
+/// The name of a series of a counter of Chrome, from the counter's name, its `[id]` or "", and the argument's name.
+pub(crate) fn series_name(counter: &str, id: &str, series: &str) -> String {
+    match series == "value" || series == counter {
+        true => format!("{counter}{id}"),
+        false => format!("{counter}{id}: {series}"),
+    }
+}

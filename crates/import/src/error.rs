@@ -28,7 +28,7 @@ pub enum Error {
         looks: String,
     },
     /// A compressed file grows beyond what is sensible.
-    #[error("{file}: unpacks to more than {limit} bytes; unpack it by hand if it is no bomb")]
+    #[error("{file}: unpacks to more than {}; unpack it by hand if it is no bomb", size(*.limit))]
     TooLarge {
         /// The file's name.
         file: String,
@@ -48,6 +48,14 @@ pub enum Error {
 /// Wraps damage for a source of events, whose errors are the model's.
 pub(crate) fn source(error: kasuri_format::Error) -> kasuri_model::Error {
     kasuri_model::Error::source(error)
+}
+
+/// A limit in words.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000_000 => format!("{bytes} bytes"),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
 }
 
 impl Error {

@@ -16,6 +16,8 @@ pub(crate) enum Role {
     Begin,
     /// An arrow arrives, and the next one leaves.
     Step,
+    /// An arrow arrives, and none leaves. What left before may arrive elsewhere, too (Chrome's `flow_in`).
+    Arrival,
     /// An arrow arrives, and none leaves.
     End,
 }
@@ -84,7 +86,11 @@ impl FlowEnds {
                         });
                     }
                 }
-                tail = (end.role != Role::End).then_some(end);
+                tail = match end.role {
+                    Role::Begin | Role::Step => Some(end),
+                    Role::Arrival => tail,
+                    Role::End => None,
+                };
             }
         }
         rows.sort_by_key(|row| (row.from.0, row.to.0));

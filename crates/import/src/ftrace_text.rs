@@ -18,7 +18,7 @@ mod order;
 
 use crate::marks::Marks;
 use crate::text_events::{TextEvent, TextEvents, state_number};
-use crate::{Clock, Error, File, Kind, Opened, Options};
+use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use base64::Engine;
 use kasuri_format::ftrace_text::{self, Line};
 use kasuri_format::{Error as FormatError, ErrorKind};
@@ -65,10 +65,12 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
 }
 
 /// Whether the content looks like HTML: its first visible character is `<`, and not that of a thread's name as ftrace
-/// prints it, `<idle>-0` or `<...>-1234` (a `trace_pipe` has no head).
+/// prints it, `<idle>-0`, `<...>-1234` or `<unknown>-200` (a `trace_pipe` has no head): no tag is followed by a number.
 fn is_html(bytes: &[u8]) -> bool {
     let head = bytes[..bytes.len().min(1024)].trim_ascii_start();
-    head.starts_with(b"<") && !head.starts_with(b"<idle>-") && !head.starts_with(b"<...>-")
+    let mut after = head.splitn(2, |&b| b == b'>').skip(1);
+    let is_thread = matches!(after.next(), Some([b'-', b'0'..=b'9', ..]));
+    head.starts_with(b"<") && !is_thread
 }
 
 /// The first position of `wanted` in a text. The search looks for its first byte, which is quick for rare ones.
@@ -301,8 +303,9 @@ impl Survey {
         if let Some(pid) = event.pid {
             self.pids.insert(event.tid, pid);
         }
-        // `<...>`: the kernel had forgotten the name.
-        if event.tid > 0 && !self.comms.contains_key(&event.tid) && event.comm != b"<...>" {
+        // `<...>`: the kernel had forgotten the name. perf can leave names out.
+        let is_named = event.comm != b"<...>" && !event.comm.is_empty();
+        if event.tid > 0 && !self.comms.contains_key(&event.tid) && is_named {
             let comm = strings.intern(&String::from_utf8_lossy(event.comm));
             self.comms.insert(event.tid, comm);
         }
@@ -362,17 +365,44 @@ pub(crate) fn open<'a>(
     strings: &mut Strings,
 ) -> Result<Opened<'a>, Error> {
     let file = files.first().copied().unwrap_or_default();
-    let wrong = |error| Error::format(file.name, error);
-    let parts = parts(file.bytes).map_err(wrong)?;
+    let opened = parts(file.bytes).and_then(|parts| {
+        let salvage = options.salvage;
+        read(parts, is_html(file.bytes), salvage, strings)
+    });
+    opened.map_err(|error| Error::format(file.name, error))
+}
+
+/// The scheduler's events that a file of another format holds as such text.
+///
+/// # Errors
+/// The text is not ftrace's.
+pub(crate) fn embedded<'a>(
+    text: Vec<u8>,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, FormatError> {
+    let part = Part {
+        text: Cow::Owned(text),
+        offset: 0,
+    };
+    read(vec![part], false, false, strings)
+}
+
+/// Reads the parts of one trace.
+fn read<'a>(
+    parts: Vec<Part<'a>>,
+    is_html: bool,
+    salvage: bool,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, FormatError> {
     let mut survey = Survey::default();
     for (ix, part) in parts.iter().enumerate() {
-        survey.part(ix as u32, part, strings).map_err(wrong)?;
+        survey.part(ix as u32, part, strings)?;
     }
-    survey.judge(options).map_err(wrong)?;
+    survey.judge(salvage)?;
     survey.sort(&parts);
     let mut opened = Opened::new(Kind::FtraceText, Clock::Sched);
     opened.setup = setup(&survey, strings);
-    opened.info = info(&survey, is_html(file.bytes));
+    opened.info = info(&survey, is_html);
     let marks = survey.marks(&parts, strings);
     opened.realtime_offset_ns = marks.realtime_offset_ns();
     if !survey.marked.is_empty() {
@@ -393,7 +423,9 @@ pub(crate) fn open<'a>(
                 dropped: dropped.clone(),
                 last: opened.setup.span.start,
             };
-            opened.cpus.push((cpu as u16, Box::new(source)));
+            opened
+                .cpus
+                .push((cpu as u16, Source::Here(Box::new(source))));
         }
     }
     opened.finish = Box::new(move |trace| finish(&survey, &dropped.borrow(), trace));
@@ -449,9 +481,9 @@ impl Survey {
     }
 
     /// An error where this is not ftrace's text: most lines are something else, or none is an event.
-    fn judge(&self, options: &Options) -> Result<(), FormatError> {
+    fn judge(&self, salvage: bool) -> Result<(), FormatError> {
         if let Some((offset, number, head)) = &self.first_other
-            && !options.salvage
+            && !salvage
             && self.n_other > self.n_events
         {
             let more = self.n_other - 1;

@@ -18,9 +18,12 @@
 //! | `prev_state`, `syscalls` | all kernel traces | meaning of state bits and system call numbers |
 //! | `marks` | trace.dat, ftrace text, Perfetto | texts that programs write to `trace_marker` |
 //! | `profile` | pprof, Firefox Profiler | threads that are told by names |
+//! | `ahead` | recordings, trace.dat, perf.data | decodes on other threads |
+//! | `nesting` | Chrome JSON, Perfetto | complete events among begins and ends |
 //! | `category`, `annotation_log`, `tracks`, `flow_ends` | CTF, Perfetto, Chrome JSON | slices, counters and arrows |
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod annotation_log;
 mod category;
 mod chrome;
@@ -32,6 +35,7 @@ mod ftrace_text;
 mod json_path;
 mod kernel_events;
 mod marks;
+mod nesting;
 mod opened;
 mod paths;
 mod perf_data;
@@ -51,8 +55,10 @@ mod usdt;
 mod zip;
 
 pub use error::Error;
-pub use opened::{Clock, Opened};
+pub use opened::{Clock, Opened, Source};
+pub use prev_state::PrevState;
 pub use recording::parse as recording;
+pub use syscalls::{name as syscall_name, number as syscall_number};
 pub use unpack::unpack;
 
 use kasuri_model::{Strings, Trace};
@@ -73,6 +79,8 @@ pub struct Options {
     pub salvage: bool,
     /// Keep the scheduler's events beside the columns. Exports need them; analyses do not.
     pub keeps_events: bool,
+    /// Threads that may read, the caller's among them; 0: as many as there are CPUs, where it pays. What is read is the same for any number.
+    pub threads: usize,
     /// Names code in files of this machine, which this crate does not open; none: code stays without names that the trace has none for.
     pub name_code: Option<fn(&mut Code)>,
 }

@@ -8,7 +8,7 @@
 //! | `B\|pid\|name`, `E\|pid` | begin and end of a slice of the writing thread |
 //! | `I\|pid\|name` | an instant of the writing thread |
 //! | `C\|pid\|name\|value` | a counter's new value |
-//! | `S\|pid\|name\|cookie`, `F\|pid\|name\|cookie` | begin and end of a slice of the process; the cookie joins them |
+//! | `S\|pid\|name\|cookie`, `F\|pid\|name\|cookie` | begin and end of a slice of the process; the cookie joins them, and a begin while it is open is a point in time |
 //! | `G\|pid\|track\|name\|cookie`, `H\|pid\|track\|cookie` | the same on a named track |
 //! | `N\|pid\|track\|name` | an instant of a named track |
 //! | `trace_event_clock_sync: realtime_ts=MS` | CLOCK_REALTIME at this moment, in ms |
@@ -21,11 +21,22 @@ use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::HashMap;
 
 /// The texts of all threads, in any order: those of one thread may come from the buffers of several CPUs.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Marks {
     threads: HashMap<i32, Thread>,
     tracks: Tracks,
     realtime_offset_ns: Option<i64>,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks {
+            threads: HashMap::new(),
+            // Android's programs often begin all slices of a name with the cookie 0.
+            tracks: Tracks::once(),
+            realtime_offset_ns: None,
+        }
+    }
 }
 
 /// The texts of one thread.
@@ -39,9 +50,9 @@ struct Thread {
     events: Vec<Annotation>,
 }
 
-/// A parsed text.
+/// What a text says.
 #[derive(Debug, PartialEq)]
-enum Mark<'a> {
+pub(crate) enum Mark<'a> {
     Begin(i32, &'a str),
     End,
     Instant(&'a str),
@@ -66,7 +77,7 @@ enum Mark<'a> {
     Realtime(i64),
     /// Another clock's reading at this moment, which Kasuri does not use.
     OtherClock,
-    Message,
+    Message(&'a str),
 }
 
 // Parsing cannot fail: a text that breaks the convention is a message.
@@ -75,15 +86,15 @@ impl Mark<'_> {
     fn parse(text: &str) -> Mark<'_> {
         let sync = text.strip_prefix("trace_event_clock_sync: ");
         if let Some((key, value)) = sync.and_then(|s| s.split_once('=')) {
-            return clock_sync(key, value).unwrap_or(Mark::Message);
+            return clock_sync(key, value).unwrap_or(Mark::Message(text));
         }
         if text == "E" {
             return Mark::End;
         }
         let Some((kind, rest)) = text.split_once('|') else {
-            return Mark::Message;
+            return Mark::Message(text);
         };
-        fields(kind, rest).unwrap_or(Mark::Message)
+        fields(kind, rest).unwrap_or(Mark::Message(text))
     }
 }
 
@@ -178,6 +189,11 @@ impl Marks {
         let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
         let text = String::from_utf8_lossy(&text[..end]);
         let text = text.trim_end_matches('\n');
+        self.tell(time, tid, pid, Mark::parse(text), strings);
+    }
+
+    /// Adds what thread `tid` said; `pid` as for [`Marks::add`].
+    pub fn tell(&mut self, time: Time, tid: i32, pid: i32, mark: Mark<'_>, strings: &mut Strings) {
         let thread = self.threads.entry(tid).or_default();
         if pid != 0 {
             thread.pid = pid;
@@ -188,7 +204,7 @@ impl Marks {
             name,
             ..Annotation::default()
         };
-        let event = match Mark::parse(text) {
+        let event = match mark {
             Mark::Begin(pid, name) => {
                 if thread.own_pid == 0 {
                     thread.own_pid = pid;
@@ -201,7 +217,7 @@ impl Marks {
                 a: value.to_bits(),
                 ..event(Kind::Counter, strings.intern(name))
             },
-            Mark::Message => event(Kind::Message, strings.intern(text)),
+            Mark::Message(text) => event(Kind::Message, strings.intern(text)),
             Mark::AsyncBegin {
                 pid,
                 track,
@@ -226,6 +242,20 @@ impl Marks {
             Mark::OtherClock => return,
         };
         thread.events.push(event);
+    }
+
+    /// Takes out the begins and ends of a thread's slices, in order of time: where another stream has slices of this thread,
+    /// an end must not be taken for that of the other's slice.
+    pub fn take_slices(&mut self, tid: i32) -> Vec<Annotation> {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return Vec::new();
+        };
+        let is_end = |e: &Annotation| [Kind::Begin as u8, Kind::End as u8].contains(&e.kind);
+        let (mut slices, rest) =
+            (thread.events.iter()).partition::<Vec<Annotation>, _>(|e| is_end(e));
+        thread.events = rest;
+        slices.sort_by_key(|e| e.time);
+        slices
     }
 
     /// CLOCK_REALTIME minus the trace's clock, precise to a millisecond; none: no text had it.
@@ -325,13 +355,16 @@ mod tests {
                 "trace_event_clock_sync: realtime_ts=1700000000123",
                 Mark::Realtime(1_700_000_000_123_000_000),
             ),
-            ("B|x|y", Mark::Message),
-            ("C|1|y|z", Mark::Message),
-            ("S|1|y", Mark::Message),
-            ("hello", Mark::Message),
-            ("", Mark::Message),
-            ("B", Mark::Message),
-            ("trace_event_clock_sync: x=y", Mark::Message),
+            ("B|x|y", Mark::Message("B|x|y")),
+            ("C|1|y|z", Mark::Message("C|1|y|z")),
+            ("S|1|y", Mark::Message("S|1|y")),
+            ("hello", Mark::Message("hello")),
+            ("", Mark::Message("")),
+            ("B", Mark::Message("B")),
+            (
+                "trace_event_clock_sync: x=y",
+                Mark::Message("trace_event_clock_sync: x=y"),
+            ),
         ] {
             assert_eq!(Mark::parse(text), mark, "{text:?}");
         }

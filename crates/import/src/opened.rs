@@ -4,11 +4,13 @@
 //! the passes, shifts all times so that the columns begin at `Time(0)`, and adds facts, losses and damage to the
 //! finished trace. Streams are boxed and lazy: most readers decode a block only when the passes ask for it.
 use crate::Kind;
+use crate::ahead::{CpuAhead, Pool};
 use kasuri_format::Error as FormatError;
 use kasuri_model::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup};
 use kasuri_model::{Error, Info, Loss, Places, Strings, ThreadIx, Time, Trace};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The clock of a file's stamps. Two files of the same clock need no alignment when they are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +29,24 @@ pub enum Clock {
     Other,
 }
 
+/// One CPU's events.
+pub enum Source<'a> {
+    /// It shares something with others, and is read where they are.
+    Here(Box<dyn CpuEvents + 'a>),
+    /// It may be read on another thread: it numbers all its names while it fills, and what it shares with others does not
+    /// depend on which of them fills first.
+    Apart(Box<dyn CpuEvents + Send + 'a>),
+}
+
+impl CpuEvents for Source<'_> {
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        match self {
+            Source::Here(source) => source.fill(strings, out),
+            Source::Apart(source) => source.fill(strings, out),
+        }
+    }
+}
+
 /// An opened trace.
 pub struct Opened<'a> {
     /// Its format.
@@ -42,7 +62,7 @@ pub struct Opened<'a> {
     /// Facts that the passes need before the first event; `span` reaches from the first stamp to the last.
     pub setup: Setup,
     /// The kernel's events of each CPU, in order of time.
-    pub cpus: Vec<(u16, Box<dyn CpuEvents + 'a>)>,
+    pub cpus: Vec<(u16, Source<'a>)>,
     /// Slices, instants, counters: one stream per thread.
     pub streams: Vec<Box<dyn AnnotationEvents + 'a>>,
     /// Facts for people; an empty [`Info::format`] is filled from `kind`.
@@ -54,6 +74,8 @@ pub struct Opened<'a> {
     /// Runs on the finished trace and adds facts that are known only after all events were read: losses, damage,
     /// names, arrows. The trace's times are shifted by then; those that the closure holds are not.
     pub finish: Box<dyn FnOnce(&mut Trace) + 'a>,
+    /// Threads that decode ahead; none: there are none.
+    pub(crate) pool: Option<Arc<Pool<'a>>>,
 }
 
 impl<'a> Opened<'a> {
@@ -71,6 +93,7 @@ impl<'a> Opened<'a> {
             places: Places::default(),
             damage: Vec::new(),
             finish: Box::new(|_| ()),
+            pool: None,
         }
     }
 
@@ -78,7 +101,32 @@ impl<'a> Opened<'a> {
     ///
     /// # Errors
     /// Damage found while events are read.
-    pub fn build(self, strings: Strings) -> Result<Trace, Error> {
+    pub fn build(mut self, strings: Strings) -> Result<Trace, Error> {
+        match self.pool.take() {
+            None => self.build_here(strings),
+            Some(pool) => pool.clone().during(move || {
+                self.read_ahead(&pool);
+                self.build_here(strings)
+            }),
+        }
+    }
+
+    /// Has the CPUs' events decoded ahead.
+    fn read_ahead(&mut self, pool: &Arc<Pool<'a>>) {
+        let n = self.cpus.len();
+        let cpus = std::mem::take(&mut self.cpus).into_iter();
+        let cpus = cpus.map(|(cpu, source)| match source {
+            Source::Apart(source) => {
+                let ahead = CpuAhead::new(pool, source, n);
+                ahead.begin();
+                (cpu, Source::Here(Box::new(ahead) as _))
+            }
+            here => (cpu, here),
+        });
+        self.cpus = cpus.collect();
+    }
+
+    fn build_here(self, strings: Strings) -> Result<Trace, Error> {
         let shift = match self.origin_ns {
             Some(_) => 0,
             None => self.setup.span.start.0,
@@ -154,7 +202,7 @@ struct Shifted<S> {
     shift: i64,
 }
 
-impl CpuEvents for Shifted<Box<dyn CpuEvents + '_>> {
+impl CpuEvents for Shifted<Source<'_>> {
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
         let first = out.len();
         self.source.fill(strings, out)?;

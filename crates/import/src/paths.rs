@@ -174,17 +174,20 @@ impl Lives {
             let of_tid = threads.entry(thread.tid).or_default();
             of_tid.push(ThreadIx(row as u32));
         }
+        for lives in threads.values_mut() {
+            // Stable: of two that begin at once the later row stays the later one.
+            lives.sort_by_key(|thread| trace.threads[thread.ix()].alive.start);
+        }
         Lives(threads)
     }
 
     /// Of several lives of one number the last that had begun; stamps of births may be a little late. A moment before all births belongs to the
     /// earliest life. None: no thread has this number.
     pub fn of(&self, trace: &Trace, tid: i32, time: Time) -> Option<ThreadIx> {
-        let lives = self.0.get(&tid).map_or(&[][..], |lives| lives);
-        let start = |thread: &&ThreadIx| trace.threads[thread.ix()].alive.start;
-        let begun = lives.iter().filter(|thread| start(thread) <= time);
-        let first = || lives.iter().min_by_key(start);
-        begun.max_by_key(start).or_else(first).copied()
+        let lives = self.0.get(&tid)?;
+        let start = |thread: &ThreadIx| trace.threads[thread.ix()].alive.start;
+        let begun = lives.partition_point(|thread| start(thread) <= time);
+        lives.get(begun.saturating_sub(1)).copied()
     }
 }
 

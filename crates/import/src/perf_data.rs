@@ -17,8 +17,9 @@
 //! The formats are described in tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
 mod stacks;
 
+use crate::ahead::{Pool, lock};
 use crate::raw_events::{RawEvents, RawSetup};
-use crate::{Clock, Error, File, Kind, Opened, Options};
+use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use kasuri_format::perf::RecordKind;
 use kasuri_format::perf_data::{CpuReader, PerfData, RecordWhat};
 use kasuri_format::tracefs::EventFormat;
@@ -26,9 +27,8 @@ use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
 use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, ThreadState, Time, Trace};
 use stacks::Stacks;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// Events that one call of `fill` makes.
 const BATCH: usize = 512;
@@ -89,18 +89,19 @@ pub(crate) fn open<'a>(
             // Nothing else mentions threads, so of a whole system all processes are what was recorded.
             let pids: HashSet<i32> = opened.setup.known.iter().map(|known| known.pid).collect();
             opened.setup.root_pids = pids.into_iter().collect();
+            opened.setup.whole_system = true;
         }
     }
     opened.realtime_offset_ns =
         (data.features.clock_data).map(|(real, own)| (real as i64).wrapping_sub(own as i64));
     opened.info = info(&data, root, switches, &formats);
     opened.info.missing.extend(missing_code(&stacks));
-    let shared = Rc::new(Shared {
+    let shared = Arc::new(Shared {
         data,
         switches,
         salvage: options.salvage,
         start: opened.setup.span.start,
-        seen: RefCell::new(Seen {
+        seen: Mutex::new(Seen {
             errors,
             ..Seen::default()
         }),
@@ -117,8 +118,9 @@ pub(crate) fn open<'a>(
             counts: Vec::new(),
             records: BTreeMap::new(),
         };
-        opened.cpus.push((cpu, Box::new(source)));
+        opened.cpus.push((cpu, Source::Apart(Box::new(source))));
     }
+    opened.pool = Pool::new(options, file.bytes.len());
     let (start, name_code) = (shared.start, options.name_code);
     opened.finish = Box::new(move |trace| {
         shared.finish(trace, &formats);
@@ -482,7 +484,7 @@ struct Shared<'a> {
     salvage: bool,
     /// The start of the span. Threads of earlier records are in [`Setup::known`].
     start: Time,
-    seen: RefCell<Seen>,
+    seen: Mutex<Seen>,
 }
 
 /// Damage, losses and counts, collected while events were read.
@@ -501,18 +503,21 @@ impl Shared<'_> {
     /// Adds the counts, losses and damage to the finished trace.
     fn finish(&self, trace: &mut Trace, formats: &[EventFormat]) {
         let back = |time: Time| Time(time.0.saturating_sub(self.start.0));
-        let seen = self.seen.borrow();
-        let kinds = formats.iter().filter_map(|format| {
-            let n = *seen.counts.get(usize::from(format.id))?;
-            Some((format.name.clone(), n))
-        });
-        let known: u64 = kinds.clone().map(|(_, n)| n).sum();
-        let unknown = seen.counts.iter().sum::<u64>() - known;
+        let seen = lock(&self.seen);
+        // Each count goes to one name, also where a damaged file has two formats of one id.
+        let mut left = seen.counts.clone();
+        let mut kinds = Vec::new();
+        for format in formats {
+            if let Some(n) = left.get_mut(usize::from(format.id)) {
+                kinds.push((format.name.clone(), std::mem::take(n)));
+            }
+        }
+        let unknown = left.iter().sum();
         let records = seen
             .records
             .iter()
             .map(|(name, n)| ((*name).to_owned(), *n));
-        let all = kinds
+        let all = (kinds.into_iter())
             .chain([("perf/unknown".to_owned(), unknown)])
             .chain(records);
         trace.info.event_costs = all
@@ -554,7 +559,7 @@ impl Shared<'_> {
 
 /// One CPU's events.
 struct CpuSource<'a> {
-    shared: Rc<Shared<'a>>,
+    shared: Arc<Shared<'a>>,
     raw: RawEvents,
     reader: CpuReader,
     cpu: u16,
@@ -652,7 +657,7 @@ impl CpuSource<'_> {
             ),
             RecordKind::Lost { count } => {
                 let loss = (self.cpu, self.last, time.max(self.last), count);
-                self.shared.seen.borrow_mut().losses.push(loss);
+                lock(&self.shared.seen).losses.push(loss);
                 return Some(Event {
                     time: self.last,
                     context: -1,
@@ -672,7 +677,7 @@ impl CpuSource<'_> {
 
     /// Adds this CPU's counts to those of all CPUs. They are kept apart until then, so that no event costs a borrow.
     fn end(&mut self) {
-        let mut seen = self.shared.seen.borrow_mut();
+        let mut seen = lock(&self.shared.seen);
         if seen.counts.len() < self.counts.len() {
             seen.counts.resize(self.counts.len(), 0);
         }
@@ -700,7 +705,7 @@ impl CpuEvents for CpuSource<'_> {
             let record = match record {
                 Ok(record) => record,
                 Err(error) if shared.salvage => {
-                    let errors = &mut shared.seen.borrow_mut().errors;
+                    let errors = &mut lock(&shared.seen).errors;
                     if errors.len() < ERRORS_MAX {
                         errors.push(error);
                     }

@@ -11,6 +11,15 @@ pub fn name(machine: &str, number: i64) -> String {
     found.map_or_else(|| format!("sys_{number}"), str::to_owned)
 }
 
+/// The number of the call of this name on `machine`.
+pub fn number(machine: &str, name: &str) -> Option<i64> {
+    let found = (0..MOST).find(|&number| known(machine, number) == Some(name));
+    found.map(|number| number as i64)
+}
+
+/// More than any table has.
+const MOST: usize = 8192;
+
 /// The name in the table of the machine.
 fn known(machine: &str, number: usize) -> Option<&'static str> {
     macro_rules! of {
@@ -38,7 +47,16 @@ fn known(machine: &str, number: usize) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::{name, number};
+
+    #[test]
+    fn names_have_the_numbers_of_their_machine() {
+        assert_eq!(number("x86_64", "fsync"), Some(74));
+        assert_eq!(number("aarch64", "fsync"), Some(82));
+        assert_eq!(number("mips64", "read"), Some(5000));
+        assert_eq!(number("x86_64", "sys_400"), None);
+        assert_eq!(number("vax", "read"), None);
+    }
 
     #[test]
     fn numbers_have_the_names_of_their_machine() {

@@ -14,8 +14,9 @@ mod faults;
 mod pages;
 mod survey;
 
+use crate::ahead::{Pool, lock};
 use crate::raw_events::{RawEvents, RawSetup};
-use crate::{Clock, Error, File, Kind, Opened, Options};
+use crate::{Clock, Error, File, Kind, Opened, Options, Source as CpuSource};
 use faults::{CPUS_MAX, Faults};
 use kasuri_format::trace_dat::TraceDat;
 use kasuri_format::tracefs::{EventFormat, PageLayout};
@@ -23,9 +24,8 @@ use kasuri_format::{Error as FormatError, Result as FormatResult};
 use kasuri_model::input::CpuEvents;
 use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, Time, Trace};
 use pages::{Gap, Met, Pages, Several, Stamps};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use survey::Survey;
 
 const MIGRATE: &str = "sched/sched_migrate_task";
@@ -72,7 +72,9 @@ pub(crate) fn open<'a>(
         survey,
         faults,
     };
-    source.opened(strings).map_err(fail)
+    let mut opened = source.opened(strings).map_err(fail)?;
+    opened.pool = Pool::new(options, file.bytes.len());
+    Ok(opened)
 }
 
 /// The clock of the top buffer, or of the first that has pages. All times of the trace are in it.
@@ -130,7 +132,7 @@ impl<'a> Source<'a> {
         // Kasuri's export contains the format exactly if migrations were recorded, even if there was none.
         let has = |name: &str| self.formats.iter().any(|f| f.name == name);
         out.setup.has_migrations = self.count(MIGRATE) > 0 || (has(RECORDING) && has(MIGRATE));
-        let met = Rc::new(RefCell::new(Met::default()));
+        let met = Arc::new(Mutex::new(Met::default()));
         out.cpus = self.cpus(&met)?;
         out.setup.recorded = out.cpus.iter().map(|(n, _)| u32::from(*n)).collect();
         let streams = marks.streams(strings).into_iter();
@@ -144,7 +146,7 @@ impl<'a> Source<'a> {
         out.finish = Box::new(move |trace| {
             trace.n_kernel_events = n_events;
             name_threads(trace, &cmdlines);
-            let met = met.take();
+            let met = std::mem::take(&mut *lock(&met));
             losses(trace, &met.gaps, &stats);
             for error in damage.iter().chain(&met.errors) {
                 trace.losses.push(file_damage(trace, error));
@@ -162,7 +164,7 @@ impl<'a> Source<'a> {
     }
 
     /// One stream per CPU, over all buffers that have pages of it.
-    fn cpus(&self, met: &Rc<RefCell<Met>>) -> FormatResult<Vec<(u16, Box<dyn CpuEvents + 'a>)>> {
+    fn cpus(&self, met: &Arc<Mutex<Met>>) -> FormatResult<Vec<(u16, CpuSource<'a>)>> {
         let has_waking = self.count("sched/sched_waking") > 0;
         let mut by_cpu: BTreeMap<u16, Vec<Pages<'a>>> = BTreeMap::new();
         for (ix, buffer) in self.dat.buffers.iter().enumerate() {
@@ -198,12 +200,12 @@ impl<'a> Source<'a> {
             }
         }
         let one = |(cpu, mut pages): (u16, Vec<Pages<'a>>)| {
-            let events: Box<dyn CpuEvents + 'a> = match pages.len() {
+            let events: Box<dyn CpuEvents + Send + 'a> = match pages.len() {
                 // Nearly every file has one buffer, which needs no merge.
                 1 => Box::new(pages.remove(0)),
                 _ => Box::new(Several::new(pages)),
             };
-            (cpu, events)
+            (cpu, CpuSource::Apart(events))
         };
         Ok(by_cpu.into_iter().map(one).collect())
     }

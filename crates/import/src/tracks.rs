@@ -6,10 +6,12 @@
 //!
 //! A lane becomes a stream of its process with a negative thread id. The model treats it as a thread that never runs.
 //! Finding a lane costs the number of lanes of the track, at most [`LANES_MAX`].
+use crate::category::argument;
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::Annotation;
-use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
+use kasuri_model::{AnnotationVec, ArgValue, StrIx, Strings, Time};
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Most lanes of one track. A program with more simultaneous slices begins slices and never ends them; further slices
 /// share the last lane.
@@ -19,6 +21,9 @@ const LANES_MAX: usize = 256;
 #[derive(Default, Debug)]
 pub(crate) struct Tracks {
     events: Vec<Event>,
+    args: Vec<(StrIx, ArgValue)>,
+    /// The begin of a slice whose key is open is a point in time.
+    once: bool,
 }
 
 /// One event on a track; `track` is the track's name, unique in its process.
@@ -28,7 +33,12 @@ struct Event {
     pid: i32,
     track: StrIx,
     what: What,
+    /// Its arguments in [`Tracks::args`].
+    args: Args,
 }
+
+/// Arguments: index of the first, and number.
+type Args = (u32, u16);
 
 /// The kind of an event. Numbers are keys that join the begin and the end of a slice.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +54,8 @@ struct Slice {
     begin: Option<Time>,
     end: Option<Time>,
     name: StrIx,
+    /// Arguments that came with its begin, and those that came with its end.
+    args: [Args; 2],
 }
 
 /// A row of slices that nest, with what they became.
@@ -68,6 +80,14 @@ impl Lane {
 }
 
 impl Tracks {
+    /// Tracks whose writer means one slice from the first begin of a key to its first end.
+    pub fn once() -> Tracks {
+        Tracks {
+            once: true,
+            ..Tracks::default()
+        }
+    }
+
     /// The slice `key` of a track begins.
     pub fn begin(&mut self, time: Time, pid: i32, track: StrIx, key: u64, name: StrIx) {
         self.add(time, pid, track, What::Begin(key, name));
@@ -89,7 +109,20 @@ impl Tracks {
             pid,
             track,
             what,
+            args: (0, 0),
         });
+    }
+
+    /// Adds an argument of the slice that began or ended last, or of the last point in time.
+    pub fn arg(&mut self, name: StrIx, value: ArgValue) {
+        let (Some(event), Ok(at)) = (self.events.last_mut(), u32::try_from(self.args.len())) else {
+            return;
+        };
+        if event.args.1 == 0 {
+            event.args.0 = at;
+        }
+        event.args.1 = event.args.1.saturating_add(1);
+        self.args.push((name, value));
     }
 
     /// All lanes as streams: by process, track and lane.
@@ -108,7 +141,8 @@ impl Tracks {
         let mut last_tid: HashMap<i32, i32> = HashMap::new();
         for ((pid, track), events) in tracks {
             let mut instants = Vec::new();
-            let lanes = lanes(slices(&events, &mut instants));
+            let slices = slices(&events, &mut instants, &self.args, self.once);
+            let lanes = lanes(slices, &self.args);
             let lanes = with_instants(lanes, instants);
             for (number, mut lane) in lanes.into_iter().enumerate() {
                 lane.sort_by_key(|e| e.time);
@@ -145,31 +179,60 @@ fn annotation(time: Time, kind: Kind, name: StrIx) -> Annotation {
     }
 }
 
+/// The arguments of the slice or instant before them; those that come with the end of a slice (`is_end`), of the innermost one.
+fn arguments(
+    time: Time,
+    (first, n): Args,
+    is_end: bool,
+    args: &[(StrIx, ArgValue)],
+) -> impl Iterator<Item = Annotation> {
+    let first = first as usize;
+    let own = args.get(first..first + usize::from(n)).unwrap_or_default();
+    own.iter().map(move |&(name, value)| Annotation {
+        b: u64::from(is_end),
+        ..argument(time, name, value)
+    })
+}
+
 /// Joins begins and ends by key, and sorts the slices by begin. Instants go to `instants`. An end without a begin
 /// closes a slice that began before the trace. A key may be used again inside itself: the last begin ends first.
-fn slices(events: &[Event], instants: &mut Vec<Annotation>) -> Vec<Slice> {
+fn slices(
+    events: &[Event],
+    instants: &mut Vec<Annotation>,
+    args: &[(StrIx, ArgValue)],
+    once: bool,
+) -> Vec<Slice> {
     let mut out: Vec<Slice> = Vec::new();
     let mut open: HashMap<u64, Vec<usize>> = HashMap::new();
     for event in events {
         match event.what {
+            What::Begin(key, name) if once && open.get(&key).is_some_and(|o| !o.is_empty()) => {
+                instants.push(annotation(event.time, Kind::Instant, name));
+            }
             What::Begin(key, name) => {
                 open.entry(key).or_default().push(out.len());
                 out.push(Slice {
                     begin: Some(event.time),
                     end: None,
                     name,
+                    args: [event.args, (0, 0)],
                 });
             }
             What::End(key) => match open.get_mut(&key).and_then(Vec::pop) {
-                Some(ix) => out[ix].end = Some(event.time),
+                Some(ix) => {
+                    out[ix].end = Some(event.time);
+                    out[ix].args[1] = event.args;
+                }
                 None => out.push(Slice {
                     begin: None,
                     end: Some(event.time),
                     name: event.track,
+                    args: [(0, 0), event.args],
                 }),
             },
             What::Instant(name) => {
                 instants.push(annotation(event.time, Kind::Instant, name));
+                instants.extend(arguments(event.time, event.args, false, args));
             }
         }
     }
@@ -179,7 +242,7 @@ fn slices(events: &[Event], instants: &mut Vec<Annotation>) -> Vec<Slice> {
 }
 
 /// Puts each slice into the first lane that takes it.
-fn lanes(slices: Vec<Slice>) -> Vec<Vec<Annotation>> {
+fn lanes(slices: Vec<Slice>, args: &[(StrIx, ArgValue)]) -> Vec<Vec<Annotation>> {
     let mut lanes: Vec<Lane> = Vec::new();
     for slice in slices {
         let at = lanes.iter_mut().position(|lane| lane.takes(&slice));
@@ -196,10 +259,17 @@ fn lanes(slices: Vec<Slice>) -> Vec<Vec<Annotation>> {
         lane.open.push(end);
         if let Some(begin) = slice.begin {
             lane.events.push(annotation(begin, Kind::Begin, slice.name));
+            // Those of its end too: where several slices end at once, the innermost would get them.
+            for own in slice.args {
+                (lane.events).extend(arguments(begin, own, false, args));
+            }
         }
         if let Some(end) = slice.end {
             // The end of a slice whose begin is there needs no name.
             let name = slice.begin.map_or(slice.name, |_| StrIx::NONE);
+            if slice.begin.is_none() {
+                (lane.events).extend(arguments(end, slice.args[1], true, args));
+            }
             lane.events.push(annotation(end, Kind::End, name));
         }
     }
@@ -219,6 +289,14 @@ fn with_instants(
         None => lanes.push(instants),
     }
     lanes
+}
+
+/// Joins the parts of a key into one number.
+pub(crate) fn hash(value: impl Hash) -> u64 {
+    // The hasher has no random seed, so a file gives the same ids each time.
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Says in words what a file looks like that no reader knows, and what to do about it.
 use crate::{File, chrome, ftrace_text};
+use serde::de::IgnoredAny;
 
 /// Beginnings of files that people take for a trace, or in which a trace may be.
 const BEGINNINGS: &[(&[u8], &str)] = &[
@@ -36,9 +37,63 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         b"\xc1\xfc\x1f\xc1",
         "is one stream of a CTF trace, of the other byte order: give the folder that has `metadata` in it",
     ),
+    (b"\x57\x1d\xd1\x75", CTF_METADATA),
+    (b"\x75\xd1\x1d\x57", CTF_METADATA),
     (b"SQLite format 3\0", "is a database of SQLite"),
     (b"%PDF-", "is a PDF document"),
     (b"\x89PNG", "is a picture"),
+    (b"\xff\xd8\xff", "is a picture"),
+    (b"GIF8", "is a picture"),
+    (b"MZ", "begins like a program for Windows"),
+    (b"\xcf\xfa\xed\xfe", "is a program for macOS"),
+    (
+        b"\xca\xfe\xba\xbe",
+        "is a class of Java, or a program for macOS",
+    ),
+    (b"\0asm", "is a program in WebAssembly"),
+    (
+        b"JAVA PROFILE",
+        "is a dump of a Java heap, which tells one moment: no trace",
+    ),
+    (
+        b"FLR\0",
+        "is a recording of Java's Flight Recorder, which is not read",
+    ),
+    (b"\xd4\xc3\xb2\xa1", "is a capture of network packets"),
+    (b"\x0a\x0d\x0d\x0a", "is a capture of network packets"),
+    (b"PAR1", "is a table in Parquet, and no trace"),
+    (
+        b"PERFFILE",
+        "is a perf.data of the first version, which only the perf that wrote it reads: `perf script` prints it as text that is read",
+    ),
+];
+
+/// Metadata that is not named so, or whose folder was not given.
+const CTF_METADATA: &str =
+    "is the metadata of a CTF trace: give the folder that it is in, where its name is `metadata`";
+
+/// Beginnings of other tools' text, and what to do about it.
+const TEXTS: &[(&str, &str)] = &[
+    ("/* CTF ", CTF_METADATA),
+    (
+        "# To display the perf.data header info",
+        "is what `perf report` prints: the perf.data itself is read, and what `perf script` prints of tracepoints",
+    ),
+    (
+        "Performance counter stats for",
+        "is what `perf stat` prints: sums, and no trace",
+    ),
+    ("<?xml", "is XML, and no trace"),
+    ("<svg", "is a picture"),
+];
+
+/// Members that tell of other tools' JSON.
+const PROFILES: &[(&str, &str)] = &[
+    ("$schema", "is JSON of another kind, as its schema says"),
+    (
+        "timeDeltas",
+        "is a CPU profile of V8 (`.cpuprofile`), which is not read: `node --perf-prof` and `perf record` make one that is",
+    ),
 ];
 
 /// Where tar's magic is.
@@ -125,13 +180,24 @@ fn json(bytes: &[u8]) -> Option<String> {
     let text = text.trim_ascii_start();
     match text.first()? {
         // Lines of logs begin with brackets, too.
+        b'[' if text[1..].trim_ascii_start().starts_with(b"]") => {
+            Some("is JSON, a list without events".to_owned())
+        }
         b'[' if text[1..].trim_ascii_start().starts_with(b"{") => {
             Some("begins like a JSON list whose first event has no phase (`ph`)".to_owned())
         }
+        // Of lists, strings or numbers. Lines of logs, `[    0.000000] Linux`, are no JSON.
+        b'[' if is_json_list(text) => Some("is a JSON list, but not of events".to_owned()),
         b'{' => {
             let (names, is_cut) = chrome::members(bytes, NAMED + 1);
             if names.is_empty() && is_cut {
                 return None;
+            }
+            let known = PROFILES
+                .iter()
+                .find(|(name, _)| names.iter().any(|n| n == name));
+            if let Some((_, what)) = known {
+                return Some((*what).to_owned());
             }
             let shown: Vec<String> = names.iter().take(NAMED).map(|name| shown(name)).collect();
             let more = if names.len() > NAMED { ", ..." } else { "" };
@@ -143,6 +209,17 @@ fn json(bytes: &[u8]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether a list of JSON begins here, whose first element is neither an object nor cut off.
+fn is_json_list(text: &[u8]) -> bool {
+    let head = &text[1..text.len().min(LOOK_BYTES)];
+    let mut values = serde_json::Deserializer::from_slice(head).into_iter::<IgnoredAny>();
+    let is_value = matches!(values.next(), Some(Ok(_)));
+    let after = head[values.byte_offset()..].trim_ascii_start();
+    is_value
+        && matches!(after.first(), Some(b',' | b']'))
+        && (after[0] == b',' || after[1..].trim_ascii().is_empty())
 }
 
 /// Text of ftrace that has NUL bytes in it, as a crash or a full disk leave them; or nothing but these.
@@ -177,10 +254,18 @@ fn text(bytes: &[u8]) -> Option<String> {
     if is_empty || !head.iter().all(is_text) {
         return None;
     }
-    let line = String::from_utf8_lossy(line.trim_ascii());
+    let line = std::str::from_utf8(line.trim_ascii()).ok()?;
+    if let Some((_, what)) = TEXTS.iter().find(|(head, _)| line.starts_with(head)) {
+        return Some((*what).to_owned());
+    }
+    if line.contains(": sched:sched_") && !line.contains('[') {
+        return Some(
+            "is what `perf script` prints without the CPU of each event: `-F +cpu` adds it".into(),
+        );
+    }
     Some(format!(
         "is text, but of no trace: it begins with \"{}\"",
-        shown(&line)
+        shown(line)
     ))
 }
 
@@ -239,6 +324,12 @@ mod tests {
                 r#"[{"x": 1}]"#,
                 "begins like a JSON list whose first event has no phase (`ph`)",
             ),
+            ("[[1, 2], [3]]", "is a JSON list, but not of events"),
+            ("[1]", "is a JSON list, but not of events"),
+            (
+                "[1] 4711",
+                "is text, but of no trace: it begins with \"[1] 4711\"",
+            ),
             (
                 "[ 0.000000] Linux",
                 "is text, but of no trace: it begins with \"[ 0.000000] Linux\"",
@@ -277,6 +368,36 @@ mod tests {
         assert!(of("t", b"\xfd7zXZ\0\0").contains("xz -d"));
         assert!(of("t", b"\xff\xfe#\0 \0").contains("UTF-16"));
         assert!(of("t", b"\xc1\xfc\x1f\xc1").contains("other byte order"));
+        for (head, told) in [
+            (&b"\xff\xd8\xff\xe0"[..], "is a picture"),
+            (b"MZ\x90\0", "begins like a program for Windows"),
+            (b"FLR\0\0\x02", "is a recording of Java's Flight Recorder"),
+            (b"PERFFILE\0", "is a perf.data of the first version"),
+            (b"PAR1\x15", "is a table in Parquet"),
+            (b"/* CTF 1.8 */\n", "is the metadata of a CTF trace"),
+            (
+                b"\x57\x1d\xd1\x75\x2a\x64",
+                "is the metadata of a CTF trace",
+            ),
+            (
+                b"\n Performance counter stats for 'ls':",
+                "is what `perf stat` prints",
+            ),
+            (
+                b"a 7 1.000001: sched:sched_waking: comm=b",
+                "is what `perf script` prints without the CPU",
+            ),
+            (b"[ ]", "is JSON, a list without events"),
+            (
+                b"{\"nodes\": [], \"timeDeltas\": []}",
+                "is a CPU profile of V8",
+            ),
+            (b"{\"$schema\": \"x\"}", "is JSON of another kind"),
+            (b"caf\xe9 latin one\n", "begins with the bytes"),
+        ] {
+            let found = of("t", head);
+            assert!(found.starts_with(told), "{found}");
+        }
         let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
         assert!(of("t.tar", &tar).contains("tar -xf"));
         let long = format!("\n{}\nmore", "e".repeat(100));

@@ -85,7 +85,12 @@ enum Stop {
 
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
-        Stop::Damage(error)
+        Stop::Damage(match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "it was cut: the end is missing")
+            }
+            _ => error,
+        })
     }
 }
 
@@ -300,5 +305,10 @@ mod tests {
                 Err(Error::Unpack { .. })
             ));
         }
+        let half = &packed[..packed.len() / 2];
+        assert_eq!(
+            unpack("cut.gz", half).unwrap_err().to_string(),
+            "cut.gz: cannot be unpacked: it was cut: the end is missing"
+        );
     }
 }

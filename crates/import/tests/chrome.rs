@@ -133,3 +133,18 @@ fn of_events_that_begin_together_the_longest_is_outside() {
         ]
     );
 }
+
+#[test]
+fn events_that_are_no_list_are_refused() {
+    for (value, told) in [("5", "5"), ("null", "null"), ("\"\u{1b}[2J\"", r"\u{1b}")] {
+        let text = format!("{{\"traceEvents\": {value}}}");
+        let file = kasuri_import::File {
+            name: "x.json",
+            bytes: text.as_bytes(),
+        };
+        let error = kasuri_import::load(&[file], &kasuri_import::Options::default());
+        let error = error.unwrap_err().to_string();
+        let wanted = "x.json: is JSON whose `traceEvents` is no list of events: ";
+        assert!(error.starts_with(wanted) && error.contains(told), "{error}");
+    }
+}

@@ -125,7 +125,12 @@ fn a_slice_may_have_the_end_of_an_arrow() {
     // Such an arrow has no name of its own.
     assert_eq!(
         arrows(&trace),
-        [("", (100, 1), (110, 2)), ("", (110, 2), (120, 3))]
+        [
+            ("", (100, 1), (110, 2)),
+            ("", (110, 2), (120, 3)),
+            // What only receives leaves the arrow for others.
+            ("", (110, 2), (130, 1))
+        ]
     );
     assert_eq!(trace.slices.start.len(), 5);
 }
@@ -432,7 +437,7 @@ fn waits_and_critical_sections_come_back_from_kasuris_own_export() {
             .info
             .missing
             .iter()
-            .any(|m| m.contains("Kasuri's own export"))
+            .any(|m| m.contains("this export of Kasuri holds no scheduler events"))
     );
     // Without the row of CPUs, process 0 is a process, and a category is a plain text.
     let trace = read(&[r#"{"ph":"X","pid":0,"tid":1,"ts":101,"dur":1,"name":"x","cat":"state"}"#]);
@@ -450,13 +455,67 @@ fn what_is_not_read_is_listed() {
     assert_eq!(
         trace.info.missing,
         [
-            "kernel events that are embedded as text (systemTraceEvents) are not read",
             "events that are not read: 2 of phase N, 1 of phase v",
+            "kernel events that are embedded as text (systemTraceEvents) are not read",
         ]
     );
     let empty = text.replace("lines of ftrace", "");
     let trace = try_read(&empty, false).unwrap();
     assert_eq!(trace.info.missing.len(), 1, "an empty text has no events");
+}
+
+/// An export of Kasuri with this text of ftrace, and this about it.
+fn own_export(text: &str, about: &str) -> kasuri_model::Trace {
+    let text = serde_json::Value::from(text);
+    let file = format!(
+        r#"{{"traceEvents":[
+        {{"ph":"M","name":"process_name","pid":0,"tid":0,"args":{{"name":"CPUs"}}}},
+        {{"ph":"M","name":"thread_name","pid":7,"tid":7,"ts":100.000,"args":{{"name":"app"}}}},
+        {{"ph":"X","cat":"work","pid":7,"tid":7,"ts":101.000,"dur":5.000,"name":"solve"}}],
+        "otherData":{{"start_monotonic_ns":100000,"end_monotonic_ns":200000,"kernel_events":{about}}},
+        "systemTraceEvents":{text}}}"#
+    );
+    try_read(&file, false).unwrap()
+}
+
+const SWITCH: &str = "<idle>-0 [000] .... 0.000100500: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=app next_pid=7 next_prio=120";
+
+#[test]
+fn scheduler_events_of_an_own_export_are_read() {
+    let about = r#"{"n_cpus":2,"recorded_cpus":[0,1],"has_migrations":true,"program_pids":[7]}"#;
+    let trace = own_export(SWITCH, about);
+    assert_eq!(trace.info.missing, [""; 0]);
+    assert_eq!((trace.cpus.len(), trace.n_kernel_events), (2, 1));
+    assert!(trace.cpus[1].recorded, "a silent CPU");
+    let thread = trace.threads.iter().position(|t| t.tid == 7).unwrap();
+    let runs = trace.states_of(kasuri_model::ThreadIx(thread as u32));
+    let runs: Vec<_> = runs
+        .filter(|s| s.state == kasuri_model::ThreadState::Running)
+        .collect();
+    assert_eq!(
+        (runs.len(), runs[0].start.0, runs[0].end.0),
+        (1, 500, 100_000)
+    );
+}
+
+#[test]
+fn scheduler_events_of_a_damaged_export_are_left_out_or_bounded() {
+    let said = |text: &str, about: &str| own_export(text, about).info.missing.join("; ");
+    for text in [
+        "lines of nothing",
+        "# tracer: nop\n",
+        "CPU:4000000000 [LOST 1 EVENTS]\n",
+    ] {
+        assert!(
+            said(text, "{}").contains("the scheduler's events of this export are not read"),
+            "{text}"
+        );
+    }
+    let huge = r#"{"n_cpus":18446744073709551615,"recorded_cpus":[4294967295,-1,"x",{}],"program_pids":[4294967295,1e99]}"#;
+    let trace = own_export(SWITCH, huge);
+    assert!(trace.cpus.len() <= 8192, "{}", trace.cpus.len());
+    let wrong = own_export(SWITCH, r#"[1, "two"]"#);
+    assert_eq!(wrong.slices.start.len(), 1);
 }
 
 #[test]
@@ -530,21 +589,27 @@ fn words_that_python_writes_for_numbers_are_read() {
 }
 
 #[test]
-fn an_event_that_is_no_json_says_where_it_is_and_salvage_goes_on() {
+fn events_that_are_no_json_are_left_out_counted_and_the_first_is_said() {
     let good = |ts: i64| format!(r#"{{"ph":"i","pid":1,"tid":1,"ts":{ts},"name":"x"}}"#);
     let text = format!(
-        "[{},{{\"ph\":\"i\",\n\"flow_in\":7}}, {}]",
+        "[{},{{\"ph\":\"i\",\n\"flow_in\":7}}, {}, {{\"ph\":}}, {{\"ts\" 4}}, {}]",
         good(100),
-        good(120)
+        good(120),
+        good(130)
     );
     // It is found where the wrong value ends, in the event's second line.
     let at = text.find("7}, ").unwrap();
-    let error = try_read(&text, false).unwrap_err();
-    assert!(error.contains(&format!("byte {at}")), "{error}, at {at}");
-    let trace = try_read(&text, true).unwrap();
-    assert_eq!(trace.instants.time.len(), 2);
-    let causes: Vec<String> = trace.losses.iter().map(|l| l.cause.to_string()).collect();
-    assert_eq!(causes, [format!("file damaged at byte {at}")]);
+    for salvage in [false, true] {
+        let trace = try_read(&text, salvage).unwrap();
+        assert_eq!(trace.instants.time.len(), 3);
+        let [said] = &trace.info.missing[..] else {
+            panic!("{:?}", trace.info.missing);
+        };
+        let wanted =
+            format!("3 events are not understood and are left out: the first, at byte {at}, has ");
+        assert!(said.starts_with(&wanted), "{said}");
+        assert!(trace.losses.is_empty());
+    }
 }
 
 #[test]

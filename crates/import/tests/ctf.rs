@@ -80,6 +80,15 @@ fn kernel(name: &str) {
         int(&want["span"][1]),
         "{name}: end"
     );
+    let by_name: BTreeMap<&str, u64> = (trace.info.event_costs.iter())
+        .map(|kind| (kind.name.as_str(), kind.n))
+        .collect();
+    let names = want["by_name"].as_object().unwrap();
+    let names: BTreeMap<&str, u64> = (names.iter())
+        .map(|(name, n)| (name.as_str(), int(n) as u64))
+        .collect();
+    assert_eq!(by_name, names, "{name}");
+    assert_eq!(trace.n_kernel_events, int(&want["events"]) as u64, "{name}");
     let mut on_cpu: BTreeMap<i32, [i64; 4]> = BTreeMap::new();
     for thread in &trace.threads {
         let sums = on_cpu.entry(thread.tid).or_default();
@@ -482,6 +491,35 @@ fn the_span_is_that_of_the_events_however_late_packets_are_written_out() {
     assert_eq!(late.span, whole.span);
     assert_eq!(late.states.start, whole.states.start);
     assert_eq!(late.states.state, whole.states.state);
+}
+
+/// LTTng of 2013 read the clock for a packet's end after it had begun the next: some microseconds of both. babeltrace2 2.0
+/// takes the begin for a step back and stops there (a sample of Trace Compass, `synctraces`); the events are all in order.
+#[test]
+fn packets_that_begin_before_the_one_before_ends_are_read_whole() {
+    let whole = golden("kernel-large");
+    let mut overlapping = whole.clone();
+    let mut n = 0;
+    for (_, bytes) in overlapping
+        .iter_mut()
+        .filter(|f| f.0.starts_with("channel"))
+    {
+        for pair in packets(bytes).windows(2) {
+            let begin = &bytes[pair[1].start + 32..pair[1].start + 40];
+            let end = u64::from_le_bytes(begin.try_into().unwrap()) + 1_500;
+            bytes[pair[0].start + 40..pair[0].start + 48].copy_from_slice(&end.to_le_bytes());
+            n += 1;
+        }
+    }
+    assert!(n > 1);
+    let (whole, overlapping) = (
+        read(&whole, false).unwrap(),
+        read(&overlapping, false).unwrap(),
+    );
+    assert_eq!(overlapping.span, whole.span);
+    assert_eq!(overlapping.states.start, whole.states.start);
+    assert_eq!(overlapping.states.state, whole.states.state);
+    assert_eq!(overlapping.losses.len(), whole.losses.len());
 }
 
 /// A CPU whose last packets are missing (a crash, a full disk) ran something after them, and nobody knows what.

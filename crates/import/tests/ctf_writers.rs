@@ -308,3 +308,21 @@ fn metadata_in_the_words_of_the_drafts_means_the_same() {
     }
     assert!(n_words.iter().all(|n| *n > 0), "{n_words:?}");
 }
+
+#[test]
+fn stamps_that_go_back_are_told() {
+    let metadata = ("metadata".to_owned(), metadata(false).into_bytes());
+    let told = |rows: &[Row]| -> Vec<String> {
+        let files = vec![
+            metadata.clone(),
+            ("perf_stream_0".into(), stream(rows, None)),
+        ];
+        let losses = read(&files).losses;
+        losses.into_iter().map(|loss| loss.cause).collect()
+    };
+    let mut rows = events();
+    assert_eq!(told(&rows), Vec::<String>::new());
+    rows[8].0 = 5800;
+    let cause = "the clock of perf_stream_0 goes back 1 times, first by 200 ns";
+    assert_eq!(told(&rows), [cause]);
+}

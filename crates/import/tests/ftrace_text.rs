@@ -135,7 +135,12 @@ fn text_inside_html_plain_and_compressed() {
 /// A `trace_pipe` has no head, so the first line is an event's, often the idle thread's.
 #[test]
 fn a_first_line_of_the_idle_thread_is_no_html() {
-    for name in ["<idle>-0", "<...>-812"] {
+    for name in [
+        "<idle>-0",
+        "<...>-812",
+        "<unknown>-200",
+        "<unknown>-200   (-----)",
+    ] {
         let line = format!(
             "          {name}     [001] d..2.   100.000100: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 \
              prev_state=R ==> next_comm=cat next_pid=7 next_prio=120\n"

@@ -22,12 +22,12 @@
 //! | `event` | members of one event, numbers and arguments |
 //! | `ids` | process and thread ids |
 //! | `reader` | sorts events into threads, tracks, counters, arrows |
-//! | `thread` | makes the annotations of one thread |
+//! | `own` | the scheduler's events of Kasuri's own export |
 mod event;
 mod ids;
+mod own;
 mod reader;
 mod scan;
-mod thread;
 
 use crate::{Error, File, Opened, Options};
 use kasuri_model::Strings;
@@ -94,7 +94,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// Reads the whole file. A salvaged file is read up to damage in its structure; damaged events are left out.
+/// Reads the whole file. A salvaged file is read up to damage in its structure; damaged events are always left out and counted.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -114,11 +114,17 @@ pub(crate) fn open<'a>(
             Err(error) => return Err(Error::format(file.name, error)),
         };
         match item {
-            Item::Event(bytes, offset) => match reader.event(bytes, offset) {
-                Err(error) if options.salvage => reader.damage(error),
-                Err(error) => return Err(Error::format(file.name, error)),
-                Ok(()) => {}
-            },
+            Item::Event(bytes, offset) => reader.event(bytes, offset),
+            // A list is given event by event.
+            Item::Member(b"\"traceEvents\"", value) => {
+                let value = String::from_utf8_lossy(&value[..value.len().min(60)]);
+                let value = value.escape_debug();
+                let looks = format!("is JSON whose `traceEvents` is no list of events: {value}");
+                return Err(Error::Unknown {
+                    file: file.name.to_owned(),
+                    looks,
+                });
+            }
             Item::Member(name, value) => reader.member(name, value),
         }
     }

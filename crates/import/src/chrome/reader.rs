@@ -5,21 +5,21 @@
 //! turns all of them into streams.
 //!
 //! Kasuri's own export is recognized by its process 0 named `CPUs`. Its rows of CPUs and thread states are derived data
-//! and are not read back; its categories restore waits and critical sections ([`Category`]), and its losses are kept.
+//! and are not read back, but the scheduler's events that they come from are ([`own`]); its categories restore waits and critical sections ([`Category`]), and its losses are kept.
 use super::event::{Event, Value, each_arg, integer, nanoseconds, quoted_words, text};
 use super::ids::Ids;
-use super::thread::{Oddities, Row, Thread, What};
+use super::own::{self, Named};
 use crate::annotation_log::{AnnotationLog, Carriers};
-use crate::category::{Category, event};
+use crate::category::{Category, event, series_name};
 use crate::flow_ends::{FlowEnds, Role};
-use crate::tracks::Tracks;
+use crate::nesting::{Oddities, Row, Thread, What};
+use crate::tracks::{Tracks, hash};
 use crate::{Clock, Kind, Opened};
 use kasuri_format::{Error, ring};
 use kasuri_model::input::AnnotationEvents;
 use kasuri_model::{ArgValue, Loss, StrIx, Strings, ThreadIx, Time, Trace};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 /// Rows of thread states in Kasuri's own export have the thread's id plus this.
@@ -43,6 +43,8 @@ pub(super) struct Reader<'s> {
     span: Option<Range<i64>>,
     /// Number of events that are not read, by phase.
     unread: BTreeMap<String, u64>,
+    /// Events that are no JSON, or whose members have other types than they must.
+    broken: Faulty,
     /// Events whose time is none.
     timeless: Faulty,
     /// Complete events whose duration is below 0 or no number.
@@ -52,8 +54,12 @@ pub(super) struct Reader<'s> {
     /// The file is Kasuri's own export.
     is_own: bool,
     n_own_rows: u64,
-    /// Losses that the export lists: cause, time, number of events.
-    own_losses: Vec<(String, Range<i64>, u64)>,
+    /// Losses that the export lists, on the file's clock.
+    own_losses: Vec<(Loss, Range<i64>)>,
+    /// Threads that the export knows since a time.
+    own_threads: Vec<Named>,
+    /// `systemTraceEvents` of the outermost object: a text of JSON.
+    kernel_text: Option<Vec<u8>>,
     missing: Vec<String>,
     /// `otherData` of the outermost object: facts about the recording.
     other: Option<serde_json::Value>,
@@ -70,10 +76,16 @@ struct Faulty {
 impl Faulty {
     /// Counts the event at `offset`, whose member `name` is wrong.
     fn add(&mut self, offset: u64, name: &str, value: Option<&RawValue>) {
+        self.count(offset, || match value {
+            Some(value) => format!("{name} {}", shown(value.get())),
+            None => format!("no {name}"),
+        });
+    }
+
+    /// Counts the event at `offset`, about which there is this to say.
+    fn count(&mut self, offset: u64, what: impl FnOnce() -> String) {
         if self.n == 0 {
-            let shown = value.map(|value| value.get().chars().take(SHOWN).collect::<String>());
-            let shown = shown.map_or_else(|| format!("no {name}"), |v| format!("{name} {v}"));
-            self.first = (offset, shown);
+            self.first = (offset, what());
         }
         self.n += 1;
     }
@@ -86,7 +98,13 @@ impl Faulty {
 }
 
 /// Characters of a wrong value in a message.
-const SHOWN: usize = 40;
+const SHOWN: usize = 80;
+
+/// As much of a text as a message shows.
+fn shown(text: &str) -> &str {
+    let end = text.char_indices().nth(SHOWN);
+    end.map_or(text, |(at, _)| &text[..at])
+}
 
 /// The members that most phases need.
 struct Head {
@@ -111,12 +129,15 @@ impl<'s> Reader<'s> {
             categories: HashMap::new(),
             span: None,
             unread: BTreeMap::new(),
+            broken: Faulty::default(),
             timeless: Faulty::default(),
             wrong_durations: Faulty::default(),
             losses: Vec::new(),
             is_own: false,
             n_own_rows: 0,
             own_losses: Vec::new(),
+            own_threads: Vec::new(),
+            kernel_text: None,
             missing: Vec::new(),
             other: None,
         }
@@ -133,44 +154,39 @@ impl<'s> Reader<'s> {
     /// Takes in a member of the outermost object.
     pub fn member(&mut self, name: &[u8], value: &[u8]) {
         match name {
-            b"\"otherData\"" if value.len() < 1 << 20 => {
+            b"\"otherData\"" if value.len() < 1 << 26 => {
                 self.other = serde_json::from_slice(value).ok();
             }
-            b"\"systemTraceEvents\"" if value.len() > 2 => self.missing.push(
-                "kernel events that are embedded as text (systemTraceEvents) are not read".into(),
-            ),
+            b"\"systemTraceEvents\"" if value.len() > 2 => {
+                // Of other programs' files it is only said that it is there.
+                let is_read = self.is_own;
+                self.kernel_text = Some(if is_read { value.to_vec() } else { Vec::new() });
+            }
             _ => {}
         }
     }
 
-    /// Takes in one event, whose object begins at `offset`. One without a time is left out and counted.
-    ///
-    /// # Errors
-    /// It is no object of JSON.
-    pub fn event(&mut self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    /// Takes in one event, whose object begins at `offset`. One that is no JSON, or has no time, is left out and counted: what the
+    /// other events say does not depend on it.
+    pub fn event(&mut self, bytes: &[u8], offset: u64) {
         let error = match serde_json::from_slice(bytes) {
-            Ok(event) => {
-                self.parsed(&event, offset);
-                return Ok(());
-            }
+            Ok(event) => return self.parsed(&event, offset),
             Err(error) => error,
         };
         if let Some(quoted) = quoted_words(bytes)
             && let Ok(event) = serde_json::from_slice(&quoted)
         {
-            self.parsed(&event, offset);
-            return Ok(());
+            return self.parsed(&event, offset);
         }
         let lines = bytes
             .split_inclusive(|&b| b == b'\n')
             .take(error.line().saturating_sub(1));
         let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
-        Err(Error::damaged(
-            "Chrome JSON",
-            offset + at as u64,
-            error.to_string(),
-            "an event",
-        ))
+        // Its position is in lines and columns of the event; the byte in the file is said instead.
+        let why = error.to_string();
+        let why = why.split(" at line ").next().unwrap_or(&why);
+        self.broken
+            .count(offset + at as u64, || shown(why).to_owned());
     }
 
     /// Takes in an event, whose object begins at `offset`.
@@ -211,7 +227,7 @@ impl<'s> Reader<'s> {
                 self.saw(end);
                 self.row(&head, What::Complete(end), e);
             }
-            "i" | "I" | "R" => self.row(&head, What::Instant, e),
+            "i" | "I" | "R" | "P" => self.row(&head, What::Instant, e),
             "C" => self.counter(&head, e),
             "b" | "e" | "n" | "S" | "F" | "T" | "p" => self.asynchronous(&head, &phase, e),
             "s" | "t" | "f" => self.flow(&head, &phase, e),
@@ -225,16 +241,26 @@ impl<'s> Reader<'s> {
     fn own_row(&mut self, pid: i32, time: i64, e: &Event) -> bool {
         let category = text(e.cat);
         if category == "lost events" {
-            let mut count = 0;
-            each_arg(e.args, &mut |name, value| {
-                if name == "count" {
-                    count = address(&value);
-                }
+            let (mut count, mut remedy) = (0, String::new());
+            each_arg(e.args, &mut |name, value| match (name, value) {
+                ("count", value) => count = address(&value),
+                ("remedy", Value::Text(text)) => remedy = text.into_owned(),
+                _ => {}
             });
             let end = time.saturating_add(nanoseconds(&text(e.dur)).unwrap_or(0));
             let name = text(e.name);
             let cause = name.strip_prefix("lost events: ").unwrap_or(&name);
-            self.own_losses.push((cause.to_owned(), time..end, count));
+            let loss = Loss {
+                cause: cause.to_owned(),
+                cpu: integer(&text(e.tid))
+                    .filter(|_| pid == 0)
+                    .and_then(|cpu| u16::try_from(cpu).ok()),
+                thread: ThreadIx::NONE,
+                when: Time(0)..Time(0),
+                count,
+                remedy,
+            };
+            self.own_losses.push((loss, time..end));
             return true;
         }
         let is_own = pid == 0 || category == "state";
@@ -285,13 +311,9 @@ impl<'s> Reader<'s> {
                 object = address(&value);
                 return;
             }
-            let value = match value {
-                Value::Int(v) => ArgValue::Int(v),
-                Value::Uint(v) => ArgValue::Uint(v),
-                Value::Float(v) => ArgValue::Float(v),
-                Value::Text(v) => ArgValue::Str(strings.intern(&v)),
-            };
-            thread.args.push((strings.intern(name), value));
+            thread
+                .args
+                .push((strings.intern(name), own_value(value, strings)));
         });
         // An end need not repeat the name.
         let name = match e.name {
@@ -331,12 +353,9 @@ impl<'s> Reader<'s> {
         let log = (self.counters.entry(head.pid))
             .or_insert_with(|| AnnotationLog::new(head.pid, head.pid));
         for (series, value) in values {
-            let name = if series == "value" || series == own {
-                format!("{own}{id}")
-            } else {
-                format!("{own}{id}: {series}")
-            };
-            let name = self.strings.intern(&name);
+            let name = self
+                .strings
+                .intern(&series_name(own.as_ref(), &id, &series));
             log.push(&event(
                 Time(head.time),
                 ring::Kind::Counter,
@@ -371,6 +390,10 @@ impl<'s> Reader<'s> {
             "e" | "F" => self.tracks.end(time, pid, track, key),
             _ => self.tracks.instant(time, pid, track, head.name),
         }
+        let (tracks, strings) = (&mut self.tracks, &mut *self.strings);
+        each_arg(e.args, &mut |name, value| {
+            tracks.arg(strings.intern(name), own_value(value, strings));
+        });
     }
 
     /// Adds the begin or the end of a critical section of Kasuri's own export. Only the begin has the lock's address.
@@ -435,7 +458,7 @@ impl<'s> Reader<'s> {
         };
         let role = match (e.flow_in, e.flow_out) {
             (true, true) => Role::Step,
-            (true, false) => Role::End,
+            (true, false) => Role::Arrival,
             (false, true) => Role::Begin,
             (false, false) => return,
         };
@@ -462,6 +485,11 @@ impl<'s> Reader<'s> {
             }
             ("thread_name", Some(name)) if !name.is_empty() => {
                 let tid = self.tid(pid, e.tid);
+                if self.is_own
+                    && let Some(since) = nanoseconds(&text(e.ts))
+                {
+                    self.own_threads.push((since, pid, tid, name.clone()));
+                }
                 let name = self.strings.intern(&name);
                 if !self.is_own || (pid, tid) != (0, 0) && tid < STATE_ROW {
                     self.threads.entry((pid, tid)).or_default().name = name;
@@ -499,6 +527,7 @@ impl<'s> Reader<'s> {
         let span = self.span.clone().unwrap_or(0..0);
         opened.setup.span = Time(span.start)..Time(span.end);
         self.facts(&mut opened, &odd);
+        let n_kernel_events = opened.info.event_costs.iter().map(|kind| kind.n).sum();
         let (names, flows, losses) = (self.process_names, self.flows, self.losses);
         let own_losses = self.own_losses;
         opened.finish = Box::new(move |trace| {
@@ -507,16 +536,14 @@ impl<'s> Reader<'s> {
             let whole = trace.span.clone();
             let origin = trace.origin_monotonic_ns;
             let at = |ns: i64| Time(ns.saturating_sub(origin));
-            trace
-                .losses
-                .extend(own_losses.into_iter().map(|(cause, when, count)| Loss {
-                    cause,
-                    cpu: None,
-                    thread: ThreadIx::NONE,
-                    when: at(when.start)..at(when.end),
-                    count,
-                    remedy: String::new(),
-                }));
+            let own = own_losses.into_iter().map(|(loss, when)| Loss {
+                when: at(when.start)..at(when.end),
+                ..loss
+            });
+            trace.losses.extend(own);
+            if n_kernel_events > 0 {
+                trace.n_kernel_events = n_kernel_events;
+            }
             trace.losses.extend(losses.into_iter().map(|cause| Loss {
                 cause,
                 cpu: None,
@@ -535,19 +562,13 @@ impl<'s> Reader<'s> {
         info.kernel_source = "none".into();
         info.missing = std::mem::take(&mut self.missing);
         info.missing.extend(odd.told());
+        (info.missing).extend((self.broken).told("events are not understood and are left out"));
         info.missing.extend(
             (self.timeless).told("events have no time in microseconds (ts) and are left out"),
         );
         info.missing.extend((self.wrong_durations).told(
             "complete events have no duration of 0 or more (dur) and are drawn as points in time",
         ));
-        if self.n_own_rows > 0 {
-            info.missing.push(
-                "this is Kasuri's own export: its rows of CPUs and thread states are not read back; the recording itself, \
-                 or its Perfetto export, holds them"
-                    .into(),
-            );
-        }
         if !self.unread.is_empty() {
             let list: Vec<String> = (self.unread.iter())
                 .map(|(ph, n)| format!("{n} of phase {ph}"))
@@ -555,12 +576,26 @@ impl<'s> Reader<'s> {
             info.missing
                 .push(format!("events that are not read: {}", list.join(", ")));
         }
-        let Some(other) = self.other.take() else {
-            return;
-        };
+        let other = self.other.take().unwrap_or_default();
+        let kernel_text = self.kernel_text.take();
+        if self.n_own_rows > 0 && kernel_text.is_none() {
+            info.missing.push(
+                "this export of Kasuri holds no scheduler events: its rows of CPUs and thread states are not read back; \
+                 the recording itself, or its Perfetto export, holds them"
+                    .into(),
+            );
+        }
         let text = |key: &str| other[key].as_str().unwrap_or_default().to_owned();
         info.recorder = text("recorder");
-        if !info.recorder.starts_with("kasuri") {
+        // What was recorded by another tool may have been exported by Kasuri.
+        let is_own = self.is_own && other["start_monotonic_ns"].is_i64();
+        if !is_own && !info.recorder.starts_with("kasuri") {
+            if kernel_text.is_some() {
+                info.missing.push(
+                    "kernel events that are embedded as text (systemTraceEvents) are not read"
+                        .into(),
+                );
+            }
             return;
         }
         // From here on, it is Kasuri's own export.
@@ -578,6 +613,17 @@ impl<'s> Reader<'s> {
             let seen = self.span.clone().unwrap_or(start..end);
             opened.setup.span = Time(start.min(seen.start))..Time(end.max(seen.end));
         }
+        let added = kernel_text.map(|text| {
+            let (about, threads) = (&other["kernel_events"], &self.own_threads);
+            own::add(opened, &text, about, threads, self.strings)
+        });
+        match added {
+            Some(Ok(())) => {}
+            Some(Err(why)) => (opened.info.missing).push(format!(
+                "the scheduler's events of this export are not read: {why}"
+            )),
+            None => {}
+        }
     }
 }
 
@@ -587,6 +633,16 @@ fn name_processes(trace: &mut Trace, names: &HashMap<i32, StrIx>) {
         if let Some(&name) = names.get(&process.pid) {
             process.name = name;
         }
+    }
+}
+
+/// An argument's value with its text among the strings.
+fn own_value(value: Value, strings: &mut Strings) -> ArgValue {
+    match value {
+        Value::Int(v) => ArgValue::Int(v),
+        Value::Uint(v) => ArgValue::Uint(v),
+        Value::Float(v) => ArgValue::Float(v),
+        Value::Text(v) => ArgValue::Str(strings.intern(&v)),
     }
 }
 
@@ -619,12 +675,4 @@ fn ids(e: &Event) -> (u64, bool) {
 /// The id as a number; a text is hashed.
 fn id_number(text: &str) -> u64 {
     integer(text).unwrap_or_else(|| hash(text))
-}
-
-/// Joins the parts of a key into one number.
-fn hash(value: impl Hash) -> u64 {
-    // The hasher has no random seed, so a file gives the same ids each time.
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

@@ -55,6 +55,8 @@ pub(super) struct Channel<'a> {
     sequence: Option<u64>,
     /// Time of the last event, ns; `i64::MIN`: there was none.
     last: i64,
+    /// How often the stamp of an event was below that of the event before it, and the two stamps of the first such pair.
+    back: Option<(u64, i64, i64)>,
     /// The CPU that wrote the stream; none: packets do not say.
     pub cpu: Option<u16>,
 }
@@ -82,6 +84,7 @@ impl<'a> Channel<'a> {
             discarded: 0,
             sequence: None,
             last: i64::MIN,
+            back: None,
             cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
         }
     }
@@ -100,7 +103,12 @@ impl<'a> Channel<'a> {
             if self.in_packet {
                 match self.reader.head() {
                     Ok(Some(head)) => {
-                        self.last = self.ns(head.cycles);
+                        let ns = self.ns(head.cycles);
+                        if ns < self.last {
+                            let (n, ..) = self.back.get_or_insert((0, self.last, ns));
+                            *n += 1;
+                        }
+                        self.last = ns;
                         return Ok(Some(Next::Event(self.last, head)));
                     }
                     Ok(None) => {
@@ -113,6 +121,7 @@ impl<'a> Channel<'a> {
                 }
             }
             let Some(&packet) = self.packets.get(self.at) else {
+                self.tell_back();
                 return Ok(None);
             };
             let lost = self.before_packet(&packet);
@@ -150,6 +159,24 @@ impl<'a> Channel<'a> {
             remedy: "",
         });
         Ok(Next::Lost(self.last))
+    }
+
+    /// Says that stamps went back, once.
+    fn tell_back(&mut self) {
+        if let Some((n, from, to)) = self.back.take() {
+            self.losses.borrow_mut().push(FoundLoss {
+                cause: format!(
+                    "the clock of {} goes back {n} times, first by {} ns",
+                    self.file_name(),
+                    from.saturating_sub(to)
+                ),
+                cpu: self.cpu,
+                from: to,
+                to: from,
+                count: 0,
+                remedy: "times around there are not to be trusted",
+            });
+        }
     }
 
     /// Detects packets that are missing before this one.

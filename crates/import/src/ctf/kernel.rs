@@ -17,6 +17,7 @@ use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
 use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -191,6 +192,8 @@ impl Plan {
 pub(super) struct Kernel {
     /// Plans by stream class and event.
     plans: Vec<Vec<Plan>>,
+    /// Events that were read, as the plans lie.
+    counts: Vec<Vec<Cell<u64>>>,
     states: PrevState,
     softirqs: [StrIx; 10],
     /// For the names of system calls.
@@ -222,8 +225,10 @@ impl Kernel {
             let events = stream.events.iter();
             events.map(|e| Plan::new(e, has_waking, strings)).collect()
         });
+        let kinds = layout.streams.iter().map(|stream| stream.events.len());
         Kernel {
             plans: plans.collect(),
+            counts: kinds.map(|n| vec![Cell::new(0); n]).collect(),
             // LTTng's name for it, and perf's.
             states: states(env("kernel_release").or(env("release")).unwrap_or("")),
             softirqs: SOFTIRQS.map(|name| strings.intern(name)),
@@ -235,6 +240,15 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Adds the numbers of events that were read, by name; those without a meaning here count, too.
+    pub fn count(&self, layout: &Layout, into: &mut BTreeMap<String, u64>) {
+        let counts = self.counts.iter().flatten();
+        let events = layout.streams.iter().flat_map(|stream| &stream.events);
+        for (event, n) in events.zip(counts).filter(|(_, n)| n.get() > 0) {
+            *into.entry(event.name.clone()).or_default() += n.get();
+        }
+    }
+
     /// Whether packets do not say which CPU wrote them, but events do: older versions of perf wrote one stream.
     pub fn has_mixed_streams(&self, streams: &[Stream<'_>]) -> bool {
         let mut packets = streams.iter().flat_map(|s| &s.packets);
@@ -499,7 +513,12 @@ impl<'a> KernelCpu<'a> {
         match next {
             Some(Next::Event(time, head)) => {
                 match self.event(ix, time, head, strings) {
-                    Ok(event) => out.extend(event),
+                    Ok(event) => {
+                        let n = &self.kernel.counts[self.channels[ix].channel.stream]
+                            [head.class as usize];
+                        n.set(n.get() + 1);
+                        out.extend(event);
+                    }
                     Err(error) => {
                         let lost = self.channels[ix].channel.damaged(error)?;
                         self.lost(lost, out);

@@ -34,7 +34,7 @@ use clocks::{Clocks, ToNs};
 use files::{Source, sources};
 use kasuri_format::ctf::{Layout, Packet, Reader, Value};
 use kasuri_model::input::{CpuEvents, KnownThread};
-use kasuri_model::{Info, Strings, Time};
+use kasuri_model::{EventCost, Info, Strings, Time, Trace};
 use kernel::{CPUS_MAX, Kernel, KernelCpu};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -64,6 +64,7 @@ pub(crate) fn open<'a>(
     let mut user = User::default();
     let mut extent: Option<(i64, i64)> = None;
     let mut packets: Option<(i64, i64)> = None;
+    let mut kernels: Vec<(Rc<Kernel>, Rc<Layout>)> = Vec::new();
     for source in &sources {
         let layout = &source.layout;
         let to_ns: Vec<ToNs> = (0..layout.streams.len())
@@ -80,7 +81,8 @@ pub(crate) fn open<'a>(
         let channel = |stream| Channel::new(layout, stream, to_ns.clone(), losses.clone(), options);
         if kernel::is_kernel(layout) {
             extent = joined(extent, event_extent(source, &to_ns));
-            open_kernel(source, &channel, &mut opened, strings)?;
+            let kernel = open_kernel(source, &channel, &mut opened, strings)?;
+            kernels.push((kernel, source.layout.clone()));
         } else {
             let channels = source.streams.iter().map(channel).collect();
             let name = layout.metadata.env_text("trace_name");
@@ -115,17 +117,34 @@ pub(crate) fn open<'a>(
             process.name = named.map_or(process.name, |(_, name)| *name);
         }
         channel::publish(&losses, trace);
+        publish_counts(&kernels, trace);
     });
     Ok(opened)
 }
 
-/// Adds the CPUs of a trace with scheduler events.
+/// The kernel's events by name.
+fn publish_counts(kernels: &[(Rc<Kernel>, Rc<Layout>)], trace: &mut Trace) {
+    let mut counts = BTreeMap::new();
+    for (kernel, layout) in kernels {
+        kernel.count(layout, &mut counts);
+    }
+    let kinds = counts.into_iter().map(|(name, n)| EventCost {
+        name,
+        n,
+        n_program: n,
+        ..EventCost::default()
+    });
+    trace.info.event_costs = kinds.collect();
+    trace.n_kernel_events = trace.info.event_costs.iter().map(|kind| kind.n).sum();
+}
+
+/// Adds the CPUs of a trace with scheduler events; gives what they share.
 fn open_kernel<'s, 'a>(
     source: &'s Source<'a>,
     channel: &impl Fn(&'s files::Stream<'a>) -> Channel<'a>,
     opened: &mut Opened<'a>,
     strings: &mut Strings,
-) -> Result<(), Error> {
+) -> Result<Rc<Kernel>, Error> {
     opened.setup.known.extend(statedump(source, channel)?);
     let kernel = Rc::new(Kernel::new(&source.layout, strings));
     opened.setup.has_migrations |= kernel.has_migrations;
@@ -153,20 +172,20 @@ fn open_kernel<'s, 'a>(
     let mut add = |cpu: u16, events: Box<dyn CpuEvents + 'a>| {
         opened.setup.recorded.push(cpu.into());
         opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
-        opened.cpus.push((cpu, events));
+        opened.cpus.push((cpu, crate::Source::Here(events)));
     };
     if is_mixed {
         let channels = by_cpu.into_values().flatten().collect();
-        let mixed = KernelCpu::new(kernel, channels).by_cpu(strings);
+        let mixed = KernelCpu::new(kernel.clone(), channels).by_cpu(strings);
         for (cpu, events) in mixed? {
             add(cpu, Box::new(events));
         }
-        return Ok(());
+        return Ok(kernel);
     }
     for (cpu, channels) in by_cpu {
         add(cpu, Box::new(KernelCpu::new(kernel.clone(), channels)));
     }
-    Ok(())
+    Ok(kernel)
 }
 
 /// The loss for a damaged stream file: somewhere in the trace.

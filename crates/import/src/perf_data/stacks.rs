@@ -7,7 +7,7 @@
 //! |---|---|
 //! | the best clock: cpu-clock, task-clock, cycles, another event of the processor | on-CPU samples |
 //! | sched:sched_switch, where the thread then waits | wait samples |
-//! | other events | nothing; they are counted |
+//! | other events | nothing |
 use crate::Code;
 use crate::paths::{self, Lives, Sample};
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Path, Tables};
@@ -27,8 +27,6 @@ pub(super) struct Stacks {
     rows: Vec<Row>,
     kernel_start: Option<u64>,
     kernel_build_id: Vec<u8>,
-    /// Samples that are not read, of other events.
-    n_other: u64,
     /// CPU time between two samples, as asked for; 0: not known.
     period_ns: u64,
     /// The event's name.
@@ -108,7 +106,8 @@ pub(super) fn read(data: &PerfData<'_>, switch_id: Option<u64>) -> Stacks {
     let of_kernel = ids.find(|(path, _)| path.starts_with("[kernel"));
     pass.out.kernel_build_id = of_kernel.map(|(_, id)| id.clone()).unwrap_or_default();
     pass.out.has_copies = data.attrs.iter().any(|attr| attr.copies_stacks());
-    let mut records: Vec<_> = data.code().collect();
+    let wants = |event: usize| matches!(uses.get(event), Some(Use::Clock | Use::Switch));
+    let mut records: Vec<_> = data.code(wants).collect();
     // Stable: records of one moment stay in the order of the file.
     records.sort_by_key(|record| record.time);
     for record in records {
@@ -131,7 +130,7 @@ pub(super) fn read(data: &PerfData<'_>, switch_id: Option<u64>) -> Stacks {
                     (Some(sample), Some(Some(Use::Switch))) if !sample.chain.is_empty() => {
                         pass.sample(record.time, &sample, SampleKind::Blocked, 0);
                     }
-                    _ => pass.out.n_other += 1,
+                    _ => {}
                 }
             }
         }

@@ -16,6 +16,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
+/// No machine has more CPUs; a damaged number must not size a table.
+pub const MAX_CPUS: u32 = 8192;
+
 /// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
 /// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: u32 = 0x08 | 0x40;
@@ -45,6 +48,8 @@ pub(super) struct Kernel<'a> {
     pub gaps: RefCell<Vec<Gap>>,
     /// Number of events whose clock no snapshot relates to the trace's.
     pub n_unread: RefCell<u64>,
+    /// Number of events with numbers of CPUs that no machine has.
+    pub n_odd: RefCell<u64>,
     /// Damage in bundles, found while their events were read from a salvaged file.
     pub damage: RefCell<Vec<kasuri_format::Error>>,
 }
@@ -251,7 +256,7 @@ impl<'a> Cpu<'a> {
     /// The event of the passes; none: no pass uses it.
     fn decoded(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
         match event.what {
-            Ftrace::Other | Ftrace::Print { .. } => None,
+            Ftrace::Other => None,
             Ftrace::Wakeup { .. } if self.kernel.has_waking => None,
             _ => self
                 .thread_event(&event.what, strings)
@@ -296,16 +301,23 @@ impl<'a> Cpu<'a> {
                 comm: self.name(comm, strings),
                 cpu: target_cpu,
             },
-            // A CPU number that does not fit is damage, and the event is left out.
             Ftrace::Migrate {
                 pid,
                 orig_cpu,
                 dest_cpu,
-            } => What::Migrate {
-                tid: pid,
-                from: u16::try_from(orig_cpu).ok()?,
-                to: u16::try_from(dest_cpu).ok()?,
-            },
+            } => {
+                // A number that does not fit is damage, and the event is left out.
+                let cpu = |cpu: i32| {
+                    u16::try_from(cpu)
+                        .ok()
+                        .filter(|&cpu| u32::from(cpu) < MAX_CPUS)
+                };
+                let (Some(from), Some(to)) = (cpu(orig_cpu), cpu(dest_cpu)) else {
+                    *self.kernel.n_odd.borrow_mut() += 1;
+                    return None;
+                };
+                What::Migrate { tid: pid, from, to }
+            }
             Ftrace::Rename { pid, comm } => What::Rename {
                 tid: pid,
                 comm: self.name(comm, strings),

@@ -16,36 +16,47 @@
 //! | `sequence` | interned names and defaults of a writer |
 //! | `tracks` | the row that a track's events belong to |
 //! | `events` | annotations from track events |
+//! | `counts` | how many packets and kernel events of each kind there are |
 //! | `cpu` | kernel events of a CPU from its bundles |
+//! | `kernel_marks` | annotations and counters from its bundles |
+//! | `generic_kernel` | threads' states on kernels other than Linux |
+//! | `service` | what the recorder lost |
 mod blocks;
 mod clocks;
+mod counts;
 mod cpu;
 mod events;
+mod generic_kernel;
+mod kernel_marks;
 mod sequence;
+mod service;
 mod tracks;
 
 use crate::annotation_log::Carriers;
 use crate::prev_state::PrevState;
-use crate::{Clock, Error, File, Kind, Opened, Options};
+use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use blocks::{Blocks, Place};
 use clocks::{BOOTTIME, Clocks, MONOTONIC, REALTIME};
-use cpu::{Cpu, Kernel};
+use counts::{Counts, SCHED_MIGRATE_TASK, SCHED_WAKING};
+use cpu::{Cpu, Kernel, MAX_CPUS};
 use events::Events;
+use generic_kernel::GenericKernel;
 use kasuri_format::Error as Damage;
+use kasuri_format::perfetto::wire::Message;
 use kasuri_format::perfetto::{
-    Bundle, ClockSnapshot, Data, Found, Ftrace, Packet, Packets, SystemInfo, TrackDescriptor,
-    TrackEvent, is_trace, processes,
+    Bundle, ClockSnapshot, Data, FtraceStats, Packet, Packets, SystemInfo, TaskState,
+    TrackDescriptor, TrackEvent, android_log, cpu_frequency, is_trace, journal_entry,
+    process_stats, processes, service_buffers, sys_stats, task_rename, tasks,
 };
-use kasuri_model::input::{AnnotationEvents, KnownThread};
+use kasuri_model::input::{AnnotationEvents, CpuVec, KnownThread};
 use kasuri_model::{Loss, Strings, ThreadIx, Time, Trace};
 use sequence::Sequence;
+use service::Service;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use tracks::TrackTable;
 
-/// No machine has more CPUs; a damaged number must not size a table.
-const MAX_CPUS: u32 = 8192;
 /// Limits of all compressed packets together: the bytes that any trace may unpack to, and how many times its size a
 /// larger one may.
 const ALWAYS: u64 = 1 << 30;
@@ -66,7 +77,9 @@ struct Reader<'a> {
     system: SystemInfo,
     /// The positions of the bundles of each CPU, in the order of the file.
     bundles: BTreeMap<u16, Vec<Place>>,
-    found: Found,
+    counts: Counts,
+    service: Service,
+    generic: GenericKernel,
     damage: Vec<Damage>,
     /// Numbers of track events that are left out: those whose names were in a lost packet, and those without a known
     /// time.
@@ -91,7 +104,9 @@ pub(crate) fn open<'a>(
         process_names: HashMap::new(),
         system: SystemInfo::default(),
         bundles: BTreeMap::new(),
-        found: Found::default(),
+        counts: Counts::default(),
+        service: Service::default(),
+        generic: GenericKernel::default(),
         damage: Vec::new(),
         n_incomplete: 0,
         n_timeless: 0,
@@ -176,18 +191,19 @@ impl<'a> Reader<'a> {
 
     /// Takes in a description. `block`: 0 for the file, else the number of the compressed packet.
     fn packet(&mut self, packet: &Packet, block: u32) -> Result<(), Damage> {
+        self.counts.packet(packet);
         match packet.data {
             Data::Ftrace(message) => {
                 let start = message.offset() as usize;
                 let bundle = Bundle::parse(message)?;
-                // Only what kinds of events there are: the events themselves are read when the passes ask for them.
-                let found = bundle.scan(&mut |_| ())?;
-                self.found.waking |= found.waking;
-                self.found.migrate |= found.migrate;
                 if bundle.cpu < MAX_CPUS {
+                    // The events themselves are read when the passes ask for them.
+                    self.counts.events.add(&bundle)?;
                     let end = start + message.bytes().len();
                     let bundles = self.bundles.entry(bundle.cpu as u16).or_default();
                     bundles.push(Place { block, start, end });
+                } else {
+                    self.counts.no_cpu.add(&bundle)?;
                 }
             }
             Data::ClockSnapshot(message) => {
@@ -224,15 +240,32 @@ impl<'a> Reader<'a> {
                 }
             }
             Data::SystemInfo(message) => self.system = SystemInfo::parse(message)?,
+            Data::FtraceStats(message) => self.service.ftrace(FtraceStats::parse(message)?),
+            Data::TraceStats(message) => self.service.buffers = service_buffers(message)?,
+            Data::GenericTree(message) => self.generic_tree(packet, message)?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes in the processes of a kernel other than Linux.
+    fn generic_tree(&mut self, packet: &Packet, message: Message<'_>) -> Result<(), Damage> {
+        let time = Time(packet.timestamp.unwrap_or(0) as i64);
+        tasks(message, |task| {
+            if let Some(known) = generic_kernel::known(time, &task) {
+                if known.tid == known.pid && !known.comm.is_empty() {
+                    (self.process_names).insert(known.pid, known.comm.clone());
+                }
+                self.known.push(known);
+            }
+        })
     }
 
     /// Second walk: track events, and the texts of `trace_marker` in bundles.
     fn track_events(&mut self, file: &'a [u8], strings: &mut Strings) -> Result<Events, Damage> {
         let mut events = Events::default();
         let mut sequences = HashMap::new();
+        events.kernel.processes = self.known.iter().map(|k| (k.tid, k.pid)).collect();
         let mut packets = Packets::new(file, 0);
         let mut block = 0;
         // The first walk noted the damage already; the second would note it again.
@@ -263,6 +296,9 @@ impl<'a> Reader<'a> {
         }
         if !noted.is_empty() {
             self.damage = noted;
+        }
+        for (pid, tid, name) in self.tracks.alike() {
+            events.name_thread((pid, tid), strings.intern(name));
         }
         Ok(events)
     }
@@ -307,15 +343,20 @@ impl<'a> Reader<'a> {
             }
             Data::Ftrace(message) => {
                 let (bundle, clocks) = (Bundle::parse(message)?, &self.clocks);
-                bundle.scan(&mut |event| {
-                    if let (Some(ns), Ftrace::Print { buf }, Some(tid)) = (
-                        cpu::time(clocks, &bundle, event.time),
-                        event.what,
-                        event.pid,
-                    ) {
-                        events.marks.add(Time(ns), tid, 0, buf, strings);
+                bundle.marks(&mut |event| {
+                    if let Some(ns) = cpu::time(clocks, &bundle, event.time) {
+                        events.mark(Time(ns), &event, sequence, strings);
                     }
                 })?;
+            }
+            Data::ProcessStats(_) | Data::AndroidLog(_) | Data::Journal(_) => {
+                self.of_processes(packet, sequence, events, strings)?;
+            }
+            Data::SysStats(_)
+            | Data::TaskState(_)
+            | Data::TaskRename(_)
+            | Data::CpuFrequency(_) => {
+                self.of_machine(packet, sequence, events, strings)?;
             }
             Data::TrackEvent(message) => {
                 // Its names stand in a packet that was lost.
@@ -334,15 +375,106 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// The time of a packet; none: it is not known, or before the trace's clock began, and the packet counts as left out.
+    fn time_of(
+        &mut self,
+        packet: &Packet,
+        sequence: &Sequence,
+        events: &mut Events,
+    ) -> Option<i64> {
+        let time = self.stamp(packet, sequence);
+        match time {
+            None => self.n_timeless += 1,
+            Some(time) if time < 0 => events.n_early += 1,
+            Some(_) => {}
+        }
+        time.filter(|&time| time >= 0)
+    }
+
+    /// Takes in quantities of the machine, and what a kernel other than Linux told of threads.
+    fn of_machine(
+        &mut self,
+        packet: &Packet,
+        sequence: &Sequence,
+        events: &mut Events,
+        strings: &mut Strings,
+    ) -> Result<(), Damage> {
+        let Some(time) = self.time_of(packet, sequence, events) else {
+            return Ok(());
+        };
+        let mut count = |name: &str, value| {
+            events.value(0, Time(time), strings.intern(name), value);
+        };
+        match packet.data {
+            Data::SysStats(message) => sys_stats(message, count)?,
+            Data::CpuFrequency(message) => {
+                let (cpu, hz) = cpu_frequency(message)?;
+                count(&format!("cpufreq_khz [CPU {cpu}]"), hz as f64 / 1000.0);
+            }
+            Data::TaskState(message) => {
+                self.generic
+                    .state(time, &TaskState::parse(message)?, strings);
+            }
+            Data::TaskRename(message) => {
+                let (tid, comm) = task_rename(message)?;
+                self.generic.rename(time, tid, &comm, strings);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what processes used or logged.
+    fn of_processes(
+        &mut self,
+        packet: &Packet,
+        sequence: &Sequence,
+        events: &mut Events,
+        strings: &mut Strings,
+    ) -> Result<(), Damage> {
+        match packet.data {
+            Data::ProcessStats(message) => {
+                let Some(time) = self.time_of(packet, sequence, events) else {
+                    return Ok(());
+                };
+                events.saw(time);
+                process_stats(message, |pid, name, value| {
+                    events.count(pid, Time(time), strings.intern(name), value as f64);
+                })?;
+            }
+            Data::AndroidLog(message) => {
+                let at_packet = self.stamp(packet, sequence);
+                let (clocks, n_timeless) = (&self.clocks, &mut self.n_timeless);
+                android_log(message, |entry| {
+                    let at_entry = entry.realtime_ns;
+                    let time = match at_entry {
+                        Some(ns) => clocks.convert((REALTIME, 0), ns),
+                        None => at_packet,
+                    };
+                    match time {
+                        Some(time) => events.message(time, &entry, strings),
+                        None => *n_timeless += 1,
+                    }
+                })?;
+            }
+            Data::Journal(message) => {
+                if let Some(entry) = journal_entry(message)? {
+                    match self.stamp(packet, sequence) {
+                        Some(time) => events.message(time, &entry, strings),
+                        None => self.n_timeless += 1,
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// The time of a track event on the trace's clock; none: unknown. Old writers put microseconds into the event,
     /// absolute or as a difference, instead of a stamp on the packet.
     fn time(&mut self, packet: &Packet, e: &TrackEvent, sequence: &mut Sequence) -> Option<i64> {
-        if let Some(stamp) = packet.timestamp {
-            let clock = packet.clock.or(sequence.clock).filter(|&clock| clock != 0);
-            return match clock {
-                Some(clock) => self.clocks.time(clock, packet.sequence, stamp),
-                None => i64::try_from(stamp).ok(),
-            };
+        if packet.timestamp.is_some() {
+            return self.stamp(packet, sequence);
         }
         let us = match (e.absolute_us, e.delta_us) {
             (Some(us), _) => us,
@@ -355,6 +487,16 @@ impl<'a> Reader<'a> {
         // Old writers use CLOCK_MONOTONIC, and may have no snapshot.
         let ns = us.saturating_mul(1000);
         self.clocks.convert((MONOTONIC, 0), ns).or(Some(ns))
+    }
+
+    /// The time of a packet on the trace's clock; none: unknown.
+    fn stamp(&mut self, packet: &Packet, sequence: &Sequence) -> Option<i64> {
+        let stamp = packet.timestamp?;
+        let clock = packet.clock.or(sequence.clock).filter(|&clock| clock != 0);
+        match clock {
+            Some(clock) => self.clocks.time(clock, packet.sequence, stamp),
+            None => i64::try_from(stamp).ok(),
+        }
     }
 
     /// Makes the streams, and the closure that adds names, arrows and losses to the finished trace.
@@ -374,10 +516,11 @@ impl<'a> Reader<'a> {
             clocks: Rc::new(RefCell::new(clocks)),
             machine: self.system.machine.clone(),
             states: PrevState::newest(),
-            has_waking: self.found.waking,
+            has_waking: self.counts.events.of(SCHED_WAKING) > 0,
             salvage: self.salvage,
             gaps: RefCell::default(),
             n_unread: RefCell::default(),
+            n_odd: RefCell::default(),
             damage: RefCell::default(),
         });
         let mut span = events.span.clone();
@@ -387,6 +530,10 @@ impl<'a> Reader<'a> {
             for place in bundles.first().into_iter().chain(bundles.last()) {
                 kernel.extend(place, &mut span);
             }
+        }
+        if let Some((first, last)) = self.generic.span() {
+            let span = span.get_or_insert(first..last);
+            (span.start, span.end) = (span.start.min(first), span.end.max(last));
         }
         if self.system.tool.starts_with("kasuri") {
             // The first and last snapshot of Kasuri's own export are the recording's start and end.
@@ -398,7 +545,7 @@ impl<'a> Reader<'a> {
         let span = span.unwrap_or(0..0);
         opened.setup.span = Time(span.start)..Time(span.end);
         opened.setup.n_cpus = (self.system.n_cpus.min(MAX_CPUS)) as usize;
-        opened.setup.has_migrations = self.found.migrate;
+        opened.setup.has_migrations = self.counts.events.of(SCHED_MIGRATE_TASK) > 0;
         // What was known before the recording is known from its first moment on.
         for known in &mut self.known {
             known.time = known.time.max(opened.setup.span.start);
@@ -407,8 +554,9 @@ impl<'a> Reader<'a> {
         opened.setup.known.sort_by_key(|known| known.time);
         for (cpu, bundles) in std::mem::take(&mut self.bundles) {
             let events = Cpu::new(kernel.clone(), cpu, bundles);
-            opened.cpus.push((cpu, Box::new(events)));
+            opened.cpus.push((cpu, Source::Here(Box::new(events))));
         }
+        self.generic_cpus(&mut opened);
         self.streams(&mut events, &mut opened, strings);
         self.facts(&events, &mut opened);
         opened.places = std::mem::take(&mut events.places);
@@ -417,8 +565,20 @@ impl<'a> Reader<'a> {
             name_processes(trace, &names);
             events.flows.publish(trace);
             losses(trace, &kernel, &self.damage);
+            self.service.publish(trace);
         });
         Ok(opened)
+    }
+
+    /// The CPUs of a kernel other than Linux. Where Linux's own events are, they know more.
+    fn generic_cpus(&mut self, opened: &mut Opened<'a>) {
+        for (cpu, events) in self.generic.events() {
+            if opened.cpus.iter().all(|(number, _)| *number != cpu) {
+                opened.setup.recorded.push(cpu.into());
+                (opened.cpus).push((cpu, Source::Here(Box::new(CpuVec { events }))));
+            }
+        }
+        opened.info.missing.extend(self.generic.told());
     }
 
     /// Names of processes; those of track descriptors take precedence.
@@ -434,9 +594,10 @@ impl<'a> Reader<'a> {
     fn streams(&self, events: &mut Events, opened: &mut Opened<'a>, strings: &mut Strings) {
         let known = opened.setup.known.iter().map(|k| (k.pid, k.tid));
         let mut carriers = Carriers::new(known);
-        for ((pid, tid), mut log) in std::mem::take(&mut events.logs) {
+        let (logs, odd) = events.sealed();
+        opened.info.missing.extend(odd);
+        for ((pid, tid), log) in logs {
             carriers.add(pid, tid, log.first_time());
-            log.seal();
             opened.streams.push(Box::new(log));
         }
         for (pid, mut log) in std::mem::take(&mut events.counters) {
@@ -463,6 +624,9 @@ impl<'a> Reader<'a> {
         let has_kernel = !opened.cpus.is_empty();
         info.kernel_source = if has_kernel { "tracefs" } else { "none" }.into();
         info.kernel_clock = if has_kernel { "boot" } else { "" }.into();
+        info.event_costs = self.counts.kinds();
+        info.missing.extend(self.counts.unread());
+        info.missing.extend(self.service.told());
         for (n, what) in [
             (
                 self.n_incomplete,
@@ -470,7 +634,23 @@ impl<'a> Reader<'a> {
             ),
             (
                 self.n_timeless,
-                "track events of clocks that no snapshot relates to the trace's: they are left out",
+                "track events, counters and messages of clocks that no snapshot relates to the trace's: they are left out",
+            ),
+            (
+                self.tracks.n_reused_pids,
+                "processes have the pid of another: they share its row, which has the name of the last one",
+            ),
+            (
+                events.n_early,
+                "track events, counters and messages with stamps before their clock's zero: they are left out",
+            ),
+            (
+                events.n_negative,
+                "complete events with a duration below 0: they are drawn as points in time",
+            ),
+            (
+                events.kernel.n_foreign_memory,
+                "changes of a process's memory by another, of which the trace does not say whose it is: left out",
             ),
             (
                 events.n_thread_costs,
@@ -480,6 +660,12 @@ impl<'a> Reader<'a> {
             if n > 0 {
                 info.missing.push(format!("{n} {what}"));
             }
+        }
+        for (phase, n) in &events.unread_phases {
+            let phase = phase.escape_ascii();
+            info.missing.push(format!(
+                "{n} converted events of phase {phase} are not read: the phase is unknown, or needs an id that they lack"
+            ));
         }
     }
 }
@@ -512,8 +698,18 @@ fn losses(trace: &mut Trace, kernel: &Kernel, damage: &[Damage]) {
         .iter()
         .chain(in_bundles.iter())
         .map(|error| (0, format!("file damaged at byte {}", error.offset)));
-    let n_unread = *kernel.n_unread.borrow();
-    let unread = (n_unread > 0).then(|| (n_unread, "kernel events of an unknown clock".to_owned()));
+    let unread = [
+        (
+            *kernel.n_unread.borrow(),
+            "kernel events of an unknown clock",
+        ),
+        (
+            *kernel.n_odd.borrow(),
+            "migrations to or from CPUs that no machine has",
+        ),
+    ];
+    let unread = unread.into_iter().filter(|(n, _)| *n > 0);
+    let unread = unread.map(|(n, cause)| (n, cause.to_owned()));
     for (count, cause) in damage.chain(unread) {
         trace.losses.push(Loss {
             cause,

@@ -17,10 +17,13 @@ pub(super) struct Sequence {
     /// The names are complete: no packet was dropped since the state was cleared.
     is_whole: bool,
     pub event_names: HashMap<u64, StrIx>,
-    pub categories: HashMap<u64, Category>,
+    /// With their texts.
+    pub categories: HashMap<u64, (Category, StrIx)>,
     pub arg_names: HashMap<u64, StrIx>,
     pub arg_texts: HashMap<u64, StrIx>,
     pub log_texts: HashMap<u64, StrIx>,
+    /// Functions of the kernel.
+    pub kernel_symbols: HashMap<u64, StrIx>,
     /// Source locations: `file:line`.
     pub locations: HashMap<u64, String>,
     pub clock: Option<u32>,
@@ -31,8 +34,8 @@ pub(super) struct Sequence {
     pub thread: Option<(i32, i32)>,
     pub pid: Option<i32>,
     pub last_us: i64,
-    /// Sums of the counters whose values are differences, by track.
-    pub sums: HashMap<u64, f64>,
+    /// Sums of the counters whose values are differences, by track: of whole numbers, and of others.
+    pub sums: HashMap<u64, (i64, f64)>,
 }
 
 impl Sequence {
@@ -65,11 +68,12 @@ impl Sequence {
         interned(data, |kind, iid, text, line| {
             let mut name = || strings.intern(&text);
             match kind {
-                1 => drop(self.categories.insert(iid, Category::of(&text))),
+                1 => drop(self.categories.insert(iid, (Category::of(&text), name()))),
                 2 => drop(self.event_names.insert(iid, name())),
                 3 => drop(self.arg_names.insert(iid, name())),
                 4 => drop(self.locations.insert(iid, format!("{text}:{line}"))),
                 20 => drop(self.log_texts.insert(iid, name())),
+                26 => drop(self.kernel_symbols.insert(iid, name())),
                 _ => drop(self.arg_texts.insert(iid, name())),
             }
         })
@@ -78,11 +82,13 @@ impl Sequence {
     /// Takes in defaults: field 58 is the clock; 11 are those of track events, with 11 the track, 31 and 45 the tracks
     /// of extra counters (protos/perfetto/trace/trace_packet_defaults.proto).
     fn defaults(&mut self, mut defaults: Message) -> Result<(), Error> {
+        // They replace those before as a whole.
+        (self.clock, self.track) = (None, None);
+        self.extra_tracks.clear();
         while let Some(field) = defaults.next_field()? {
             match field.number {
                 58 => self.clock = Some(field.u32()),
                 11 => {
-                    self.extra_tracks.clear();
                     let mut parts = field.message();
                     while let Some(part) = parts.next_field()? {
                         match part.number {

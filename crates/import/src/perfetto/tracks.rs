@@ -6,7 +6,7 @@
 //! after the first walk has read all descriptors.
 use kasuri_format::perfetto::TrackDescriptor;
 use kasuri_model::{StrIx, Strings};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Thread ids of tracks count down from here; those above, from -1 on, are lanes of asynchronous slices.
 const FIRST_ROW: i32 = -1001;
@@ -22,12 +22,14 @@ struct Track {
     process_name: String,
     thread: Option<(i32, i32)>,
     counter: Option<Counter>,
+    is_state: bool,
 }
 
 /// Properties of a counter's track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
-    pub multiplier: f64,
+    /// Not 0.
+    pub multiplier: i64,
     pub is_incremental: bool,
     pub is_thread_cost: bool,
 }
@@ -42,6 +44,8 @@ pub(super) struct Row {
     /// The thread that the track is, or that is its nearest ancestor.
     pub thread: Option<(i32, i32)>,
     pub counter: Option<Counter>,
+    /// Its events are changes of a state.
+    pub is_state: bool,
 }
 
 /// All tracks.
@@ -50,6 +54,12 @@ pub(super) struct TrackTable {
     tracks: HashMap<u64, Track>,
     rows: HashMap<u64, Row>,
     n_rows: i32,
+    /// Names of processes by pid, with the track that gave it: the last one of the file.
+    processes: BTreeMap<i32, (u64, String)>,
+    /// Processes whose pid a later one has with another name.
+    pub n_reused_pids: u64,
+    /// Names of threads by tid and pid.
+    threads: BTreeMap<(i32, i32), String>,
 }
 
 /// A thread that a descriptor describes.
@@ -70,21 +80,30 @@ impl TrackTable {
         if let Some((pid, name)) = &d.process {
             track.process = Some(*pid);
             track.process_name = name.clone().into_owned();
+            if !name.is_empty() {
+                let named = (d.uuid, name.clone().into_owned());
+                let before = self.processes.insert(*pid, named.clone());
+                let is_other = |b: (u64, String)| b.0 != named.0 && b.1 != named.1;
+                self.n_reused_pids += u64::from(before.is_some_and(is_other));
+            }
         }
         if let Some(counter) = d.counter {
             track.counter = Some(Counter {
-                multiplier: if counter.multiplier == 0 {
-                    1.0
-                } else {
-                    counter.multiplier as f64
+                multiplier: match counter.multiplier {
+                    0 => 1,
+                    multiplier => multiplier,
                 },
                 is_incremental: counter.is_incremental,
                 is_thread_cost: counter.is_thread_cost,
             });
         }
+        track.is_state |= d.is_state;
         let (pid, tid, name) = d.thread.as_ref()?;
         let tid = i32::try_from(*tid).unwrap_or(0);
         track.thread = Some((*pid, tid));
+        if !name.is_empty() {
+            self.threads.insert((tid, *pid), name.clone().into_owned());
+        }
         Some(Described {
             pid: *pid,
             tid,
@@ -94,22 +113,36 @@ impl TrackTable {
 
     /// Pids and names of processes.
     pub fn process_names(&self) -> impl Iterator<Item = (i32, &str)> {
-        let named = self.tracks.values().filter(|t| !t.process_name.is_empty());
-        named.filter_map(|t| Some((t.process?, t.process_name.as_str())))
+        (self.processes.iter()).map(|(pid, (_, name))| (*pid, name.as_str()))
     }
 
-    /// The row of a track, even of one that no descriptor describes.
-    pub fn row(&mut self, uuid: u64, strings: &mut Strings) -> Row {
+    /// Pid, tid and name of the threads whose tid several processes have, as in containers. The kernel's threads, which have
+    /// a tid each, cannot name them.
+    pub fn alike(&self) -> impl Iterator<Item = (i32, i32, &str)> {
+        let tid = |((tid, _), _): &(&(i32, i32), _)| *tid;
+        self.threads
+            .iter()
+            .filter(move |thread| {
+                let of_tid = self
+                    .threads
+                    .range((tid(thread), i32::MIN)..=(tid(thread), i32::MAX));
+                of_tid.take(2).count() > 1
+            })
+            .map(|((tid, pid), name)| (*pid, *tid, name.as_str()))
+    }
+
+    /// The row of a track, even of one that no descriptor describes. A track without a name has that of its first event.
+    pub fn row(&mut self, uuid: u64, first: StrIx, strings: &mut Strings) -> Row {
         if let Some(row) = self.rows.get(&uuid) {
             return *row;
         }
-        let row = self.make(uuid, strings);
+        let row = self.make(uuid, first, strings);
         self.rows.insert(uuid, row);
         row
     }
 
     /// Makes a row. Its process is that of the nearest ancestor that has one; 0: none has.
-    fn make(&mut self, uuid: u64, strings: &mut Strings) -> Row {
+    fn make(&mut self, uuid: u64, first: StrIx, strings: &mut Strings) -> Row {
         let (mut pid, mut thread, mut at) = (None, None, Some(uuid));
         for _ in 0..MAX_DEPTH {
             let Some(track) = at.and_then(|uuid| self.tracks.get(&uuid)) else {
@@ -129,21 +162,24 @@ impl TrackTable {
                 name: None,
                 thread,
                 counter,
+                is_state: false,
             };
         }
         let name = match track {
-            Some(track) if !track.name.is_empty() => track.name.clone(),
-            Some(track) if !track.process_name.is_empty() => track.process_name.clone(),
-            _ if uuid == 0 => "global".to_owned(),
-            _ => format!("track {uuid:#x}"),
+            Some(track) if !track.name.is_empty() => strings.intern(&track.name),
+            Some(track) if !track.process_name.is_empty() => strings.intern(&track.process_name),
+            _ if uuid == 0 => strings.intern("global"),
+            _ if first.is_some() => first,
+            _ => strings.intern(&format!("track {uuid:#x}")),
         };
         self.n_rows += 1;
         Row {
             pid,
             tid: FIRST_ROW.saturating_sub(self.n_rows),
-            name: Some(strings.intern(&name)),
+            name: Some(name),
             thread,
             counter,
+            is_state: track.is_some_and(|t| t.is_state),
         }
     }
 }

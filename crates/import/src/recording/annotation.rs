@@ -7,8 +7,10 @@
 //!
 //! Events name a site, a place in the source; [`SiteNames`] maps sites to strings. Losses that blocks report are
 //! collected in [`Clients`].
+use crate::ahead::{Ahead, Pool, Producer};
 use crate::error::source;
 use kasuri_base::annotation::{ArgType, Kind, short_address};
+use kasuri_format::Result as FormatResult;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{AnnotationBlock, Recording, StreamLoss};
 use kasuri_format::ring::Shape;
@@ -17,6 +19,7 @@ use kasuri_model::{Error, Places, StrIx, Strings, Time};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A site id beyond this is damage. Names are looked up by index, so the id sizes a table.
 const MAX_SITE: u32 = 1 << 22;
@@ -32,16 +35,24 @@ pub(super) struct MetLoss {
 
 /// The part that all streams share.
 pub(super) struct Clients<'r> {
-    recording: Rc<Recording<'r>>,
+    recording: Arc<Recording<'r>>,
+    /// Threads that decode ahead.
+    pool: Option<Arc<Pool<'r>>>,
     pub clock: ClockMap,
     origin_ns: i64,
     pub losses: RefCell<Vec<MetLoss>>,
 }
 
 impl<'r> Clients<'r> {
-    pub fn new(recording: Rc<Recording<'r>>, clock: ClockMap, origin_ns: i64) -> Clients<'r> {
+    pub fn new(
+        recording: Arc<Recording<'r>>,
+        pool: Option<Arc<Pool<'r>>>,
+        clock: ClockMap,
+        origin_ns: i64,
+    ) -> Clients<'r> {
         Clients {
             recording,
+            pool,
             clock,
             origin_ns,
             losses: RefCell::new(Vec::new()),
@@ -102,6 +113,22 @@ impl SiteNames {
     }
 }
 
+/// Decodes a stream's blocks.
+struct Blocks<'r> {
+    recording: Arc<Recording<'r>>,
+    /// Indices of those that are left, the last one first.
+    left: Vec<usize>,
+}
+
+impl Producer for Blocks<'_> {
+    type Chunk = FormatResult<AnnotationBlock>;
+
+    fn produce(&mut self) -> Option<FormatResult<AnnotationBlock>> {
+        let ix = self.left.pop()?;
+        Some(self.recording.annotation_block(ix))
+    }
+}
+
 /// The events of one thread.
 pub(super) struct Stream<'r> {
     clients: Rc<Clients<'r>>,
@@ -116,6 +143,8 @@ pub(super) struct Stream<'r> {
     read: usize,
     most_read: usize,
     block: AnnotationBlock,
+    /// The blocks after it, one of which is decoded ahead; none: the stream was not read since it was rewound, or there are no threads.
+    ahead: Option<Ahead<'r, Blocks<'r>>>,
     times: Vec<i64>,
     /// Cursors in the current block: all rows, rows with numbers, rows with text.
     row: usize,
@@ -146,10 +175,30 @@ impl<'r> Stream<'r> {
             read: 0,
             most_read: 0,
             block: AnnotationBlock::default(),
+            ahead: None,
             times: Vec::new(),
             row: 0,
             pair: 0,
             blob: 0,
+        }
+    }
+
+    /// The next block, which is block `ix`.
+    fn decode(&mut self, ix: usize) -> FormatResult<AnnotationBlock> {
+        let recording = &self.clients.recording;
+        let Some(pool) = self.clients.pool.as_ref().filter(|_| self.blocks.len() > 1) else {
+            return recording.annotation_block(ix);
+        };
+        let ahead = self.ahead.get_or_insert_with(|| {
+            let blocks = Blocks {
+                recording: recording.clone(),
+                left: self.blocks[self.read..].iter().rev().copied().collect(),
+            };
+            Ahead::new(pool, blocks, 1)
+        });
+        match ahead.next() {
+            Some(block) => block,
+            None => recording.annotation_block(ix),
         }
     }
 
@@ -158,11 +207,7 @@ impl<'r> Stream<'r> {
         let Some(&ix) = self.blocks.get(self.read) else {
             return Ok(false);
         };
-        self.block = self
-            .clients
-            .recording
-            .annotation_block(ix)
-            .map_err(source)?;
+        self.block = self.decode(ix).map_err(source)?;
         self.times.clear();
         self.clients
             .clock
@@ -262,6 +307,7 @@ impl AnnotationEvents for Stream<'_> {
 
     fn rewind(&mut self) {
         self.read = 0;
+        self.ahead = None;
         self.row = 0;
         self.times.clear();
     }

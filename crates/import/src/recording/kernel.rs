@@ -7,6 +7,7 @@
 //! Between events there may be gaps, from flagged pages or from pauses that kept the budget. A gap becomes the event
 //! [`What::Lost`], which makes the passes forget the CPU's state, and an entry for the table of losses.
 use super::payers::{Apart, Payers};
+use crate::ahead::lock;
 use crate::error::source;
 use crate::kernel_events::{Role, Values};
 use crate::prev_state::PrevState;
@@ -18,8 +19,9 @@ use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{ErrorKind, Result as FormatResult};
 use kasuri_model::input::{BATCH, CpuEvents, Event, What};
 use kasuri_model::{Error, StrIx, Strings, Time};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// The part that all CPUs share: the meaning of types and states, and counts.
 #[derive(Debug)]
@@ -34,10 +36,17 @@ pub(super) struct Kernel {
     lock_functions: Vec<String>,
     /// What events of USDT probes mean, by type.
     probes: Vec<Option<Meaning>>,
-    /// Events read so far, by type.
-    payers: std::cell::RefCell<Vec<Payers>>,
-    /// Distances between the events read so far.
-    apart: std::cell::RefCell<Apart>,
+    /// What was counted of each CPU that is read to its end. Sums do not depend on which came first.
+    counts: Mutex<BTreeMap<u16, Counts>>,
+}
+
+/// Of the events of one CPU.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    /// By type.
+    payers: Vec<Payers>,
+    /// Distances between them.
+    apart: Apart,
 }
 
 impl Kernel {
@@ -63,19 +72,28 @@ impl Kernel {
             origin_ns,
             pauses: pauses(recording, origin_ns),
             lock_functions: recording.meta().lock_functions.clone(),
-            payers: vec![Payers::default(); types.len()].into(),
-            apart: Apart::default().into(),
+            counts: Mutex::default(),
         }
     }
 
     /// The number of events read of each type, with the threads that paid for them.
     pub fn payers(&self) -> Vec<Payers> {
-        self.payers.borrow().clone()
+        let mut all = vec![Payers::default(); self.roles.len()];
+        for counts in lock(&self.counts).values() {
+            for (all, own) in all.iter_mut().zip(&counts.payers) {
+                all.join(own);
+            }
+        }
+        all
     }
 
     /// Mean distance of the events of a CPU, ns.
     pub fn apart_ns(&self) -> Option<f64> {
-        self.apart.borrow().mean_ns()
+        let mut all = Apart::default();
+        for counts in lock(&self.counts).values() {
+            all.join(&counts.apart);
+        }
+        all.mean_ns()
     }
 
     /// Whether migrations are recorded.
@@ -174,9 +192,10 @@ struct Gap {
 
 /// One CPU's events.
 pub(super) struct KernelCpu<'r> {
-    recording: Rc<Recording<'r>>,
-    kernel: Rc<Kernel>,
-    gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
+    recording: Arc<Recording<'r>>,
+    kernel: Arc<Kernel>,
+    gaps: Arc<Mutex<Vec<MetGap>>>,
+    counts: Counts,
     cpu: u16,
     /// Indices of the blocks that were not read yet, the last one first.
     blocks: Vec<usize>,
@@ -200,9 +219,9 @@ pub(super) struct KernelCpu<'r> {
 impl<'r> KernelCpu<'r> {
     /// `blocks`: indices of the CPU's blocks, in order. `start`: where a gap before the first event begins.
     pub fn new(
-        recording: Rc<Recording<'r>>,
-        kernel: Rc<Kernel>,
-        gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
+        recording: Arc<Recording<'r>>,
+        kernel: Arc<Kernel>,
+        gaps: Arc<Mutex<Vec<MetGap>>>,
         cpu: u16,
         blocks: &[usize],
         start: Time,
@@ -211,6 +230,10 @@ impl<'r> KernelCpu<'r> {
             recording,
             columns: kernel.roles.iter().map(|_| Columns::default()).collect(),
             has_probes: kernel.roles.contains(&Role::Probe),
+            counts: Counts {
+                payers: vec![Payers::default(); kernel.roles.len()],
+                apart: Apart::default(),
+            },
             kernel,
             gaps,
             cpu,
@@ -257,7 +280,7 @@ impl<'r> KernelCpu<'r> {
             .collect();
         self.add_pauses();
         // Counted here, where each event passes once: how far apart events are decides what one costs.
-        self.kernel.apart.borrow_mut().add(&self.times);
+        self.counts.apart.add(&self.times);
         self.next = 0;
         for group in block.groups() {
             let ix = usize::from(group.event_type);
@@ -270,7 +293,7 @@ impl<'r> KernelCpu<'r> {
                 Role::Other => &read_ints(&group, "common_pid")?,
                 _ => &columns.context,
             };
-            self.kernel.payers.borrow_mut()[ix].add(group.len, tids);
+            self.counts.payers[ix].add(group.len, tids);
         }
         Ok(true)
     }
@@ -378,7 +401,7 @@ impl<'r> KernelCpu<'r> {
             count: gap.count,
             cause: gap.cause,
         };
-        self.gaps.borrow_mut().push(gap);
+        lock(&self.gaps).push(gap);
         Event {
             time: self.last,
             context: -1,
@@ -452,6 +475,9 @@ impl CpuEvents for KernelCpu<'_> {
             if self.next >= self.types.len() {
                 if !self.read_block(strings)? {
                     self.last_pauses(out);
+                    let counts = std::mem::take(&mut self.counts);
+                    let all = &mut lock(&self.kernel.counts);
+                    all.entry(self.cpu).or_insert(counts);
                     break;
                 }
                 continue;

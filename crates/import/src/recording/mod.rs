@@ -25,28 +25,29 @@ mod losses;
 mod payers;
 mod perf;
 
+use crate::ahead::{Pool, lock};
 use crate::error::source;
 use crate::usdt;
-use crate::{Clock, Error, File, Kind, Opened, Options};
+use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use annotation::{Clients, SiteNames, Stream};
 use kasuri_base::usdt::COUNTED;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
 use kasuri_format::meta::{Anchor, Meta};
 use kasuri_format::{Error as FormatError, ErrorKind};
-use kasuri_model::input::{AnnotationEvents, CpuEvents, KnownThread, Setup};
+use kasuri_model::input::{AnnotationEvents, KnownThread, Setup};
 use kasuri_model::{Duration, EventCost, Info, InnerThread, Places, Strings, Time, Trace};
 use kernel::{Kernel, KernelCpu, MetGap};
 use payers::Payers;
 use perf::PerfCpu;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// Whether it is a single file that begins as a recording.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
-    matches!(files, [file] if Recording::is_one(file.bytes))
+    matches!(files, [file] if !file.bytes.is_empty() && Recording::is_one(file.bytes))
 }
 
 /// Reads the index; events are decoded when the passes ask for them.
@@ -61,7 +62,8 @@ pub(crate) fn open<'a>(
 ) -> Result<Opened<'a>, Error> {
     let file = files.first().copied().unwrap_or_default();
     let (recording, damage) = parse(file.name, file.bytes, options.salvage)?;
-    let mut opened = streams_of(recording, strings)?;
+    let pool = Pool::new(options, file.bytes.len());
+    let mut opened = streams_of(recording, pool, strings)?;
     opened.damage = damage;
     Ok(opened)
 }
@@ -89,34 +91,43 @@ pub fn parse<'a>(
 }
 
 /// Makes the streams of a recording, and the closure that adds its other blocks to the finished trace.
-fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Opened<'a>, Error> {
-    let recording = Rc::new(recording);
+fn streams_of<'a>(
+    recording: Recording<'a>,
+    pool: Option<Arc<Pool<'a>>>,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let recording = Arc::new(recording);
     let meta = recording.meta();
     let clocks = Clocks::new(&recording).map_err(source)?;
     let origin_ns = origin(meta, &recording, &clocks);
     let mut places = Places::new();
     let names = SiteNames::new(&recording, strings, &mut places);
-    let clients = Clients::new(recording.clone(), clocks.client.clone(), origin_ns);
+    let clients = Clients::new(
+        recording.clone(),
+        pool.clone(),
+        clocks.client.clone(),
+        origin_ns,
+    );
     let clients = Rc::new(clients);
-    let gaps = Rc::new(RefCell::new(Vec::new()));
+    let gaps = Arc::new(Mutex::new(Vec::new()));
     let mut setup = setup(&recording, &clocks, origin_ns);
     let start = setup.span.start;
     let kernel_cpus = blocks_by_cpu(&recording, BlockKind::Kernel);
-    let mut cpus: Vec<(u16, Box<dyn CpuEvents + 'a>)> = Vec::new();
+    let mut cpus = Vec::new();
     let mut kernel = None;
     if kernel_cpus.is_empty() {
         for (cpu, blocks) in blocks_by_cpu(&recording, BlockKind::Perf) {
             let gaps = gaps.clone();
             let events = PerfCpu::new(recording.clone(), gaps, cpu, &blocks, origin_ns, start);
-            cpus.push((cpu, Box::new(events)));
+            cpus.push((cpu, Source::Apart(Box::new(events))));
         }
     } else {
-        let shared = Rc::new(Kernel::new(&recording, clocks.kernel.clone(), origin_ns));
+        let shared = Arc::new(Kernel::new(&recording, clocks.kernel.clone(), origin_ns));
         setup.has_migrations = shared.has_migrations();
         for (cpu, blocks) in kernel_cpus {
             let (shared, gaps) = (shared.clone(), gaps.clone());
             let events = KernelCpu::new(recording.clone(), shared, gaps, cpu, &blocks, start);
-            cpus.push((cpu, Box::new(events)));
+            cpus.push((cpu, Source::Apart(Box::new(events))));
         }
         kernel = Some(shared);
     }
@@ -129,6 +140,7 @@ fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Ope
     opened.streams = streams;
     opened.info = info(meta);
     opened.places = places;
+    opened.pool = pool;
     let rest = Rest {
         recording: recording.clone(),
         clients,
@@ -141,10 +153,10 @@ fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Ope
 
 /// The blocks that are not events, and the counts from reading the events. They complete the finished trace.
 struct Rest<'a> {
-    recording: Rc<Recording<'a>>,
+    recording: Arc<Recording<'a>>,
     clients: Rc<Clients<'a>>,
-    kernel: Option<Rc<Kernel>>,
-    gaps: Rc<RefCell<Vec<MetGap>>>,
+    kernel: Option<Arc<Kernel>>,
+    gaps: Arc<Mutex<Vec<MetGap>>>,
 }
 
 impl Rest<'_> {
@@ -175,7 +187,7 @@ impl Rest<'_> {
         trace.info.events_apart_ns = kernel.and_then(|kernel| kernel.apart_ns());
         let payers = kernel.map_or_else(Vec::new, |kernel| kernel.payers());
         trace.info.event_costs = event_costs(recording, &payers, trace);
-        trace.losses = losses::losses(trace, recording, &self.clients, &self.gaps.borrow());
+        trace.losses = losses::losses(trace, recording, &self.clients, &lock(&self.gaps));
     }
 }
 

@@ -44,6 +44,14 @@ impl Payers {
         }
     }
 
+    /// Adds those of another CPU.
+    pub fn join(&mut self, other: &Payers) {
+        self.n += other.n;
+        for (tid, n) in &other.by_tid {
+            *self.by_tid.entry(*tid).or_default() += n;
+        }
+    }
+
     /// Number of events paid by the threads that `is_ours` selects; none: the recording does not say.
     pub fn paid_by(&self, is_ours: impl Fn(i64) -> bool) -> Option<u64> {
         let ours = self.by_tid.iter().filter(|(tid, _)| is_ours(**tid));
@@ -75,6 +83,12 @@ impl Apart {
             self.logs += apart_ns.ln() * group.len() as f64;
             self.n += group.len() as u64;
         }
+    }
+
+    /// Adds those of another CPU.
+    pub fn join(&mut self, other: &Apart) {
+        self.logs += other.logs;
+        self.n += other.n;
     }
 
     /// The mean distance, ns.

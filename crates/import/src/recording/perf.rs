@@ -4,18 +4,18 @@
 //! program. Such a recording has arrivals on a CPU, departures from it, forks, exits and names, but no wake-ups and no
 //! other programs. Stamps are CLOCK_MONOTONIC. A record of a departure distinguishes only preemption and sleep.
 use super::kernel::{GapCause, MetGap};
+use crate::ahead::lock;
 use crate::error::source;
 use kasuri_format::container::Recording;
 use kasuri_format::perf::{Record, RecordKind};
 use kasuri_model::input::{CpuEvents, Event, What};
 use kasuri_model::{Error, StrIx, Strings, ThreadState, Time};
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// One CPU's events.
 pub(super) struct PerfCpu<'r> {
-    recording: Rc<Recording<'r>>,
-    gaps: Rc<RefCell<Vec<MetGap>>>,
+    recording: Arc<Recording<'r>>,
+    gaps: Arc<Mutex<Vec<MetGap>>>,
     cpu: u16,
     origin_ns: i64,
     /// Indices of the blocks that were not read yet, the last one first.
@@ -27,8 +27,8 @@ pub(super) struct PerfCpu<'r> {
 impl<'r> PerfCpu<'r> {
     /// `blocks`: indices of the CPU's blocks, in order. `start`: where a gap before the first record begins.
     pub fn new(
-        recording: Rc<Recording<'r>>,
-        gaps: Rc<RefCell<Vec<MetGap>>>,
+        recording: Arc<Recording<'r>>,
+        gaps: Arc<Mutex<Vec<MetGap>>>,
         cpu: u16,
         blocks: &[usize],
         origin_ns: i64,
@@ -87,7 +87,7 @@ impl<'r> PerfCpu<'r> {
                     count: Some(*count),
                     cause: GapCause::Overrun,
                 };
-                self.gaps.borrow_mut().push(gap);
+                lock(&self.gaps).push(gap);
                 time = self.last;
                 What::Lost
             }

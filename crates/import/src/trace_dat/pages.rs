@@ -7,14 +7,14 @@
 //!
 //! Version 7 of the file may compress pages in chunks, so [`Pages`] goes from chunk to chunk and holds one of them.
 //! [`Several`] merges the pages that one CPU has in several buffers.
+use crate::ahead::lock;
 use crate::raw_events::RawEvents;
 use kasuri_format::Error as FormatError;
 use kasuri_format::trace_dat::{Buffer, Chunk, Chunks, TimeShift, TraceDat, TscToNs};
 use kasuri_format::tracefs::{Missed, Page, PageLayout};
 use kasuri_model::input::{CpuEvents, Event, What};
 use kasuri_model::{Error, Strings, Time};
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// Events that one call of `fill` makes, at least: a page is not split. So many stay in the nearest cache.
 const BATCH: usize = 384;
@@ -107,7 +107,7 @@ pub(super) struct Pages<'a> {
     layout: PageLayout,
     raw: RawEvents,
     stamps: Stamps,
-    met: Rc<RefCell<Met>>,
+    met: Arc<Mutex<Met>>,
     salvage: bool,
     /// The highest stamp so far, at which a gap begins.
     last: Time,
@@ -126,7 +126,7 @@ impl<'a> Pages<'a> {
         layout: PageLayout,
         raw: RawEvents,
         stamps: Stamps,
-        met: Rc<RefCell<Met>>,
+        met: Arc<Mutex<Met>>,
         salvage: bool,
         start: Time,
     ) -> Pages<'a> {
@@ -151,7 +151,7 @@ impl<'a> Pages<'a> {
             return Err(crate::error::source(error));
         }
         self.damaged = true;
-        let errors = &mut self.met.borrow_mut().errors;
+        let errors = &mut lock(&self.met).errors;
         if errors.len() < ERRORS_MAX {
             errors.push(error);
         }
@@ -160,7 +160,7 @@ impl<'a> Pages<'a> {
 
     /// A gap from the last event to `to`. The event [`What::Lost`] makes the passes forget the state of the CPU.
     fn lost(&mut self, to: Time, count: Option<u64>, damaged: bool, out: &mut Vec<Event>) {
-        self.met.borrow_mut().gaps.push(Gap {
+        lock(&self.met).gaps.push(Gap {
             cpu: self.cpu,
             from: self.last,
             to: to.max(self.last),

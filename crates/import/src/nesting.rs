@@ -1,4 +1,4 @@
-//! Makes the annotations of one thread.
+//! Makes the annotations of one thread of Chrome JSON, or of a track of Perfetto's that has complete events or two writers.
 //!
 //! Rows are collected in the order of the file, and sorted by time at the end. First each `E` finds its `B` ([`Ends`]), for
 //! which complete events (`X`) do not count; then the end of every slice is known, and a stack of open slices puts all
@@ -7,14 +7,15 @@
 use crate::annotation_log::AnnotationLog;
 use crate::category::{Category, argument, event};
 use kasuri_base::annotation::Kind;
+use kasuri_model::input::Annotation;
 use kasuri_model::{ArgValue, StrIx, Time};
 
 /// The effect of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(crate) enum What {
     Begin,
     End,
-    /// A complete event, with its end in ns.
+    /// A complete event, with its end in ns; `i64::MAX`: it never ends.
     Complete(i64),
     Instant,
     /// A critical section of Kasuri's own export, which need not nest in slices.
@@ -24,7 +25,7 @@ pub(super) enum What {
 
 /// One event; `time` is in ns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub time: i64,
     pub what: What,
     pub category: Category,
@@ -36,7 +37,7 @@ pub(super) struct Row {
 
 /// A thread's events.
 #[derive(Debug, Default)]
-pub(super) struct Thread {
+pub(crate) struct Thread {
     pub name: StrIx,
     /// Time of the earliest end of an arrow.
     pub first_arrow: Option<i64>,
@@ -46,7 +47,7 @@ pub(super) struct Thread {
 
 /// What the slices of a file have that they should not, in numbers of slices or ends.
 #[derive(Debug, Default)]
-pub(super) struct Oddities {
+pub(crate) struct Oddities {
     /// Cut, because they overlap another one without being inside it.
     pub crossings: u64,
     /// Begun and never ended.
@@ -135,7 +136,7 @@ impl Ends {
     /// When the slice that this row begins ends; none: never, or it begins none.
     fn end(&self, rows: &[Row], ix: usize) -> Option<i64> {
         match rows[ix].what {
-            What::Complete(end) => Some(end),
+            What::Complete(end) => Some(end).filter(|&end| end < i64::MAX),
             What::Begin => self.partner(ix).map(|end| rows[end].time),
             _ => None,
         }
@@ -188,6 +189,29 @@ impl Thread {
         let mut log = nesting.log;
         log.seal();
         log
+    }
+
+    /// Adds slices that another writer of the same thread began and ended, in order of time. Its begins and ends are joined
+    /// here, so that neither writer's ends are taken for the other's.
+    pub fn add_slices(&mut self, events: &[Annotation], odd: &mut Oddities) {
+        let mut open = Vec::new();
+        for e in events {
+            if e.kind == Kind::Begin as u8 {
+                open.push(self.rows.len());
+                self.rows.push(Row {
+                    time: e.time.0,
+                    what: What::Complete(i64::MAX),
+                    category: Category::Work,
+                    name: e.name,
+                    object: 0,
+                    args: (0, 0),
+                });
+            } else if let Some(begun) = open.pop() {
+                self.rows[begun].what = What::Complete(e.time.0);
+            } else {
+                odd.unbegun += 1;
+            }
+        }
     }
 
     /// Appends the arguments of a row. They belong to the slice or instant before them, or, with `is_end`, to the innermost
