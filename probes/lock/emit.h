@@ -16,7 +16,7 @@ static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind,
     /* Word 1: kind in bits 0-7, size in units of 16 bytes from bit 8 on, mode from bit 16 on, no site. */
     uint32_t word = kind | 2u << 8 | mode << 16;
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     if (KASURI__LIKELY(w != 0)) {
         pos = kasuri__reserve(w, 32);
         if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
@@ -35,7 +35,8 @@ static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind,
 static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind, uint32_t otherwise, const void *lock,
                                                                    uint64_t stamp) {
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0, address = (uintptr_t)lock, word = kind | 1u << 8 | address << 16;
+    kasuri__word pos = 0;
+    uint64_t address = (uintptr_t)lock, word = kind | 1u << 8 | address << 16;
     /* User space has 47 bits, and 56 where the kernel uses page tables of five levels. */
     if (KASURI__UNLIKELY(address >> 47)) {
         probe_emit_long(otherwise, KASURI_LOCK_EXCLUSIVE, lock, 0, stamp);
@@ -45,7 +46,7 @@ static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind
         pos = kasuri__reserve(w, 16);
         if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
             uint64_t *slot = kasuri__slot(pos);
-            __atomic_store_n(slot + 1, word, __ATOMIC_RELAXED);
+            kasuri__put(slot + 1, word);
             kasuri__commit(slot, stamp);
             return;
         }

@@ -38,6 +38,7 @@ int probe_resolve(void) {
 #define PROBE_REAL_FIND(name, parameters) PROBE_REAL_STORE(name, find(#name));
     PROBE_REAL_FIRST(PROBE_REAL_NEXT)
     PROBE_REAL_REST(PROBE_REAL_FIND)
+    PROBE_REAL_MORE(PROBE_REAL_FIND)
     resolving = 0;
     return 1;
 }

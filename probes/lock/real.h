@@ -70,11 +70,22 @@ typedef struct timespec probe_ts;
     X(thrd_create, (thrd_t *, thrd_start_t, void *))                                                                   \
     X(thrd_join, (thrd_t, int *))
 
+/* What wakes or ends threads, and so on: only a library that delays threads stands in front of these. */
+#ifdef PROBE_REAL_DELAYS
+#define PROBE_REAL_MORE(X)                                                                                             \
+    X(pthread_cond_signal, (pthread_cond_t *))                                                                         \
+    X(pthread_cond_broadcast, (pthread_cond_t *))                                                                      \
+    X(sem_post, (sem_t *))
+#else
+#define PROBE_REAL_MORE(X)
+#endif
+
 /* One pointer a function, null until probe_resolve() has run: the only writer, and of the same values each time. */
 struct probe_real {
 #define PROBE_REAL_FIELD(name, parameters) int(*name) parameters;
     PROBE_REAL_FIRST(PROBE_REAL_FIELD)
     PROBE_REAL_REST(PROBE_REAL_FIELD)
+    PROBE_REAL_MORE(PROBE_REAL_FIELD)
 #undef PROBE_REAL_FIELD
 };
 

@@ -179,7 +179,7 @@ static inline __attribute__((always_inline)) void openmp_emit1(struct kasuri_sit
                                                                uint64_t stamp) {
     struct kasuri__writer *w = kasuri__writer;
     int32_t id = openmp_id(site);
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 1u << 8;
     if (KASURI__LIKELY(w && id >= !!site)) {
         pos = kasuri__reserve(w, 16);
@@ -196,7 +196,7 @@ static inline __attribute__((always_inline)) void openmp_emit2(struct kasuri_sit
                                                                uint64_t b, uint64_t stamp) {
     struct kasuri__writer *w = kasuri__writer;
     int32_t id = openmp_id(site);
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     kind |= 2u << 8;
     if (KASURI__LIKELY(w && id >= !!site)) {
         pos = kasuri__reserve(w, 32);

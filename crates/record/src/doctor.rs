@@ -322,11 +322,14 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
             );
         }
     }
+    let mut options = Options::new(Target::System(Vec::new()), PathBuf::new());
+    options.shm_dir = shm_dir.to_owned();
     let memory = host::available_memory();
     let wanted = 16 * host::cpu_list("possible").len() as u64;
     let found = format!(
-        "{} MiB free; kernel buffers take up to {wanted} MiB",
-        memory >> 20
+        "{} MiB free; kernel buffers take up to {wanted} MiB, annotations of a program up to {}; `record --memory 16M` bounds both and the recorder",
+        memory >> 20,
+        options.ring_bytes() >> 20
     );
     report.add(
         "memory",

@@ -146,6 +146,26 @@ pub enum Error {
         /// The error, with file and offset where there is one.
         why: String,
     },
+    /// Nobody takes the recording.
+    #[error(
+        "cannot send a recording to {address}: {cause}; there, `kasuri receive` must wait, with the same key"
+    )]
+    NoReceiver {
+        /// HOST:PORT.
+        address: String,
+        /// The error.
+        cause: io::Error,
+    },
+    /// A recording could not be sent while it was made.
+    #[error(
+        "cannot send the recording: {why}; what was not sent remains in {dir}: `kasuri recover {dir}`"
+    )]
+    Unsent {
+        /// The recording directory.
+        dir: PathBuf,
+        /// The error.
+        why: String,
+    },
 }
 
 impl Error {

@@ -15,11 +15,13 @@ use crate::notice::{Notice, Notify};
 use crate::options::Flight;
 use crate::program::procs::{self, Snapshots};
 use crate::rings::collector::write_unplaced;
+use crate::rings::slices::{OnSlice, SliceWatch};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::meta::{Anchor, LimitRow, Meta};
 use kasuri_format::ring::SessionState;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The loss of a failed snapshot: reading the kernel's buffers empties them.
 const UNSAVED_KERNEL: &str = "kernel events of a snapshot that could not be saved";
@@ -35,10 +37,14 @@ pub(crate) struct FlightRecorder {
     snapshots: u32,
     /// The last snapshot is in a directory or a file.
     is_saved: bool,
+    on_slices: Vec<OnSlice>,
+    watch: SliceWatch,
+    /// When a slice made it save last.
+    last_slice_ns: Option<u64>,
 }
 
 impl FlightRecorder {
-    pub(crate) fn new(flight: Flight) -> FlightRecorder {
+    pub(crate) fn new(flight: Flight, on_slices: &[OnSlice]) -> FlightRecorder {
         let keep_ns = u64::try_from(flight.keep.as_nanos()).unwrap_or(u64::MAX);
         FlightRecorder {
             keep_ns,
@@ -47,6 +53,9 @@ impl FlightRecorder {
             triggers_seen: 0,
             snapshots: 0,
             is_saved: false,
+            on_slices: on_slices.to_vec(),
+            watch: SliceWatch::new(on_slices),
+            last_slice_ns: None,
         }
     }
 
@@ -100,6 +109,51 @@ impl FlightRecorder {
             self.triggers_seen = triggers;
             self.save(live, notify);
         }
+        if !self.on_slices.is_empty() {
+            self.watch_slices(live, notify);
+        }
+    }
+
+    /// Saves when a slice took too long, but no more often than once in the kept time: the snapshots would have the same in them.
+    fn watch_slices(&mut self, live: &mut Live<'_>, notify: Notify<'_>) {
+        let now_ns = clock::monotonic_ns();
+        let native = live.meta.annotations.clock == "native";
+        let map = match native {
+            false => ClockMap::identity(),
+            true => match ClockMap::from_anchors(&self.anchors) {
+                Ok(map) => map,
+                // Until the second anchor, in the first second.
+                Err(_) => return,
+            },
+        };
+        let now = map.stamp_at(now_ns);
+        let before = |time: Duration| {
+            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            map.stamp_at(now_ns.saturating_sub(ns))
+        };
+        let limits = self.on_slices.iter();
+        let limits: Vec<u64> = limits
+            .map(|on| now.saturating_sub(before(on.least)))
+            .collect();
+        let long = live.collector.watch(&mut self.watch, &limits, now);
+        let rests = |last: u64| now_ns.saturating_sub(last) < self.keep_ns;
+        let Some(long) = long
+            .first()
+            .filter(|_| !self.last_slice_ns.is_some_and(rests))
+        else {
+            return;
+        };
+        self.last_slice_ns = Some(now_ns);
+        let ns = now_ns.saturating_sub(map.monotonic_ns(now.saturating_sub(long.ticks)) as u64);
+        let said = if long.goes_on { "has taken" } else { "took" };
+        notify(Notice::Note(format!(
+            "saving: slice {} of thread {} (process {}) {said} {} ms",
+            self.on_slices[long.which].name,
+            long.tid,
+            long.pid,
+            ns / 1_000_000
+        )));
+        self.save(live, notify);
     }
 
     /// Once a second: reads clocks and limits, and frees the chunks of threads that ended before the kept time.
@@ -268,7 +322,10 @@ fn with_number(output: &Path, number: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    const FIVE_SECONDS: Flight = Flight {
+        keep: Duration::from_secs(5),
+    };
 
     #[test]
     fn snapshots_are_numbered_from_the_second_on() {
@@ -280,9 +337,7 @@ mod tests {
 
     #[test]
     fn anchors_are_kept_as_long_as_events_are() {
-        let mut state = FlightRecorder::new(Flight {
-            keep: Duration::from_secs(5),
-        });
+        let mut state = FlightRecorder::new(FIVE_SECONDS, &[]);
         for second in 0..100 {
             state.add_anchor(Anchor {
                 native: second,
@@ -306,9 +361,7 @@ mod tests {
     /// However old: what was in force when the kept time began is known, and nothing else of before.
     #[test]
     fn limits_in_force_are_kept_and_those_before_them_are_not() {
-        let mut state = FlightRecorder::new(Flight {
-            keep: Duration::from_secs(5),
-        });
+        let mut state = FlightRecorder::new(FIVE_SECONDS, &[]);
         let group = |second, throttled_ns| {
             row(second, |row| {
                 row.group = "/g".into();
@@ -347,9 +400,7 @@ mod tests {
 
     #[test]
     fn a_flight_recorder_of_months_remembers_little() {
-        let mut state = FlightRecorder::new(Flight {
-            keep: Duration::from_secs(5),
-        });
+        let mut state = FlightRecorder::new(FIVE_SECONDS, &[]);
         for second in 0..10_000 {
             let rows = vec![
                 row(second, |row| row.pid = second as i32 + 2),

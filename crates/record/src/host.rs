@@ -49,6 +49,15 @@ pub(crate) fn vdso() -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
+/// Gives memory that was freed back to the system where the C library keeps it for later: glibc does, between blocks that are in use.
+pub(crate) fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: only pages that no block uses are given back.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Whether a hypervisor announces itself in the CPU's flags, as those of x86 do.
 pub fn is_virtual() -> bool {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -99,6 +108,12 @@ pub fn available_memory() -> u64 {
 /// Free bytes of the file system that holds `path`, for this user.
 pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
     let fs = rustix::fs::statvfs(path).ok()?;
+    Some(fs.f_bavail.saturating_mul(fs.f_frsize))
+}
+
+/// Free bytes of the file system that holds an open file, for this user; `None` when unknown.
+pub fn free_on_disk(file: impl std::os::fd::AsFd) -> Option<u64> {
+    let fs = rustix::fs::fstatvfs(file).ok()?;
     Some(fs.f_bavail.saturating_mul(fs.f_frsize))
 }
 

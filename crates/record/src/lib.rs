@@ -6,6 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `recorder`, `flight` | a recording from start to end; the flight recorder |
+//! | `tap` | the scheduler's events for whoever follows them live |
 //! | `kernel` | kernel events: tracefs, perf, uprobes, selections |
 //! | `rings` | annotations: the session in shared memory, its ring files, the collector, attaching |
 //! | `stacks` | call paths: samples of what threads run |
@@ -16,7 +17,7 @@
 //! | `guard` | access to files and mappings that other users may change; bounds |
 //! | `prim` | everything that depends on the CPU |
 //!
-//! A module uses those after it in this order: recorder, files, names, stacks, budget, kernel and rings, program, guard. Public
+//! A module uses those after it in this order: recorder and tap, files, names, stacks, budget, kernel and rings, program, guard. Public
 //! modules are re-exported at the root of the crate, so that callers need not know the modules.
 mod budget;
 pub mod clock;
@@ -38,7 +39,9 @@ mod quote;
 mod random;
 mod recorder;
 mod rings;
+mod sent;
 mod stacks;
+pub mod tap;
 mod testhook;
 
 pub use budget::governor;
@@ -46,16 +49,17 @@ pub use error::{Error, Result};
 pub use files::{
     directory, output, pack,
     recover::{Recovered, recover},
-    symbolize,
+    remote, symbolize,
 };
 pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes, usdt};
 pub use losses::Losses;
 pub use notice::{LeftInRings, Notice, Notify, Summary};
 pub use options::{
-    Annotated, Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, USDT_LIMIT, UnitCosts,
+    Annotated, Flight, KEEP_FREE, LockProbe, OnSlice, Options, Stacks, Target, To, USDT_LIMIT,
+    UnitCosts,
 };
-pub use program::{locks, procs};
+pub use program::{ito, locks, preloaded, procs, signals::is_ignored};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, record};
 pub use rings::session;

@@ -36,6 +36,13 @@ impl Live<'_> {
         self.source.bytes() + self.collector.bytes() + self.stack_bytes
     }
 
+    /// Each file of events, and the bytes in it.
+    pub(crate) fn written(&self) -> Vec<(String, u64)> {
+        let mut files = self.source.written();
+        files.extend(self.collector.written());
+        files
+    }
+
     /// CPU limits that are new or changed; with `all`, every counter is read once more.
     pub(crate) fn read_limits(&mut self, all: bool) -> Vec<LimitRow> {
         self.limits.look(&self.meta.root_pids, all)

@@ -1,6 +1,8 @@
 //! The options of a recording. The command line and tests fill in an [`Options`]; sizes that are not given are
 //! derived from free memory.
+use crate::files::remote::Key;
 pub use crate::program::collector::Annotated;
+pub use crate::rings::slices::OnSlice;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,6 +24,15 @@ pub enum Target {
 pub struct Flight {
     /// The time that is kept.
     pub keep: Duration,
+}
+
+/// Another machine, on which `kasuri receive` waits.
+#[derive(Clone, Debug)]
+pub struct To {
+    /// HOST:PORT.
+    pub address: String,
+    /// What both sides know.
+    pub key: Key,
 }
 
 /// The extent of what the lock probe records.
@@ -78,12 +89,20 @@ pub struct Options {
     pub target: Target,
     /// The packed file to make.
     pub output: PathBuf,
+    /// Send it to another machine instead; `output` is then its address.
+    pub to: Option<To>,
     /// Stop after this time.
     pub duration: Option<Duration>,
     /// Flight recorder instead of an ordinary recording.
     pub flight: Option<Flight>,
+    /// The flight recorder saves when one of these slices takes too long.
+    pub on_slices: Vec<OnSlice>,
     /// Record kernel events.
     pub kernel: bool,
+    /// Bytes that the recording may take in memory, the recorder's own too, but without its program text: divided among what is not given
+    /// otherwise. At the end, what the kernel's buffers (k) and the rings (r) hold goes to the directory, in memory too, to what waits there (w), what
+    /// a tick may have added to that, and as much as waits that was sent a moment ago: 2 k + 3 r + 2 w, and the rest is for the recorder.
+    pub memory: Option<u64>,
     /// Kernel buffer of each CPU, MiB; `None`: 16, less where memory is short.
     pub buffer_mb: Option<u64>,
     /// Ring memory that one process may take, MiB; `None`: a share of what is free.
@@ -133,9 +152,12 @@ impl Options {
         Options {
             target,
             output,
+            to: None,
             duration: None,
             flight: None,
+            on_slices: Vec::new(),
             kernel: true,
+            memory: None,
             buffer_mb: None,
             ring_mb: None,
             keep_free: None,
@@ -217,23 +239,36 @@ impl Options {
         }
     }
 
+    /// Bytes of events that may wait for the other side of a stream.
+    pub fn most_waiting(&self) -> u64 {
+        if let Some(memory) = self.memory {
+            return memory / 16;
+        }
+        let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 4;
+        (crate::host::available_memory() / 8)
+            .min(room)
+            .clamp(1 << 20, 64 << 20)
+    }
+
     /// Kernel buffer of each CPU, KiB: the size requested, or 16 MiB but never more than an eighth of the free memory
-    /// for all CPUs together.
+    /// for all CPUs together; an eighth of the memory that the recording may take.
     pub fn buffer_kb(&self, n_cpus: usize) -> u64 {
-        match self.buffer_mb {
-            Some(mb) => mb.max(1) * 1024,
-            None => (crate::host::available_memory() / 8 / 1024 / n_cpus.max(1) as u64)
-                .clamp(512, 16384),
+        let n_cpus = n_cpus.max(1) as u64;
+        match (self.buffer_mb, self.memory) {
+            (Some(mb), _) => mb.max(1) * 1024,
+            (None, Some(memory)) => (memory / 8 / 1024 / n_cpus).clamp(64, 16384),
+            (None, None) => (crate::host::available_memory() / 8 / 1024 / n_cpus).clamp(512, 16384),
         }
     }
 
     /// Ring memory of one process, bytes: the size requested, or a quarter of the free memory and half of the room in
-    /// shared memory, 4 GiB at most.
+    /// shared memory, 4 GiB at most; three parts in 32 of the memory that the recording may take.
     pub fn ring_bytes(&self) -> u64 {
         let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
-        match self.ring_mb {
-            Some(mb) => mb.max(1) << 20,
-            None => (crate::host::available_memory() / 4)
+        match (self.ring_mb, self.memory) {
+            (Some(mb), _) => mb.max(1) << 20,
+            (None, Some(memory)) => (memory / 32 * 3).min(room).max(768 << 10),
+            (None, None) => (crate::host::available_memory() / 4)
                 .min(room)
                 .clamp(1 << 20, 4 << 30),
         }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::output::{self, Kind};
 use crate::guard::foreign::{self, Foreign};
 use crate::guard::safefs::{Access, Held};
+use crate::sent::{SENT, SENT_NEW};
 use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, SamplingRow, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -54,11 +55,19 @@ pub fn place_for(output: &Path) -> Result<PathBuf> {
     let kind = output::kind(output).map_err(|e| Error::file("write", output, e))?;
     Ok(match kind {
         Kind::File => path_for(output),
-        Kind::Stream => {
-            let (pid, random) = (std::process::id(), crate::random::random_u32());
-            std::env::temp_dir().join(format!("kasuri-{pid}-{random:08x}.kasuri.d"))
-        }
+        Kind::Stream => temporary(&std::env::temp_dir()),
     })
+}
+
+/// The directory for a recording that is sent while it is made: in `memory`, unless the user says where temporary files are.
+pub(crate) fn place_for_stream(memory: &Path) -> PathBuf {
+    let place = std::env::var_os("TMPDIR").map(PathBuf::from);
+    temporary(place.as_deref().unwrap_or(memory))
+}
+
+fn temporary(place: &Path) -> PathBuf {
+    let (pid, random) = (std::process::id(), crate::random::random_u32());
+    place.join(format!("kasuri-{pid}-{random:08x}.kasuri.d"))
 }
 
 /// `NAME.kasuri` for `NAME.kasuri.d`, and for `NAME`.
@@ -149,8 +158,7 @@ impl Directory {
 
     /// Free bytes of its disk, for this user; `None` when unknown.
     pub fn free_bytes(&self) -> Option<u64> {
-        let disk = rustix::fs::fstatvfs(&self.held).ok()?;
-        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+        crate::host::free_on_disk(&self.held)
     }
 
     /// Replaces `meta.json` as a whole.
@@ -228,6 +236,17 @@ pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
     foreign::remove(&parent, &name, dir, is_recording_file)
 }
 
+/// Removes a recording directory whose recorder was killed before it began: without `meta.json` nothing can be recovered. Returns
+/// whether it is gone; with files of others in it, it stays.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn remove_unbegun(path: &Path) -> std::io::Result<bool> {
+    let dir = Held::open(path)?;
+    let has_begun = dir.stat_of("meta.json").is_ok();
+    Ok(!has_begun && remove(&dir).is_none())
+}
+
 /// Whether a recorder makes files of this name.
 fn is_recording_file(name: &str) -> bool {
     let of_cpu = |prefix: &str| {
@@ -247,7 +266,7 @@ fn is_recording_file(name: &str) -> bool {
 }
 
 /// Files of every recording directory; besides them one for each CPU and some for each client.
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "meta.json",
     "meta.json.new",
     RESERVE,
@@ -257,6 +276,8 @@ const FILES: [&str; 10] = [
     "limits.jsonl",
     CALL_PATHS,
     SAMPLING,
+    SENT,
+    SENT_NEW,
     crate::rings::session::SESSION,
 ];
 

@@ -4,12 +4,14 @@
 //! kinds of file are never replaced: a character device or a FIFO is written through (`-o /dev/null`), anything else
 //! is refused. A symbolic link is refused as well, whatever its target: in a directory that other users may write,
 //! any of them may have put it there to make root write to its target. Only the system's own names for open files
-//! (`/dev/stdout`, `/dev/fd/1`) are followed.
+//! (`/dev/stdout`, `/dev/fd/1`) are followed; standard output is written as it was opened, also where it is a socket, and
+//! behind what is in it.
+use crate::files::remote::Remote;
 use crate::guard::safefs::{Access, Held};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// The way in which the file is written.
@@ -19,6 +21,46 @@ pub enum Kind {
     File,
     /// Directly: it exists and is no regular file.
     Stream,
+}
+
+/// Where a recording goes.
+pub(crate) enum Sink {
+    /// A file, a device or a pipe.
+    File(File),
+    /// Another machine.
+    Remote(Box<Remote>),
+}
+
+/// What recordings are written with.
+pub(crate) type Out = BufWriter<Sink>;
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file) => file.write(bytes),
+            Sink::Remote(remote) => remote.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.flush(),
+            Sink::Remote(remote) => remote.flush(),
+        }
+    }
+}
+
+impl Sink {
+    /// Says that nothing follows.
+    ///
+    /// # Errors
+    /// When it did not arrive.
+    pub(crate) fn close(self) -> io::Result<()> {
+        match self {
+            Sink::File(mut file) => file.flush(),
+            Sink::Remote(remote) => remote.close(),
+        }
+    }
 }
 
 /// The users who may read a result.
@@ -47,6 +89,9 @@ struct Beside {
     done: bool,
 }
 
+/// The name of standard output.
+pub const STANDARD: &str = "/dev/stdout";
+
 /// Longest wait for a reader of a FIFO.
 const FIFO_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -55,6 +100,10 @@ const FIFO_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// # Errors
 /// When it must not be written; the message has the reason and a remedy.
 pub fn kind(path: &Path) -> io::Result<Kind> {
+    if is_standard(path) {
+        // It needs no name: where nobody runs udev there is no /dev/stdout.
+        return Ok(Kind::Stream);
+    }
     match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => kind_of(path, &stat),
         Err(rustix::io::Errno::NOENT) => Ok(Kind::File),
@@ -84,12 +133,25 @@ fn kind_of(path: &Path, stat: &Stat) -> io::Result<Kind> {
 
 /// Whether `path` is one of the system's names for a file that is open already.
 fn is_open_file(path: &Path) -> bool {
-    let names = ["/dev/stdout", "/dev/stderr"];
+    let names = [STANDARD, "/dev/stderr"];
     let number = |below: &str| {
         path.strip_prefix(below)
             .is_ok_and(|n| n.to_str().is_some_and(|n| n.parse::<u32>().is_ok()))
     };
     names.iter().any(|name| path == Path::new(name)) || number("/dev/fd") || number("/proc/self/fd")
+}
+
+/// Whether `path` is this process's standard output.
+pub fn is_standard(path: &Path) -> bool {
+    path == Path::new(STANDARD) || path == Path::new("/dev/fd/1")
+}
+
+/// Whether what is written to `path` goes on to another program at once: standard output, or a FIFO. A recording is sent there while it
+/// is made.
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    is_standard(path)
+        || statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }
 
 /// Opens the file to write for `path`: see the module.
@@ -124,10 +186,16 @@ fn open_stream(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let begun = std::time::Instant::now();
     let file = loop {
+        if is_standard(path) {
+            break rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+        }
         match open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
             // No process reads the FIFO yet.
             Err(rustix::io::Errno::NXIO) if begun.elapsed() < FIFO_PATIENCE => {
                 std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Err(rustix::io::Errno::NXIO) if is_pipe(path) => {
+                return Err(io::Error::other("no process reads this FIFO"));
             }
             other => break other?,
         }
@@ -135,6 +203,10 @@ fn open_stream(path: &Path) -> io::Result<File> {
     // The file may have been exchanged since its kind was determined; a disk is not written in any case.
     if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice {
         return Err(io::Error::other("it is a disk"));
+    }
+    if is_standard(path) {
+        // Its flags are those of whoever opened it.
+        return Ok(File::from(file));
     }
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
@@ -188,7 +260,6 @@ impl Drop for Beside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 
     fn put(path: &Path, text: &str) -> io::Result<()> {

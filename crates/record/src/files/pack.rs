@@ -10,7 +10,7 @@
 use crate::error::{Error, Result};
 use crate::files::directory::{CALL_PATHS, SAMPLING};
 use crate::files::divide;
-use crate::files::output::{self, Readers};
+use crate::files::output::{self, Out, Readers, Sink};
 use crate::files::places::name_places;
 use crate::files::symbols::Symbols;
 use crate::guard::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
@@ -21,6 +21,7 @@ use crate::losses::Losses;
 use crate::names::{DEBUG_BYTES_PER_SAMPLE, Found, Naming, Request};
 use crate::notice::{Notice, Notify, Summary};
 use crate::quote::shell_word;
+use crate::sent::Sent;
 use kasuri_format::call_paths::{Log, SampleKind, Tables, read_log};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
@@ -33,13 +34,13 @@ use kasuri_format::ring::{Chunk, LOST_CAUSES, Lost, SiteTable, parse_chunks, str
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Frames whose names are in one block.
 pub(crate) const NAMES_IN_BLOCK: usize = 1 << 16;
-/// Raw bytes that one thread encodes at a time.
+/// Most raw bytes that one thread encodes at a time.
 const SLICE_BYTES: usize = 8 << 20;
 
 /// The contents of a packed file.
@@ -104,6 +105,14 @@ impl Packed {
 struct Input {
     path: PathBuf,
     map: Guarded,
+    /// Where what was not sent begins.
+    from: u64,
+}
+
+impl Input {
+    fn bytes(&self) -> &[u8] {
+        &self.map.bytes()[self.from as usize..]
+    }
 }
 
 /// One client's annotations.
@@ -113,8 +122,8 @@ struct ClientInput<'a> {
     streams: Vec<Vec<Chunk<'a>>>,
 }
 
-/// A piece of work for a thread.
-enum Job<'a> {
+/// A piece of an event file, to be encoded.
+pub(crate) enum Job<'a> {
     Kernel {
         cpu: u32,
         path: &'a Path,
@@ -149,6 +158,8 @@ pub(crate) struct Amend {
     pub(crate) meta: Option<Meta>,
     /// Follow those of `anchors.jsonl`.
     pub(crate) anchors: Vec<Anchor>,
+    /// Bytes that the recording may take in memory ([`crate::Options::memory`]); none: as many threads as there are CPUs, with large pieces.
+    pub(crate) memory: Option<u64>,
 }
 
 /// [`pack`] with amendments, which ends early when `stop` returns true.
@@ -166,11 +177,11 @@ pub(crate) fn pack_amended(
         let (file, pending) = made.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
         let mut outside = Outside {
             output,
-            file: Some(file),
+            is_sent: false,
             stop,
             notify,
         };
-        let packed = pack_into(dirs, amend, &mut outside)?;
+        let packed = pack_into(dirs, amend, Begun::File(file), &mut outside)?;
         crate::testhook::point("rename");
         let appeared = pending.commit();
         appeared.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
@@ -178,6 +189,31 @@ pub(crate) fn pack_amended(
     };
     pack().map_err(|why| Error::Pack {
         dir: dirs[0].path().to_owned(),
+        why,
+    })
+}
+
+/// Completes a recording that was sent while it was made: metadata, sites and call paths; events and rows of tables are in it.
+///
+/// # Errors
+/// [`Error::Unsent`], with the directory that has what was not sent.
+pub(crate) fn complete(
+    dir: &Held,
+    output: &Path,
+    amend: &Amend,
+    sent: (Writer<Out>, Packed),
+    stop: &dyn Fn() -> bool,
+    notify: Notify<'_>,
+) -> Result<Packed> {
+    let mut outside = Outside {
+        output,
+        is_sent: true,
+        stop,
+        notify,
+    };
+    let begun = Begun::Stream(Box::new(sent));
+    pack_into(&[dir], amend, begun, &mut outside).map_err(|why| Error::Unsent {
+        dir: dir.path().to_owned(),
         why,
     })
 }
@@ -194,7 +230,7 @@ pub(crate) fn losses(dir: &Held) -> Losses {
             client(id, &[(id, input)], &meta, packed);
         }
         for (_, input) in inputs(&[dir], "perf", ".raw")? {
-            let lost = perf::lost(input.map.bytes());
+            let lost = perf::lost(input.bytes());
             packed.losses.kernel = packed.losses.kernel.saturating_add(lost);
         }
         Ok(())
@@ -207,43 +243,59 @@ pub(crate) fn losses(dir: &Held) -> Losses {
 }
 
 /// Errors inside this module are texts; [`Error::Pack`] carries them out.
-type Text<T> = std::result::Result<T, String>;
+pub(crate) type Text<T> = std::result::Result<T, String>;
 
 /// Everything that packing uses besides the directory.
 struct Outside<'a> {
     output: &'a Path,
-    /// The output file; taken once.
-    file: Option<File>,
+    /// Whether the output went on to elsewhere.
+    is_sent: bool,
     stop: &'a dyn Fn() -> bool,
     notify: Notify<'a>,
 }
 
-fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
+/// What a recording is packed into.
+enum Begun {
+    /// A new file.
+    File(File),
+    /// A stream that has the events and the rows of tables, and what they are.
+    Stream(Box<(Writer<Out>, Packed)>),
+}
+
+fn pack_into(
+    dirs: &[&Held],
+    amend: &Amend,
+    begun: Begun,
+    outside: &mut Outside<'_>,
+) -> Text<Packed> {
     let output = outside.output;
     let meta = match &amend.meta {
         Some(meta) => meta.clone(),
         None => read_meta(dirs[0])?,
     };
-    let mut packed = Packed::default();
     let write_error = |e: io::Error| format!("cannot write {}: {e}", output.display());
-    let file = outside.file.take().ok_or("it was packed already")?;
-    let mut writer =
-        Writer::new(BufWriter::with_capacity(1 << 20, file), &meta).map_err(write_error)?;
-    let mut anchors: Vec<Anchor> = lines(dirs[0], "anchors.jsonl", &mut packed);
-    anchors.extend_from_slice(&amend.anchors);
-    writer.anchors(&anchors).map_err(write_error)?;
-    let procs = dirs
-        .iter()
-        .map(|dir| lines(dir, "procs.jsonl", &mut packed));
-    let procs: Vec<Proc> = procs.collect::<Vec<_>>().concat();
-    writer.procs(&procs).map_err(write_error)?;
-    let limits: Vec<LimitRow> = lines(dirs[0], "limits.jsonl", &mut packed);
-    if !limits.is_empty() {
-        writer.limits(&limits).map_err(write_error)?;
+    let is_sent = matches!(begun, Begun::Stream(..));
+    let (mut writer, mut packed) = match begun {
+        Begun::File(file) => {
+            let out = BufWriter::with_capacity(1 << 20, Sink::File(file));
+            let writer = Writer::new(out, &meta).map_err(write_error)?;
+            (writer, Packed::default())
+        }
+        Begun::Stream(sent) => {
+            let (mut writer, packed) = *sent;
+            writer.meta(&meta).map_err(write_error)?;
+            (writer, packed)
+        }
+    };
+    let rows = read_rows(dirs, &mut packed);
+    packed.count_kernel_losses(&rows.losses);
+    if !is_sent {
+        write_rows(&rows, &mut writer).map_err(write_error)?;
     }
-    let losses: Vec<KernelLoss> = lines(dirs[0], "kernel-loss.jsonl", &mut packed);
-    packed.count_kernel_losses(&losses);
-    writer.kernel_losses(&losses).map_err(write_error)?;
+    if !amend.anchors.is_empty() {
+        writer.anchors(&amend.anchors).map_err(write_error)?;
+    }
+    let procs = rows.procs;
     let client_losses = read_client_losses(dirs, &meta, &mut packed)?;
     writer.client_losses(&client_losses).map_err(write_error)?;
     let pids: Vec<i32> = procs.iter().map(|p| p.pid).collect();
@@ -267,18 +319,54 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
             naming = Some(Naming::start(request(&log, tables)));
         }
     }
-    write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
+    if !is_sent {
+        let (slice, n_threads) = match amend.memory {
+            Some(memory) => ((memory / 32).clamp(1 << 17, SLICE_BYTES as u64) as usize, 1),
+            None => {
+                let n = std::thread::available_parallelism();
+                (SLICE_BYTES, n.map_or(1, |n| n.get()))
+            }
+        };
+        let by = (slice, n_threads);
+        write_events(dirs, &meta, by, &mut writer, &mut packed, outside)?;
+    }
     if let Some(naming) = naming {
         write_names(&naming.finish(), &mut writer, outside).map_err(write_error)?;
     }
     let (out, bytes) = writer.finish().map_err(write_error)?;
-    out.into_inner()
-        .map_err(|e| write_error(e.into_error()))?
-        .flush()
-        .map_err(write_error)?;
+    let sink = out.into_inner().map_err(|e| write_error(e.into_error()))?;
+    sink.close().map_err(write_error)?;
     packed.bytes = bytes;
     packed.doubt();
     Ok(packed)
+}
+
+/// The tables that grow while a recording is made.
+struct Rows {
+    anchors: Vec<Anchor>,
+    procs: Vec<Proc>,
+    limits: Vec<LimitRow>,
+    losses: Vec<KernelLoss>,
+}
+
+fn read_rows(dirs: &[&Held], packed: &mut Packed) -> Rows {
+    let anchors = lines(dirs[0], "anchors.jsonl", packed);
+    let procs = dirs.iter().map(|dir| lines(dir, "procs.jsonl", packed));
+    Rows {
+        anchors,
+        procs: procs.collect::<Vec<_>>().concat(),
+        limits: lines(dirs[0], "limits.jsonl", packed),
+        losses: lines(dirs[0], "kernel-loss.jsonl", packed),
+    }
+}
+
+fn write_rows(rows: &Rows, writer: &mut Writer<Out>) -> io::Result<()> {
+    writer.anchors(&rows.anchors)?;
+    writer.procs(&rows.procs)?;
+    if !rows.limits.is_empty() {
+        writer.limits(&rows.limits)?;
+    }
+    writer.kernel_losses(&rows.losses)
 }
 
 /// All clients' sites, with names for what probes could only tell by its address.
@@ -327,7 +415,7 @@ fn where_from(mut pids: BTreeSet<i32>, procs: &[Proc], meta: &Meta) -> BTreeSet<
 /// what is before it is whole.
 fn read_call_paths(
     dir: &Held,
-    writer: &mut Writer<BufWriter<File>>,
+    writer: &mut Writer<Out>,
     packed: &mut Packed,
 ) -> io::Result<Option<Log>> {
     let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
@@ -352,11 +440,7 @@ fn read_call_paths(
 }
 
 /// Writes modules, frames and paths, then the samples that refer to them.
-fn write_call_paths(
-    log: &Log,
-    writer: &mut Writer<BufWriter<File>>,
-    packed: &mut Packed,
-) -> io::Result<()> {
+fn write_call_paths(log: &Log, writer: &mut Writer<Out>, packed: &mut Packed) -> io::Result<()> {
     writer.call_paths(&log.tables)?;
     // Names that the recorder knew already: of functions that interpreters ran.
     for some in log.tables.names.chunks(NAMES_IN_BLOCK) {
@@ -370,7 +454,7 @@ fn write_call_paths(
 /// Writes the names that were found, and says when there was no time for all.
 fn write_names(
     found: &Found,
-    writer: &mut Writer<BufWriter<File>>,
+    writer: &mut Writer<Out>,
     outside: &mut Outside<'_>,
 ) -> io::Result<()> {
     // In blocks that are read whole.
@@ -378,12 +462,15 @@ fn write_names(
         writer.names(some)?;
     }
     let late = found.n_not_reached();
+    let file = match outside.is_sent {
+        true => "FILE".to_owned(),
+        false => shell_word(outside.output),
+    };
     if late > 0 {
         (outside.notify)(Notice::Note(format!(
             "{late} of {} places in the code have no name yet, because it would have taken too long; \
-             `kasuri symbolize {}` names them",
+             `kasuri symbolize {file}` names them",
             found.n_asked,
-            shell_word(outside.output)
         )));
     } else if let [first, others @ ..] = &found.without_lines[..] {
         let more = match others.len() {
@@ -393,8 +480,7 @@ fn write_names(
         };
         (outside.notify)(Notice::Note(format!(
             "lines and inlined calls of {first}{more} are not all known yet, because it would have taken too long; \
-             `kasuri symbolize {}` adds them",
-            shell_word(outside.output)
+             `kasuri symbolize {file}` adds them"
         )));
     }
     Ok(())
@@ -461,7 +547,7 @@ fn map(dir: &Held, name: &str) -> Text<Option<Input>> {
         }
     };
     let map = map().map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    Ok(map.map(|map| Input { path, map }))
+    Ok(map.map(|map| Input { path, map, from: 0 }))
 }
 
 /// Directory and name of a file, by its number.
@@ -482,8 +568,13 @@ fn newest<'d>(dirs: &[&'d Held], prefix: &str, suffix: &str) -> Text<Newest<'d>>
 fn inputs(dirs: &[&Held], prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
     let mut all = Vec::new();
     for dir in dirs {
+        let sent = Sent::of(dir);
         for (id, name) in numbered(dir, prefix, suffix)? {
-            all.extend(map(dir, &name)?.map(|input| (id, input)));
+            let Some(mut input) = map(dir, &name)? else {
+                continue;
+            };
+            input.from = sent.rest(&name, input.map.bytes()).1;
+            all.push((id, input));
         }
     }
     all.sort_by_key(|(id, _)| *id);
@@ -540,13 +631,12 @@ fn read_sites(dir: &Held, name: &str, id: (u32, u32), packed: &mut Packed) -> Op
 fn write_events(
     dirs: &[&Held],
     meta: &Meta,
-    writer: &mut Writer<BufWriter<File>>,
+    (slice_bytes, n_threads): (usize, usize),
+    writer: &mut Writer<Out>,
     packed: &mut Packed,
     outside: &mut Outside<'_>,
 ) -> Text<()> {
-    let (table, errors) = EventTable::salvage(&meta.kernel);
-    packed.damage.extend(errors.iter().map(|e| e.to_string()));
-    let layout = PageLayout::from_meta(&meta.kernel).map_err(|e| e.to_string())?;
+    let encoding = Encoding::of(meta, packed)?;
     let (kernel, perf, chunks) = (
         inputs(dirs, "cpu", ".raw")?,
         inputs(dirs, "perf", ".raw")?,
@@ -556,24 +646,11 @@ fn write_events(
         .chunk_by(|(a, _), (b, _)| a == b)
         .map(|files| client(files[0].0, files, meta, packed))
         .collect();
-    let jobs = jobs(&kernel, &perf, &clients, layout.page_bytes, packed);
-    let options = EncodeOptions::default();
-    let encode = |job: &Job<'_>| match *job {
-        Job::Kernel { cpu, pages, .. } => {
-            encode_kernel_blocks(&table, &layout, cpu, pages, &options)
-        }
-        Job::Perf { cpu, bytes, .. } => {
-            encode_perf_blocks(cpu, bytes, meta.kernel.big_endian, &options)
-        }
-        Job::Annotations {
-            pid,
-            generation,
-            chunks,
-        } => encode_annotation_blocks(pid, generation, chunks, &options),
-    };
+    let sizes = (encoding.page_bytes(), slice_bytes);
+    let jobs = jobs(&kernel, &perf, &clients, sizes, packed);
+    let encode = |job: &Job<'_>| encoding.encode(job);
     let total: u64 = jobs.iter().map(Job::bytes).sum();
     let mut done = 0;
-    let n_threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     for wave in jobs.chunks(n_threads * 4) {
         for (job, blocks) in wave.iter().zip(in_parallel(wave, n_threads, &encode)) {
             crate::testhook::point("pack");
@@ -589,6 +666,51 @@ fn write_events(
         (outside.notify)(Notice::Packing { done, total });
     }
     Ok(())
+}
+
+/// How a recording's events become blocks.
+pub(crate) struct Encoding {
+    table: EventTable,
+    layout: PageLayout,
+    big_endian: bool,
+    options: EncodeOptions,
+}
+
+impl Encoding {
+    /// For a recording with this metadata. Formats that are not understood are damage.
+    pub(crate) fn of(meta: &Meta, packed: &mut Packed) -> Text<Encoding> {
+        let (table, errors) = EventTable::salvage(&meta.kernel);
+        packed.damage.extend(errors.iter().map(|e| e.to_string()));
+        Ok(Encoding {
+            table,
+            layout: PageLayout::from_meta(&meta.kernel).map_err(|e| e.to_string())?,
+            big_endian: meta.kernel.big_endian,
+            options: EncodeOptions::default(),
+        })
+    }
+
+    /// Bytes of a page of the kernel's.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.layout.page_bytes
+    }
+
+    /// The blocks of a piece.
+    pub(crate) fn encode(&self, job: &Job<'_>) -> EncodedBlocks {
+        let options = &self.options;
+        match *job {
+            Job::Kernel { cpu, pages, .. } => {
+                encode_kernel_blocks(&self.table, &self.layout, cpu, pages, options)
+            }
+            Job::Perf { cpu, bytes, .. } => {
+                encode_perf_blocks(cpu, bytes, self.big_endian, options)
+            }
+            Job::Annotations {
+                pid,
+                generation,
+                chunks,
+            } => encode_annotation_blocks(pid, generation, chunks, options),
+        }
+    }
 }
 
 /// Runs the jobs in parallel. Returns the results in the order of the jobs.
@@ -634,16 +756,13 @@ fn client<'a>(
 ) -> ClientInput<'a> {
     let mut chunks = Vec::new();
     for (_, input) in files {
-        let (more, error) = parse_chunks(input.map.bytes());
+        let (more, error) = parse_chunks(input.bytes());
         chunks.extend(more);
         packed
             .damage
             .extend(error.map(|e| format!("{}: {e}", input.path.display())));
     }
-    for chunk in &chunks {
-        let lost = chunk.header.lost.map(u64::from);
-        packed.count_annotations(not_overwritten(lost, meta));
-    }
+    packed.count_chunk_losses(&chunks, meta);
     ClientInput {
         pid: id.0,
         generation: id.1,
@@ -655,25 +774,27 @@ fn jobs<'a>(
     kernel: &'a [((u32, u32), Input)],
     perf: &'a [((u32, u32), Input)],
     clients: &'a [ClientInput<'a>],
-    page_bytes: usize,
+    (page_bytes, slice_bytes): (usize, usize),
     packed: &mut Packed,
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
-    let slice_bytes = (SLICE_BYTES / page_bytes).max(1) * page_bytes;
+    let pages_bytes = (slice_bytes / page_bytes).max(1) * page_bytes;
     for ((cpu, _), input) in kernel {
-        let whole = input.map.len() - input.map.len() % page_bytes;
-        if whole < input.map.len() {
+        let bytes = input.bytes();
+        let whole = bytes.len() - bytes.len() % page_bytes;
+        if whole < bytes.len() {
             let path = input.path.display();
             packed.damage.push(format!(
-                "{path}: byte {whole}: found {} bytes, needed a page",
-                input.map.len() - whole
+                "{path}: byte {}: found {} bytes, needed a page",
+                input.from + whole as u64,
+                bytes.len() - whole
             ));
         }
-        for (i, pages) in input.map.bytes()[..whole].chunks(slice_bytes).enumerate() {
+        for (i, pages) in bytes[..whole].chunks(pages_bytes).enumerate() {
             jobs.push(Job::Kernel {
                 cpu: *cpu,
                 path: &input.path,
-                offset: (i * slice_bytes) as u64,
+                offset: input.from + (i * pages_bytes) as u64,
                 pages,
             });
         }
@@ -682,13 +803,13 @@ fn jobs<'a>(
         jobs.push(Job::Perf {
             cpu: *cpu,
             path: &input.path,
-            bytes: input.map.bytes(),
+            bytes: input.bytes(),
         });
     }
     for client in clients {
         let (pid, generation) = (client.pid, client.generation);
         for stream in &client.streams {
-            let per_slice = (SLICE_BYTES / stream[0].header.used.max(4096) as usize).max(1);
+            let per_slice = (slice_bytes / stream[0].header.used.max(4096) as usize).max(1);
             jobs.extend(stream.chunks(per_slice).map(|chunks| Job::Annotations {
                 pid,
                 generation,
@@ -700,7 +821,8 @@ fn jobs<'a>(
 }
 
 impl Job<'_> {
-    fn bytes(&self) -> u64 {
+    /// Its raw bytes.
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Job::Kernel { pages, .. } => pages.len() as u64,
             Job::Perf { bytes, .. } => bytes.len() as u64,
@@ -718,6 +840,14 @@ impl Packed {
         }
     }
 
+    /// Counts the losses that chunks state.
+    pub(crate) fn count_chunk_losses(&mut self, chunks: &[Chunk<'_>], meta: &Meta) {
+        for chunk in chunks {
+            let lost = chunk.header.lost.map(u64::from);
+            self.count_annotations(not_overwritten(lost, meta));
+        }
+    }
+
     /// The counts of each CPU only rise, so its last row has the total.
     fn count_kernel_losses(&mut self, rows: &[KernelLoss]) {
         let last: HashMap<u32, &KernelLoss> = rows.iter().map(|row| (row.cpu, row)).collect();
@@ -730,7 +860,7 @@ impl Packed {
         }
     }
 
-    fn count(&mut self, job: &Job<'_>, blocks: &EncodedBlocks) {
+    pub(crate) fn count(&mut self, job: &Job<'_>, blocks: &EncodedBlocks) {
         let (path, offset) = match job {
             Job::Kernel { path, offset, .. } => (path.display().to_string(), *offset),
             Job::Perf { path, .. } => (path.display().to_string(), 0),

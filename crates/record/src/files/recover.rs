@@ -15,6 +15,7 @@ use crate::notice::{Notice, Notify};
 use crate::rings::collector::{Collector, write_unplaced};
 use crate::rings::ringfile::repair_chunk_files;
 use crate::rings::session::{self, Left};
+use crate::sent::Sent;
 use kasuri_format::container::{BlockKind, Recording, Writer};
 use kasuri_format::meta::Meta;
 use std::io::{BufWriter, Write};
@@ -81,6 +82,11 @@ fn recover_directory(
         }
     }
     let mut doubts = taken.refused;
+    if Sent::of(&dir).bytes() > 0 {
+        let why = "events that were sent to elsewhere, until the stream broke";
+        meta.missing.push(format!("{why}: this is the rest"));
+        doubts.push(why.to_owned());
+    }
     if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
         doubts.push("kernel events that its killed recorder had not yet read".to_owned());
     }
@@ -203,6 +209,7 @@ fn complete(mut meta: Meta) -> Amend {
     Amend {
         meta: Some(meta),
         anchors,
+        memory: None,
     }
 }
 

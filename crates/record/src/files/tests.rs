@@ -299,6 +299,7 @@ fn what_is_known_better_than_the_directory_says_goes_into_the_file() {
     let amend = Amend {
         meta: Some(meta()),
         anchors: vec![anchor(12_000)],
+        memory: Some(8 << 20),
     };
     let held = Held::open(&left.dir()).unwrap();
     let (output, dirs) = (left.at("run.kasuri"), [&held, rest.held()]);

@@ -235,6 +235,12 @@ impl Perf {
         self.rings.iter().map(count).collect()
     }
 
+    /// Each file, and the bytes in it.
+    pub fn written(&self) -> Vec<(String, u64)> {
+        let of = |ring: &Ring| (format!("perf{}.raw", ring.cpu), ring.bytes);
+        self.rings.iter().map(of).collect()
+    }
+
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.rings.iter().map(|ring| ring.bytes).sum()

@@ -546,6 +546,21 @@ impl Source {
         }
     }
 
+    /// Each file of events, and the bytes in it.
+    pub fn written(&self) -> Vec<(String, u64)> {
+        match self {
+            Source::Tracefs(source) => {
+                let cpus = source.instance.cpus.iter().zip(source.drain.sizes());
+                cpus.map(|(cpu, bytes)| (format!("cpu{cpu}.raw"), bytes))
+                    .collect()
+            }
+            Source::Perf {
+                perf: Some(perf), ..
+            } => perf.written(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         match self {

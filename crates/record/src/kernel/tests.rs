@@ -365,6 +365,12 @@ fn buffers_are_as_large_as_asked_or_a_share_of_what_is_free() {
         "a machine of a million CPUs gets the least"
     );
     assert!((1 << 20..=4 << 30).contains(&options.ring_bytes()));
+    options.memory = Some(16 << 20);
+    let n_cpus = 4;
+    let all = 2 * n_cpus * options.buffer_kb(n_cpus as usize) * 1024
+        + 3 * options.ring_bytes()
+        + 2 * options.most_waiting();
+    assert!(all <= 11 << 20, "the recorder has 5 MiB: {all}");
     options.buffer_mb = Some(0);
     options.ring_mb = Some(3);
     assert_eq!(

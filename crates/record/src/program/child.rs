@@ -88,8 +88,9 @@ impl Strings {
 
 impl Child {
     /// Forks a child with the soft limit `open_files` of open files. It waits for [`Child::release`] to become
-    /// `command`, with `session` and `more` in its environment and the signal mask `mask`. The calling process must
-    /// have no other threads.
+    /// `command`, with `session` and `more` in its environment and the signal mask `mask`. What it prints goes to
+    /// standard error if `is_muted`, because standard output is for something else. The calling process must have no
+    /// other threads.
     ///
     /// # Errors
     /// When there is no process or descriptor left.
@@ -99,6 +100,7 @@ impl Child {
         more: &[(OsString, OsString)],
         mask: &libc::sigset_t,
         open_files: &OpenFiles,
+        is_muted: bool,
     ) -> Result<Child> {
         let program = command
             .first()
@@ -110,7 +112,7 @@ impl Child {
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
                 .map_err(|e| Error::system("make a pipe", e))
         };
-        let (gate_read, gate_write) = pipe()?;
+        let gate = pipe()?;
         let (verdict_read, verdict_write) = pipe()?;
         // SAFETY: the child calls nothing but async-signal-safe functions on memory prepared here.
         match unsafe { libc::fork() } {
@@ -119,18 +121,18 @@ impl Child {
                 std::io::Error::last_os_error(),
             )),
             0 => in_child(
-                &gate_read,
-                &gate_write,
+                &gate,
                 &verdict_write,
                 mask,
                 open_files,
                 &arguments,
                 &environment,
+                is_muted,
             ),
             pid => Ok(Child {
                 pid: Pid::from_raw(pid).expect("fork returns a positive pid"),
                 program,
-                gate: Some(File::from(gate_write)),
+                gate: Some(File::from(gate.1)),
                 verdict: File::from(verdict_read),
                 status: None,
             }),
@@ -233,27 +235,30 @@ fn environment(session: Option<&Path>, more: &[(OsString, OsString)]) -> Vec<OsS
 
 /// Runs in the child between fork and exec. Only async-signal-safe calls; no allocation, no locks, no panics.
 fn in_child(
-    gate: &OwnedFd,
-    gate_write: &OwnedFd,
+    gate: &(OwnedFd, OwnedFd),
     verdict: &OwnedFd,
     mask: &libc::sigset_t,
     open_files: &OpenFiles,
     arguments: &Strings,
     environment: &Strings,
+    is_muted: bool,
 ) -> ! {
     // SAFETY: all calls are async-signal-safe; pointers were made before fork and end in null.
     unsafe {
         // Our own copy of the writing end would keep the gate open after the recorder died.
-        libc::close(gate_write.as_raw_fd());
+        libc::close(gate.1.as_raw_fd());
         let mut byte = 0u8;
         let n = loop {
-            let n = libc::read(gate.as_raw_fd(), (&raw mut byte).cast(), 1);
+            let n = libc::read(gate.0.as_raw_fd(), (&raw mut byte).cast(), 1);
             if n >= 0 || *libc::__errno_location() != libc::EINTR {
                 break n;
             }
         };
         if n != 1 {
             libc::_exit(125);
+        }
+        if is_muted {
+            libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
         }
         // Rust ignores SIGPIPE from its start; programs expect the default action.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -292,9 +297,10 @@ pub fn pin_process(pid: i32, cpus: &[usize]) -> Result<()> {
 /// Gives a process, and its later children, the policy under which a woken thread does not take the CPU of the one that woke it, if
 /// it has the usual one. Where that is refused the program runs as always.
 pub fn keep_cpu_when_waking(pid: i32) {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the call gets a valid pointer to struct sched_param. The system calls themselves, because musl's functions always fail.
+    // SAFETY: the struct is plain numbers, of which musl's has more, and 0 is the priority wanted; the call gets a valid pointer to it.
+    // The system calls themselves, because musl's functions always fail.
     unsafe {
+        let param: libc::sched_param = std::mem::zeroed();
         if libc::syscall(libc::SYS_sched_getscheduler, pid) == i64::from(libc::SCHED_OTHER) {
             libc::syscall(
                 libc::SYS_sched_setscheduler,

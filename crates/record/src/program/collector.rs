@@ -63,7 +63,7 @@ pub fn environment(
     let library = Probe {
         file: "libkasuri-collector.so",
         variable: "KASURI_COLLECTOR_LIBRARY",
-        folder: "collector",
+        folder: "probes/collector",
         option,
     };
     variables.push((variable.into(), library.library()?.into_os_string()));

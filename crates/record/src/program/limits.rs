@@ -141,6 +141,30 @@ impl Cgroups {
             .collect()
     }
 
+    /// The limits of a process's cgroup and all above it, and how long they held off its threads so far; `None`: there are none.
+    pub fn throttling(&self, pid: i32) -> Option<Throttling> {
+        let text = read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let mount = self.cpu.as_ref()?;
+        let group = Cgroups::group(mount, &text)?;
+        let mut found: Option<Throttling> = None;
+        for (_, dir) in Cgroups::upwards(mount, &group) {
+            let Some(quota) = quota(&dir) else { continue };
+            let stat = read_to_string(dir.join("cpu.stat")).unwrap_or_default();
+            let of_this = Throttling {
+                cpus: quota.cpus(),
+                throttled_ns: throttled(&stat).1,
+            };
+            found = Some(match found {
+                None => of_this,
+                Some(inner) => Throttling {
+                    cpus: inner.cpus.min(of_this.cpus),
+                    throttled_ns: inner.throttled_ns.max(of_this.throttled_ns),
+                },
+            });
+        }
+        found
+    }
+
     /// The CPUs that a process's cpuset allows; empty when unknown.
     pub fn cpuset(&self, pid: i32) -> String {
         let text = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -161,6 +185,15 @@ impl Cgroups {
             .filter(|text| !text.is_empty());
         found.next().unwrap_or_default()
     }
+}
+
+/// CPU limits of a process, of all its cgroups together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throttling {
+    /// The strictest limit, as a number of CPUs.
+    pub cpus: f64,
+    /// For how long the cgroup that was throttled most was throttled so far, ns.
+    pub throttled_ns: u64,
 }
 
 /// The CPU limit of the cgroup at `dir`, of either version.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const PROBE: Probe = Probe {
     file: "libkasuri-lock.so",
     variable: "KASURI_LOCK_LIBRARY",
-    folder: "lock",
+    folder: "probes/lock",
     option: "--locks",
 };
 

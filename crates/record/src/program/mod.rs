@@ -8,7 +8,9 @@
 //! | [`procs`] | processes and threads, out of /proc |
 //! | `namespaces` | programs in pid name spaces of their own |
 //! | `limits` | CPU limits, cpusets, affinity |
+//! | [`preloaded`] | libraries that `kasuri try` puts in front of a program |
 //! | [`locks`] | the lock probe's library |
+//! | [`ito`] | the library of light threads, and which programs cannot have them |
 //! | `openmp` | the OpenMP probe's |
 //! | `compilers` | the plugins of kasuri-annotate |
 //! | `collector` | of programs annotated with ITT or NVTX |
@@ -17,11 +19,13 @@ pub(crate) mod child;
 pub(crate) mod code_files;
 pub(crate) mod collector;
 pub(crate) mod compilers;
+pub mod ito;
 pub(crate) mod limits;
 pub mod locks;
 pub(crate) mod namespaces;
 pub(crate) mod openmp;
 pub(crate) mod preload;
+pub mod preloaded;
 pub mod procs;
 pub(crate) mod signals;
 #[cfg(test)]

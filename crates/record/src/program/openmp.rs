@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const PROBE: Probe = Probe {
     file: "libkasuri-openmp.so",
     variable: "KASURI_OPENMP_LIBRARY",
-    folder: "openmp",
+    folder: "probes/openmp",
     option: "--openmp",
 };
 

@@ -1,4 +1,4 @@
-//! Libraries that the loader puts in front of the program's own: the lock probe's and the OpenMP probe's.
+//! Libraries that the loader puts in front of the program's own: the lock probe's, the OpenMP probe's, ito's.
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Probe {
     pub file: &'static str,
     /// Environment variable that names the file.
     pub variable: &'static str,
-    /// Its folder in the build tree, below `build/probes`.
+    /// Its folder in the build tree, below `build`.
     pub folder: &'static str,
     /// The option of `kasuri record` that loads it.
     pub option: &'static str,
@@ -50,8 +50,7 @@ impl Probe {
 
     /// Candidates, the likeliest first. `command` is BIN/kasuri, or target/release/kasuri, or target/debug/deps/TEST.
     fn places(&self, command: &Path) -> Vec<PathBuf> {
-        let in_build = Path::new("probes").join(self.folder);
-        let folders = folders(command, &in_build).into_iter();
+        let folders = folders(command, Path::new(self.folder)).into_iter();
         folders.map(|folder| folder.join(self.file)).collect()
     }
 }
@@ -106,7 +105,7 @@ mod tests {
     const PROBE: Probe = Probe {
         file: "libprobe.so",
         variable: "KASURI_NO_SUCH_LIBRARY",
-        folder: "some",
+        folder: "probes/some",
         option: "--some",
     };
 

@@ -177,7 +177,8 @@ fn empty() -> libc::sigset_t {
     }
 }
 
-fn is_ignored(signal: i32) -> bool {
+/// Whether the process ignores this signal, as under `nohup`, or in the background of a script: then it stays so.
+pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: a null new action only asks; all zero is a valid sigaction to fill.
     unsafe {
         let mut action: libc::sigaction = zeroed();

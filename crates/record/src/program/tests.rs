@@ -13,7 +13,7 @@ fn fork(command: &[&str], session: Option<&str>, more: &[(&str, &str)]) -> Child
     let more: Vec<(OsString, OsString)> = more.iter().map(|(k, v)| (k.into(), v.into())).collect();
     let signals = Signals::block(false).unwrap();
     let (mask, files) = (signals.mask_before(), OpenFiles::raise());
-    Child::fork(&words, session.map(Path::new), &more, mask, &files).unwrap()
+    Child::fork(&words, session.map(Path::new), &more, mask, &files, false).unwrap()
 }
 
 fn ends(child: &mut Child) -> i32 {

@@ -5,9 +5,10 @@
 //! reserved at the start. The first error becomes the recording's failure.
 use super::{Recorder, children_cpu_ns, cpu_ns};
 use crate::clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::directory::Directory;
 use crate::files::pack::{self, Amend};
+use crate::files::stream::Stream;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::Options;
 use crate::program::child::Child;
@@ -133,6 +134,7 @@ impl Recorder<'_> {
     fn close(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         drop(self.attachment.take());
         self.write_last_meta();
+        let written = self.live.written();
         let mut live = self.live;
         drop(live.source);
         let is_left = live.summary.left.is_some();
@@ -152,14 +154,15 @@ impl Recorder<'_> {
             Some(_) if !is_left => drop(self.dir.discard()),
             // The rings hold a part of it: once packed, the recording could not take that part any more.
             _ if is_left => leave(&self.dir, &mut summary),
-            _ => finish_pack(
-                self.options,
-                self.dir,
-                &self.amend,
-                &mut summary,
-                signals,
-                notify,
-            ),
+            _ => {
+                let end = PackEnd {
+                    options: self.options,
+                    amend: &self.amend,
+                    stream: self.stream.map(|stream| (stream, written)),
+                    signals,
+                };
+                end.pack(self.dir, &mut summary, notify);
+            }
         }
         if let (Some(child), Some(_)) = (&mut self.child, self.options.duration) {
             summary.exit_status = Some(wait_for(child, signals));
@@ -190,37 +193,45 @@ impl Recorder<'_> {
     }
 }
 
-/// Packs, and puts the result into the summary.
-fn finish_pack(
-    options: &Options,
-    dir: Directory,
-    amend: &Amend,
-    summary: &mut Summary,
-    signals: &Signals,
-    notify: Notify<'_>,
-) {
-    if !options.pack {
-        return leave(&dir, summary);
-    }
-    match pack::pack_amended(
-        &[dir.held()],
-        &options.output,
-        amend,
-        &|| signals.is_ending(),
-        notify,
-    ) {
-        Ok(packed) => {
-            packed.add_to(summary);
-            if let Some(foreign) = dir.discard() {
-                notify(Notice::Warning(foreign.to_string()));
-            }
-            summary.files.push(options.output.clone());
+/// What packing uses besides the directory.
+struct PackEnd<'a> {
+    options: &'a Options,
+    amend: &'a Amend,
+    /// The stream that has most of the recording, and the last lengths of the files.
+    stream: Option<(Stream, Vec<(String, u64)>)>,
+    signals: &'a Signals,
+}
+
+impl PackEnd<'_> {
+    /// Packs, or sends the end, and puts the result into the summary.
+    fn pack(self, dir: Directory, summary: &mut Summary, notify: Notify<'_>) {
+        if !self.options.pack {
+            return leave(&dir, summary);
         }
-        Err(error) => {
-            leave(&dir, summary);
-            // The user knows already that the disk was full; this message has the remedy.
-            notify(Notice::Warning(error.to_string()));
-            summary.failure.get_or_insert(error);
+        let output = &self.options.output;
+        let stop = || self.signals.is_ending();
+        let packed = match self.stream {
+            Some((stream, written)) => stream.finish(written, &stop).and_then(|sent| {
+                pack::complete(dir.held(), output, self.amend, sent, &stop, notify)
+            }),
+            None => pack::pack_amended(&[dir.held()], output, self.amend, &stop, notify),
+        };
+        match packed {
+            Ok(packed) => {
+                packed.add_to(summary);
+                if let Some(foreign) = dir.discard() {
+                    notify(Notice::Warning(foreign.to_string()));
+                }
+                summary.files.push(output.clone());
+            }
+            Err(error) => {
+                leave(&dir, summary);
+                // The summary tells one failure. Where that is the full disk, or the cut stream, this one has the remedy.
+                if summary.failure.is_some() && matches!(error, Error::Pack { .. }) {
+                    notify(Notice::Warning(error.to_string()));
+                }
+                summary.failure.get_or_insert(error);
+            }
         }
     }
 }

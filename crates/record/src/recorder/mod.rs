@@ -13,6 +13,8 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::Directory;
 use crate::files::pack::Amend;
+use crate::files::remote::Remote;
+use crate::files::stream::Stream;
 use crate::flight::FlightRecorder;
 use crate::kernel::source::Source;
 use crate::kernel::usdt::Watch;
@@ -23,6 +25,7 @@ use crate::program::child::{Child, OpenFiles};
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::{Arrived, ENDING, Signals};
 use crate::rings::attach::Attachment;
+use crate::rings::session;
 use crate::stacks::{Sampler, Urgent};
 use kasuri_format::ring::SessionState;
 use rustix::event::PollFlags;
@@ -39,6 +42,9 @@ const TICK_MAX: Duration = Duration::from_millis(20);
 /// Time between two looks at stacks that are to be followed soon.
 const SOON: Duration = Duration::from_millis(5);
 const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// Time between two words to the thread that sends a recording.
+const TELL_STREAM: Duration = Duration::from_millis(50);
 
 /// Distance, in recorded bytes, between two looks at the free room of the disk.
 const LOOK_AT_ROOM: u64 = 4 << 20;
@@ -90,6 +96,12 @@ struct Recorder<'a> {
     refused_said: bool,
     /// Anchors and metadata that the disk had no room for.
     amend: Amend,
+    /// Sends the recording while it is made.
+    stream: Option<Stream>,
+    /// The other machine, until the stream has it.
+    remote: Option<Remote>,
+    /// When it was told last how long the files are.
+    stream_told: Instant,
     child: Option<Child>,
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
@@ -257,6 +269,12 @@ impl<'a> Recorder<'a> {
 
     /// Moves to the files what kernel and programs have written, and sets the time until the next tick.
     fn drain(&mut self) -> Result<()> {
+        if let Some(failure) = self.stream.as_ref().and_then(Stream::failure) {
+            return Err(failure);
+        }
+        if self.is_held_up() {
+            return Ok(());
+        }
         let live = &mut self.live;
         let moved = live.source.drain()?;
         if let Some(budget) = &mut self.budget {
@@ -280,7 +298,19 @@ impl<'a> Recorder<'a> {
         } else if calm {
             self.tick = (self.tick * 2).min(self.tick_max);
         }
+        if let Some(stream) = &self.stream
+            && self.stream_told.elapsed() > TELL_STREAM
+        {
+            stream.written(self.live.written());
+            self.stream_told = Instant::now();
+        }
         Ok(())
+    }
+
+    /// Whether the other side of a stream is behind: events then wait in the kernel's buffers and in the rings, and those that find
+    /// no room are counted there.
+    fn is_held_up(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_full)
     }
 
     /// Writes the samples that were taken since the last time.
@@ -302,7 +332,9 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         self.room_looked_at = recorded;
-        let least = self.options.least_free(recorded);
+        // A stream does not fill its disk with what it has sent.
+        let kept = self.stream.as_ref().map_or(recorded, Stream::waiting);
+        let least = self.options.least_free(kept);
         match self.dir.free_bytes() {
             Some(free) if free < least => Err(Error::DiskNearlyFull {
                 path: self.dir.path().to_owned(),
@@ -354,6 +386,18 @@ impl<'a> Recorder<'a> {
             self.say_refused(notify);
             self.live.meta.missing.push(self.refusal());
         }
+        let foreign = match self.live.session.foreign() {
+            _ if !session::READS_RINGS => {
+                "annotations: they are recorded on little-endian machines alone".into()
+            }
+            0 => return,
+            n => format!(
+                "annotations of programs and libraries that could not take part ({n}): they run in an emulator of another byte \
+                 order, or on a CPU without the clock that stamps are of here"
+            ),
+        };
+        notify(Notice::Warning(format!("not recorded: {foreign}")));
+        self.live.meta.missing.push(foreign);
     }
 
     fn second(&mut self) -> Result<()> {
@@ -372,6 +416,9 @@ impl<'a> Recorder<'a> {
         }
         let losses = self.live.source.losses(false);
         self.dir.add_losses(&losses)?;
+        if self.is_held_up() {
+            return Ok(());
+        }
         self.live.source.drain_waiting()?;
         let news = self.threads.news(self.live.pids());
         self.dir.add_procs(&news)?;
@@ -385,10 +432,19 @@ impl<'a> Recorder<'a> {
     fn stop_writing(&mut self, error: Error, notify: Notify<'_>) {
         self.live.source.stop();
         self.live.session.set_state(SessionState::Stopped);
-        let kept = self.live.bytes();
+        let kept = match error {
+            Error::Unsent { .. } => {
+                let unknown = &mut self.live.summary.losses.unknown;
+                unknown.push("what came after recording stopped".to_owned());
+                String::new()
+            }
+            _ => format!(
+                ", the first {:.1} MB are kept",
+                self.live.bytes() as f64 / 1e6
+            ),
+        };
         notify(Notice::Warning(format!(
-            "{error}; recording stopped, the first {:.1} MB are kept, the program continues",
-            kept as f64 / 1e6
+            "{error}; recording stopped{kept}, the program continues"
         )));
         self.live.summary.failure = Some(error);
     }

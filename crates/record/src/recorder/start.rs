@@ -8,7 +8,10 @@ use crate::budget::Budget;
 use crate::clock::{self, StampClock};
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
+use crate::files::output;
 use crate::files::pack::Amend;
+use crate::files::remote::Remote;
+use crate::files::stream::{Origin, Stream};
 use crate::flight::FlightRecorder;
 use crate::kernel::source::{self, Opened, Source};
 use crate::kernel::usdt::{Price, Watch};
@@ -28,6 +31,8 @@ use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta, UsdtProbe};
 use kasuri_format::ring::Policy;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// Chunks in a client's first segment, half a MiB: one for each thread of a small program.
 const FIRST_CHUNKS: u32 = 16;
@@ -45,9 +50,10 @@ impl<'a> Recorder<'a> {
         {
             return Err(Error::NoProcess { pid });
         }
+        let remote = connect(options)?;
         let cpu_at_start = cpu_ns();
         let open_files = OpenFiles::raise();
-        let dir = Directory::create(&directory::place_for(&options.output)?)?;
+        let dir = Directory::create(&place(options)?)?;
         let opened = source::open(options, dir.held()).and_then(|mut opened| {
             let removed = std::mem::take(&mut opened.removed);
             Ok((open_live(options, &dir, opened)?, removed))
@@ -65,12 +71,20 @@ impl<'a> Recorder<'a> {
             dir,
             live,
             threads: Snapshots::default(),
-            flight: options.flight.map(FlightRecorder::new),
+            flight: options
+                .flight
+                .map(|flight| FlightRecorder::new(flight, &options.on_slices)),
             budget: None,
             usdt: None,
             removed,
             refused_said: false,
-            amend: Amend::default(),
+            amend: Amend {
+                memory: options.memory,
+                ..Amend::default()
+            },
+            stream: None,
+            remote,
+            stream_told: Instant::now(),
             child: None,
             attachment: None,
             pidfd: None,
@@ -139,7 +153,27 @@ impl<'a> Recorder<'a> {
         notify(Notice::Started {
             missing: &self.live.meta.missing,
         });
+        self.begin_stream()?;
         self.release(notify)
+    }
+
+    /// Begins to send the recording where it goes on at once.
+    fn begin_stream(&mut self) -> Result<()> {
+        let options = self.options;
+        if !is_stream(options) {
+            return Ok(());
+        }
+        self.stream = Some(Stream::begin(Origin {
+            output: &options.output,
+            remote: self.remote.take(),
+            dir: self.dir.held(),
+            session: self.live.session.dir(),
+            meta: &self.live.meta,
+            // A budget reads what was recorded.
+            frees: self.budget.is_none(),
+            most_waiting: options.most_waiting(),
+        })?);
+        Ok(())
     }
 
     /// Removes everything: no event was recorded.
@@ -202,6 +236,7 @@ impl<'a> Recorder<'a> {
                 &self.probes,
                 signals.mask_before(),
                 &self.open_files,
+                output::is_standard(&self.options.output),
             )?;
             // Sets the program's affinity, not ours: the recorder must not take its CPU.
             pin_process(child.pid(), &self.options.cpus)?;
@@ -282,6 +317,31 @@ impl<'a> Recorder<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether the recording is sent while it is made.
+fn is_stream(options: &Options) -> bool {
+    let goes_on = options.to.is_some() || output::is_pipe(&options.output);
+    options.flight.is_none() && options.pack && goes_on
+}
+
+/// Connects to the machine that the recording goes to.
+fn connect(options: &Options) -> Result<Option<Remote>> {
+    let Some(to) = &options.to else {
+        return Ok(None);
+    };
+    let connected = Remote::connect(&to.address, &to.key);
+    connected.map(Some).map_err(|cause| Error::NoReceiver {
+        address: to.address.clone(),
+        cause,
+    })
+}
+
+fn place(options: &Options) -> Result<PathBuf> {
+    match is_stream(options) {
+        true => Ok(directory::place_for_stream(&options.shm_dir)),
+        false => directory::place_for(&options.output),
     }
 }
 

@@ -11,8 +11,9 @@ use crate::guard::bounds::{MAX_CLIENTS, MAX_NAMES, MAX_OPEN_FILES, MAX_RINGS, MA
 use crate::guard::safefs::{Access, Held};
 use crate::program::namespaces::{NameSpaces, Place};
 use crate::rings::discover::Discovery;
-use crate::rings::ringfile::{self, RingName, Segment, SeqSet};
+use crate::rings::ringfile::{self, ClientId, RingName, Segment, SeqSet};
 use crate::rings::session::Session;
+use crate::rings::slices::{LongSlice, SliceWatch, Written};
 use kasuri_format::meta::Proc;
 use kasuri_format::ring::{ChunkState, LOST_CAUSES};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -27,9 +28,6 @@ const MANY_OWNED: usize = 32;
 
 /// The longest look at rings that there was no room for: a recorder that is told to end does so within seconds.
 const COUNTING: Duration = Duration::from_secs(2);
-
-/// A client is one copy of kasuri.h's state in one process.
-type ClientId = (u32, u32);
 
 #[derive(Debug)]
 struct Client {
@@ -211,6 +209,12 @@ impl Collector {
         self.bytes
     }
 
+    /// Each client's chunk file, and the bytes in it.
+    pub fn written(&self) -> impl Iterator<Item = (String, u64)> {
+        let with = self.clients.iter().filter(|(_, c)| c.out_bytes > 0);
+        with.map(|(&id, client)| (chunks_name(id), client.out_bytes))
+    }
+
     /// Processes that annotate, as /proc numbers them; those that were found there.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         let mut last = 0;
@@ -339,6 +343,34 @@ impl Collector {
         }
         ringfile::copy_sites(&self.session, dir)?;
         Ok(bytes)
+    }
+
+    /// Flight recorder: the slices that took too long since the last look. `limits` and `now` in ticks of the annotations' clock.
+    pub(crate) fn watch(
+        &mut self,
+        watch: &mut SliceWatch,
+        limits: &[u64],
+        now: u64,
+    ) -> Vec<LongSlice> {
+        let mut long = Vec::new();
+        watch.begin();
+        for (&id, client) in &mut self.clients {
+            client.find(true, &mut self.found);
+            self.found.sort_unstable_by_key(|f| (f.stream, f.seq));
+            let chunks: Vec<Written<'_>> = self
+                .found
+                .iter()
+                .map(|f| Written {
+                    segment: &client.segments[f.segment],
+                    chunk: f.chunk,
+                    stream: f.stream,
+                    seq: f.seq,
+                })
+                .collect();
+            watch.look(id, &self.session, &chunks, (limits, now), &mut long);
+        }
+        watch.end(|id| self.clients.contains_key(id));
+        long
     }
 
     /// Flight recorder: frees the chunks of ended threads whose events are all older than `cutoff`, and

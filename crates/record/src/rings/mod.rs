@@ -7,6 +7,7 @@
 //! | `discover` | finds ring files, however many others lie there |
 //! | `openchunk` | a chunk that its owner is still writing |
 //! | `ringfile` | one ring file: its chunks, their states |
+//! | `slices` | finds slices that take too long while they are written |
 //! | `shm` | shared memory that strangers write |
 //! | `collector` | copies full chunks to files and frees them |
 pub(crate) mod attach;
@@ -16,5 +17,6 @@ pub(crate) mod openchunk;
 pub(crate) mod ringfile;
 pub mod session;
 pub(crate) mod shm;
+pub(crate) mod slices;
 #[cfg(test)]
 mod tests;

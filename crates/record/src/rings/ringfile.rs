@@ -4,9 +4,9 @@ use crate::guard::bounds::{MAX_NAMES, MAX_SITES_BYTES};
 use crate::guard::safefs::{Access, Held};
 use crate::rings::openchunk::{self, Words};
 use crate::rings::shm::Shared;
+use crate::sent::Sent;
 use kasuri_format::ring::{
-    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, Lost, MAGIC_SEGMENT, SEQ_EMPTYING,
-    SLOT_BYTES,
+    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, Lost, MAGIC_SEGMENT, SLOT_BYTES,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -45,6 +45,9 @@ impl RingName {
         })
     }
 }
+
+/// A client is one copy of kasuri.h's state in one process: pid and gen.
+pub(crate) type ClientId = (u32, u32);
 
 /// `p<pid>-<gen>` taken apart.
 pub(crate) fn client_id(name: &str) -> Option<(u32, u32)> {
@@ -213,7 +216,7 @@ impl Segment {
     pub fn stream_and_seq(&self, chunk: usize) -> (u32, u64) {
         let at = self.at(chunk);
         let seq = self.map.load_u64(at + offset_of!(ChunkHeader, seq));
-        if seq == SEQ_EMPTYING {
+        if ring::is_emptying(seq) {
             return (0, 0);
         }
         let stream = self.map.load_u32(at + offset_of!(ChunkHeader, stream));
@@ -224,7 +227,7 @@ impl Segment {
     /// of this one as overwritten. To the event while the lengths of its records stand, which go last; then to the slot.
     pub fn emptied(&self, chunk: usize) -> [u64; LOST_CAUSES] {
         let at = self.at(chunk);
-        if self.map.load_u64(at + offset_of!(ChunkHeader, seq)) != SEQ_EMPTYING {
+        if !ring::is_emptying(self.map.load_u64(at + offset_of!(ChunkHeader, seq))) {
             return [0; LOST_CAUSES];
         }
         let field = offset_of!(ChunkHeader, lost);
@@ -260,16 +263,23 @@ impl Segment {
         (possible && claimed.is_multiple_of(SLOT_BYTES)).then_some(claimed)
     }
 
+    /// How the words of a chunk are stored.
+    fn flags(&self, chunk: usize) -> u32 {
+        self.map
+            .load_u32(self.at(chunk) + offset_of!(ChunkHeader, flags))
+    }
+
     /// The end of the last committed event of a chunk whose owner has ended. An open record is stepped over by its
     /// length when that is written, else slot by slot.
     fn committed_end(&self, chunk: usize) -> usize {
-        let at = self.at(chunk);
+        let (at, flags) = (self.at(chunk), self.flags(chunk));
         let mut offset = HEADER_BYTES;
         let mut end = HEADER_BYTES;
         while offset + SLOT_BYTES <= self.chunk_bytes {
             // ORDER acquire; pairs with the release store of word 0 that commits an event: its payload
             // is seen with it.
             let stamp = self.map.u64_at(at + offset).load(Ordering::Acquire);
+            let stamp = ring::committed_stamp(stamp, flags);
             let word = self.map.load_u64(at + offset + 8);
             let slots = ((word >> 8 & 0xff) as usize).max(1);
             offset += slots * SLOT_BYTES;
@@ -282,11 +292,12 @@ impl Segment {
 
     /// Stamp of the last committed event; 0: none.
     pub fn last_stamp(&self, chunk: usize) -> u64 {
-        let at = self.at(chunk);
+        let (at, flags) = (self.at(chunk), self.flags(chunk));
         let mut last = 0;
         let mut offset = HEADER_BYTES;
         while offset + SLOT_BYTES <= self.chunk_bytes {
-            last = last.max(self.map.u64_at(at + offset).load(Ordering::Acquire));
+            let stamp = self.map.u64_at(at + offset).load(Ordering::Acquire);
+            last = last.max(ring::committed_stamp(stamp, flags));
             offset +=
                 ((self.map.load_u64(at + offset + 8) >> 8 & 0xff) as usize).max(1) * SLOT_BYTES;
         }
@@ -349,6 +360,7 @@ impl Segment {
             map: &self.map,
             at: self.at(chunk) + HEADER_BYTES,
             count: (claimed - HEADER_BYTES) / 8,
+            flags: self.flags(chunk),
         });
         out.clear();
         out.resize(HEADER_BYTES, 0);
@@ -413,6 +425,34 @@ impl Segment {
         });
     }
 
+    /// Adds stamp, kind and site of the committed events from an offset on, at most so many, and returns where to read on; at the first
+    /// record that is not committed, since its owner may be writing it. `None`: the chunk has another owner by now.
+    pub fn events_from(
+        &self,
+        chunk: usize,
+        owner: (u32, u64),
+        from: usize,
+        most: usize,
+        events: &mut Vec<(u64, u8, u32)>,
+    ) -> Option<usize> {
+        let (at, flags) = (self.at(chunk), self.flags(chunk));
+        let mut offset = from.max(HEADER_BYTES);
+        while offset + SLOT_BYTES <= self.chunk_bytes && events.len() < most {
+            // ORDER acquire; pairs with the release store of word 0 that commits an event: its word 1 is seen with it.
+            let stamp = self.map.u64_at(at + offset).load(Ordering::Acquire);
+            let stamp = ring::committed_stamp(stamp, flags);
+            if stamp == 0 {
+                break;
+            }
+            let word = self.map.load_u64(at + offset + 8);
+            events.push((stamp, word as u8, (word >> 32) as u32));
+            offset += ((word >> 8 & 0xff) as usize).max(1) * SLOT_BYTES;
+        }
+        // ORDER acquire: `seq` must not be read again before the events.
+        std::sync::atomic::fence(Ordering::Acquire);
+        (owner == self.stream_and_seq(chunk) && !self.is_broken()).then_some(offset)
+    }
+
     /// A copy of a chunk that its owner may be reusing; `None` when that happened meanwhile.
     pub fn snapshot(&self, chunk: usize, out: &mut Vec<u8>) -> Option<(u32, u64)> {
         let before = self.stream_and_seq(chunk);
@@ -430,6 +470,7 @@ struct OpenSlots<'a> {
     map: &'a Shared,
     at: usize,
     count: usize,
+    flags: u32,
 }
 
 impl Words for OpenSlots<'_> {
@@ -438,7 +479,8 @@ impl Words for OpenSlots<'_> {
     }
 
     fn stamp(&self, at: usize) -> u64 {
-        self.map.u64_at(self.at + 8 * at).load(Ordering::Acquire)
+        let stamp = self.map.u64_at(self.at + 8 * at).load(Ordering::Acquire);
+        ring::committed_stamp(stamp, self.flags)
     }
 
     fn word(&self, at: usize) -> u64 {
@@ -503,6 +545,7 @@ pub struct Have {
 /// When a file cannot be read or cut.
 pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
     let mut all = BTreeMap::new();
+    let sent = Sent::of(dir);
     let names = dir.names(MAX_NAMES);
     for name in names.map_err(|e| Error::file("read", dir.path(), e))? {
         let Some(id) = name.strip_suffix(".chunks").and_then(client_id) else {
@@ -516,8 +559,10 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
                 return Ok(have);
             }
             let map = crate::guard::sigbus::Guarded::read_only(&file)?;
-            for chunk in ring::parse_chunks(map.bytes()).0 {
-                have.bytes = chunk.offset + u64::from(chunk.header.used);
+            let (rest, from) = sent.rest(&name, map.bytes());
+            have.bytes = from;
+            for chunk in ring::parse_chunks(rest).0 {
+                have.bytes = from + chunk.offset + u64::from(chunk.header.used);
                 have.streams
                     .entry(chunk.header.stream)
                     .or_default()
@@ -661,10 +706,40 @@ pub(crate) mod tests {
             one_chunk(dir.path(), 7).snapshot(0, &mut copy),
             Some((1, 7))
         );
-        assert_eq!(
-            one_chunk(dir.path(), SEQ_EMPTYING).snapshot(0, &mut copy),
-            None
-        );
+        // A program of 32 bits stores the high half alone.
+        for emptying in [ring::SEQ_EMPTYING, ring::SEQ_EMPTYING << 32 | 6] {
+            assert_eq!(one_chunk(dir.path(), emptying).snapshot(0, &mut copy), None);
+        }
+    }
+
+    /// What a program of 32 bits leaves that is killed between the two halves of a stamp, and what a hostile one could claim: no
+    /// half is an event, however the chunk is read, and the numbers stay within the chunk.
+    #[test]
+    fn half_a_stamp_is_no_event_however_it_is_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let name = RingName::parse("p1-0.ring0").expect("a ring's name");
+        for (flags, events) in [(0, 3), (ring::CHUNK_HALVES, 2), (u32::MAX, 2)] {
+            let mut bytes = one_chunk_bytes(7);
+            let mut put = |offset: usize, value: u64| {
+                bytes[4096 + offset..][..8].copy_from_slice(&value.to_le_bytes());
+            };
+            for (slot, stamp) in [9 << 32 | 1, 9 << 32 | 2, 9 << 32].into_iter().enumerate() {
+                put(HEADER_BYTES + SLOT_BYTES * slot, stamp);
+                put(HEADER_BYTES + SLOT_BYTES * slot + 8, 1 | 1 << 8);
+            }
+            put(offset_of!(ChunkHeader, used), u64::from(flags) << 32);
+            std::fs::write(dir.path().join("p1-0.ring0"), bytes).expect("a file");
+            let held = Held::open(dir.path()).expect("a directory");
+            let segment = Segment::open(&held, "p1-0.ring0", &name).expect("a sound segment");
+            let end = HEADER_BYTES + SLOT_BYTES * events;
+            assert_eq!(segment.used(0), end, "{flags:x}");
+            assert_eq!(segment.last_stamp(0), 9 << 32 | 2);
+            let mut copy = Vec::new();
+            assert_eq!(segment.snapshot(0, &mut copy), Some((1, 7)));
+            assert_eq!(copy.len(), end);
+            let chunk = ring::Chunk::parse(&copy, 0).expect("a chunk");
+            assert_eq!(chunk.events().count(), events);
+        }
     }
 
     #[test]

@@ -181,6 +181,11 @@ impl Session {
         self.control.load_u32(offset_of!(Control, refused))
     }
 
+    /// The number of clients that cannot take part: of another byte order, or without the clock of the stamps.
+    pub fn foreign(&self) -> u32 {
+        self.control.load_u32(offset_of!(Control, foreign))
+    }
+
     /// Events lost by clients that have no room.
     pub fn lost(&self) -> [u64; LOST_CAUSES] {
         lost(&self.control)
@@ -233,6 +238,9 @@ fn lost(control: &Shared) -> [u64; LOST_CAUSES] {
     std::array::from_fn(|cause| control.load_u64(offset_of!(Control, lost) + 8 * cause))
 }
 
+/// Whether this machine's byte order is that of the parsers of rings.
+pub const READS_RINGS: bool = cfg!(target_endian = "little");
+
 fn announce(control: &Shared, options: &SessionOptions) {
     let put = |offset: usize, value: u32| control.u32_at(offset).store(value, Ordering::Relaxed);
     let clock = match options.clock {
@@ -253,7 +261,12 @@ fn announce(control: &Shared, options: &SessionOptions) {
     control
         .u64_at(offset_of!(Control, max_bytes))
         .store(options.max_bytes, Ordering::Relaxed);
-    put(offset_of!(Control, state), SessionState::Recording as u32);
+    // The parsers read little-endian numbers: on other machines programs are not to write any.
+    let state = match READS_RINGS {
+        true => SessionState::Recording,
+        false => SessionState::Stopped,
+    };
+    put(offset_of!(Control, state), state as u32);
     // ORDER release; pairs with the acquire load of `magic` in kasuri.h: with the magic, everything
     // above is seen. The directory's name reaches programs later still, through exec.
     control.u64_at(0).store(MAGIC_CONTROL, Ordering::Release);

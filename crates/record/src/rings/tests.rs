@@ -2,6 +2,7 @@
 use crate::guard::safefs::Held;
 use crate::rings::collector::Collector;
 use crate::rings::ringfile::{RingName, Segment};
+use crate::rings::slices::{LongSlice, OnSlice, SliceWatch};
 use kasuri_format::ring::{
     self, ABI_VERSION, ChunkHeader, ChunkState, Kind, LOST_CAUSES, Lost, MAGIC_SEGMENT,
     SEQ_EMPTYING, parse_chunks,
@@ -575,4 +576,146 @@ fn losses_of_nobody_are_written_when_there_are_any() {
     crate::rings::collector::write_unplaced(&place.dir, lost).unwrap();
     let bytes = std::fs::read(place.at("dir/p0-0.lost")).unwrap();
     assert_eq!(bytes[8 * Lost::Site as usize], 3);
+}
+
+/// A `.sites` file: sites 1, 2... of these names.
+fn sites(names: &[&str]) -> Vec<u8> {
+    let mut head = [0u8; size_of::<ring::SitesHeader>()];
+    head[..8].copy_from_slice(&ring::MAGIC_SITES.to_le_bytes());
+    head[8..12].copy_from_slice(&ABI_VERSION.to_le_bytes());
+    head[12..16].copy_from_slice(&(size_of::<ring::SitesHeader>() as u32).to_le_bytes());
+    head[16..20].copy_from_slice(&NOBODY.to_le_bytes());
+    let mut bytes = head.to_vec();
+    for (ix, name) in names.iter().enumerate() {
+        let text = format!("{name}\0\0\0");
+        let length = (size_of::<ring::SiteDef>() + text.len()).next_multiple_of(8);
+        let mut def = vec![0u8; length];
+        def[..4].copy_from_slice(&(length as u32).to_le_bytes());
+        def[4..8].copy_from_slice(&(ix as u32 + 1).to_le_bytes());
+        def[12..14].copy_from_slice(&(name.len() as u16).to_le_bytes());
+        def[size_of::<ring::SiteDef>()..][..text.len()].copy_from_slice(text.as_bytes());
+        bytes.extend(def);
+    }
+    bytes
+}
+
+/// Puts events (stamp, word 1) into a chunk, behind `from` others.
+fn events(ring: &mut Ring, chunk: usize, from: usize, events: &[(u64, u64)]) {
+    for (ix, (stamp, word)) in events.iter().enumerate() {
+        let at = 4096 + chunk * CHUNK_BYTES + HEADER + 16 * (from + ix);
+        ring.put(at, &stamp.to_le_bytes());
+        ring.put(at + 8, &word.to_le_bytes());
+    }
+}
+
+/// A ring file that is mapped changes where it lies.
+fn change(place: &Place, name: &str, ring: &Ring) {
+    use std::os::unix::fs::FileExt;
+    let path = place.at(&format!("session/{name}"));
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(&ring.0, 0).unwrap();
+}
+
+fn watch() -> SliceWatch {
+    SliceWatch::new(&[OnSlice {
+        name: "slow".to_owned(),
+        least: std::time::Duration::from_secs(1),
+    }])
+}
+
+const BEGIN: u64 = Kind::Begin as u64 | 1 << 8;
+const END: u64 = Kind::End as u64 | 1 << 8;
+
+#[test]
+fn a_slice_that_takes_too_long_is_told_once_while_it_is_written() {
+    let place = Place::new();
+    let ring_name = file(NOBODY, "ring0");
+    std::fs::write(
+        place.at("session").join(file(NOBODY, "sites")),
+        sites(&["quick", "slow"]),
+    )
+    .unwrap();
+    let mut ring = Ring::new(2);
+    ring.chunk(0, ChunkState::Owned, 1, 0, 0);
+    let first = [(100, BEGIN | 1 << 32), (110, BEGIN | 2 << 32)];
+    events(&mut ring, 0, 0, &first);
+    place.put(&ring_name, &ring);
+    let (mut collector, mut watch) = (place.collector(), watch());
+    collector.discover();
+    let long = |ticks, goes_on| LongSlice {
+        which: 0,
+        pid: NOBODY,
+        tid: 101,
+        ticks,
+        goes_on,
+    };
+    assert_eq!(collector.watch(&mut watch, &[500], 400), []);
+    assert_eq!(collector.watch(&mut watch, &[500], 700), [long(590, true)]);
+    assert_eq!(collector.watch(&mut watch, &[500], 800), [], "once");
+    // It ends, and another is over before it is looked at; the end of that is in the next chunk.
+    events(&mut ring, 0, 2, &[(810, END), (820, BEGIN | 2 << 32)]);
+    ring.state(0, ChunkState::Full);
+    let used = (HEADER + 16 * 4) as u32;
+    ring.field(0, offset_of!(ChunkHeader, used), used);
+    ring.chunk(1, ChunkState::Owned, 1, 1, 0);
+    events(&mut ring, 1, 0, &[(1400, END)]);
+    change(&place, &ring_name, &ring);
+    assert_eq!(
+        collector.watch(&mut watch, &[500], 1500),
+        [long(580, false)]
+    );
+    // A chunk that was not seen may have ended what was open.
+    events(&mut ring, 1, 1, &[(1500, BEGIN | 2 << 32)]);
+    change(&place, &ring_name, &ring);
+    assert_eq!(collector.watch(&mut watch, &[500], 1600), []);
+    events(&mut ring, 0, 0, &[(0, 0); 4]);
+    ring.chunk(0, ChunkState::Owned, 1, 7, 1);
+    change(&place, &ring_name, &ring);
+    assert_eq!(collector.watch(&mut watch, &[500], 9000), []);
+}
+
+/// Depths, lengths, kinds and numbers that cannot be: nothing is believed for long, and each look ends.
+#[test]
+fn slices_of_a_program_that_writes_nonsense_harm_nobody() {
+    let place = Place::new();
+    let ring_name = file(NOBODY, "ring0");
+    std::fs::write(
+        place.at("session").join(file(NOBODY, "sites")),
+        sites(&["slow"]),
+    )
+    .unwrap();
+    let mut ring = Ring::new(3);
+    let deep: Vec<(u64, u64)> = (0..200).map(|n| (n + 1, BEGIN | 1 << 32)).collect();
+    ring.chunk(0, ChunkState::Owned, 1, 1 << 40, 0);
+    events(&mut ring, 0, 0, &deep);
+    ring.chunk(1, ChunkState::Owned, 2, 5, 0);
+    let odd = [
+        (9, END),
+        (8, 0),
+        (7, 255),
+        (u64::MAX, BEGIN | 1 << 32),
+        (1, END),
+        (6, u64::MAX),
+    ];
+    events(&mut ring, 1, 0, &odd);
+    ring.chunk(2, ChunkState::Full, 0, 0, 3);
+    place.put(&ring_name, &ring);
+    let (mut collector, mut watch) = (place.collector(), watch());
+    collector.discover();
+    let long = collector.watch(&mut watch, &[500], 10_000);
+    assert_eq!(long.len(), 64, "no more than are remembered of a thread");
+    assert!(long.iter().all(|long| long.tid == 101 && long.goes_on));
+    let ends: Vec<(u64, u64)> = (0..100).map(|n| (10_000 + n, END)).collect();
+    events(&mut ring, 0, 200, &ends[..40]);
+    change(&place, &ring_name, &ring);
+    assert_eq!(collector.watch(&mut watch, &[500], 20_000), []);
+    // Its file is cut while it is mapped.
+    let path = place.at("session").join(&ring_name);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+    assert_eq!(collector.watch(&mut watch, &[500], 30_000), []);
 }

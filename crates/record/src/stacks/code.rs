@@ -14,7 +14,7 @@ const MAPS_BYTES_MAX: u64 = 16 << 20;
 /// Opens the files behind mappings.
 #[derive(Debug, Default)]
 pub(crate) struct MappedFiles {
-    /// Mappings made so far: each stays as long as a file's unwind information is used.
+    /// Mappings that there are: each stays as long as a file's unwind information is used.
     n_maps: Rc<Cell<usize>>,
 }
 
@@ -25,19 +25,44 @@ const MAPS_MAX: usize = 4096;
 /// zeroes, which are no rules.
 struct CodeFile {
     file: std::fs::File,
-    map: OnceCell<Option<Rc<Guarded>>>,
+    map: OnceCell<Option<Rc<Counted>>>,
     n_maps: Rc<Cell<usize>>,
 }
 
+/// A mapping that counts.
+struct Counted {
+    map: Guarded,
+    n_maps: Rc<Cell<usize>>,
+}
+
+impl Counted {
+    /// `None`: it cannot be mapped, or there are too many.
+    fn new(file: &std::fs::File, n_maps: &Rc<Cell<usize>>) -> Option<Counted> {
+        let n = n_maps.get();
+        let map = (n < MAPS_MAX).then(|| Guarded::read_only(file).ok());
+        let map = map.flatten()?;
+        n_maps.set(n + 1);
+        let n_maps = n_maps.clone();
+        Some(Counted { map, n_maps })
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        self.map.bytes()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.n_maps.set(self.n_maps.get() - 1);
+    }
+}
+
 impl CodeFile {
-    fn map(&self) -> Option<Rc<Guarded>> {
-        let n = self.n_maps.get();
-        let map = || {
-            self.n_maps.set(n + 1);
-            Guarded::read_only(&self.file).ok().map(Rc::new)
-        };
-        let map = self.map.get_or_init(|| (n < MAPS_MAX).then(map).flatten());
-        map.clone()
+    fn map(&self) -> Option<Rc<Counted>> {
+        let map = || Counted::new(&self.file, &self.n_maps).map(Rc::new);
+        self.map.get_or_init(map).clone()
     }
 }
 
@@ -196,6 +221,21 @@ mod tests {
         // Nor is another file at its path.
         std::fs::rename(&second, &first).unwrap();
         assert_eq!(size(&mut files, &before), None);
+    }
+
+    #[test]
+    fn a_file_that_is_forgotten_makes_room_for_another() {
+        let mut files = MappedFiles::default();
+        let pid = std::process::id() as i32;
+        let own = maps(pid).unwrap();
+        let is_file = |m: &&Mapping| matches!(m.backing, Backing::File { .. });
+        let mapping = own.iter().find(is_file).unwrap();
+        let file = files.open(pid, mapping).unwrap();
+        let part = file.bytes.part(0, 64).unwrap();
+        drop(file);
+        assert_eq!(files.n_maps.get(), 1, "a part of it is in use");
+        drop(part);
+        assert_eq!(files.n_maps.get(), 0);
     }
 
     #[test]

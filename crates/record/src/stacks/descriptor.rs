@@ -79,6 +79,16 @@ fn name(link: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     rows: HashMap<String, u64>,
+    /// The last number that was given to a name.
+    last: u64,
+}
+
+fn module() -> Module {
+    Module {
+        kind: ModuleKind::Kernel,
+        path: MODULE.to_owned(),
+        ..Module::default()
+    }
 }
 
 impl Descriptors {
@@ -89,13 +99,11 @@ impl Descriptors {
             false => "file".to_owned(),
         };
         // Number 0 is no address.
-        let next = self.rows.len() as u64 + 1;
-        let address = *self.rows.entry(name.clone()).or_insert(next);
-        let module = interner.module(Module {
-            kind: ModuleKind::Kernel,
-            path: MODULE.to_owned(),
-            ..Module::default()
+        let address = *self.rows.entry(name.clone()).or_insert_with(|| {
+            self.last += 1;
+            self.last
         });
+        let module = interner.module(module());
         let call = Call {
             function: name,
             ..Call::default()
@@ -105,6 +113,13 @@ impl Descriptors {
             NONE => path,
             made => made,
         }
+    }
+
+    /// Forgets the names that have no row any more.
+    pub(super) fn keep(&mut self, interner: &mut Interner) {
+        let module = interner.module(module());
+        self.rows
+            .retain(|_, &mut address| interner.has(Frame { module, address }));
     }
 }
 

@@ -21,7 +21,10 @@ const KTHREADD: i32 = 2;
 /// Most processes that are taken to belong to the program at one time.
 const TREE_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 /// Most samples that a flight recorder keeps, 40 bytes each.
-const KEPT_MAX: usize = 1 << 20;
+const KEPT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+/// What the tables of a flight recorder may remember, in rows of about 100 bytes, before it is looked at what of it is needed; then
+/// twice as much as was.
+const ROWS_LEAST: usize = if cfg!(test) { 32 } else { 1 << 16 };
 /// Shortest time between two reads of the mappings of a process whose code is unknown, ns.
 const REREAD_NS: u64 = 100_000_000;
 /// Most such reads in that time, of all processes together.
@@ -62,6 +65,11 @@ pub(super) struct State {
     began_ns: u64,
     /// A flight recorder's samples; else they go to the log at once.
     kept: Option<VecDeque<Sample>>,
+    /// Samples of the kept time that it had no room for, by when they were taken, to the second.
+    dropped: VecDeque<(u64, u64)>,
+    /// What was remembered after what nobody needs was forgotten last.
+    n_needed: usize,
+    looks: Looks,
     judged: u64,
     cut: u64,
     /// Whether it was said that some threads may not be read.
@@ -133,6 +141,9 @@ impl State {
             n_rows: 0,
             began_ns: 0,
             kept: keeps.then(VecDeque::new),
+            dropped: VecDeque::new(),
+            n_needed: 0,
+            looks: Looks::default(),
             judged: 0,
             cut: 0,
             said_refused: false,
@@ -619,8 +630,10 @@ impl State {
         match &mut self.kept {
             None => self.unwinder.interner.sample(&sample),
             Some(kept) => {
-                if kept.len() >= KEPT_MAX {
-                    kept.pop_front();
+                if kept.len() >= KEPT_MAX
+                    && let Some(first) = kept.pop_front()
+                {
+                    count_dropped(&mut self.dropped, first.time_ns);
                 }
                 kept.push_back(sample);
             }
@@ -671,7 +684,43 @@ impl State {
             let old = self.rows.partition_point(|r| r.monotonic_ns < from_ns);
             self.rows.drain(..old.saturating_sub(1));
             self.n_rows = self.rows.len();
+            while self.dropped.front().is_some_and(|d| d.0 < from_ns) {
+                self.dropped.pop_front();
+            }
         }
+        self.forget_unneeded(from_ns);
+    }
+
+    /// Flight recorder: forgets what no kept sample and no running process needs, where that has become much. It may run for months, and
+    /// each program that comes and goes would leave its files, frames and paths behind, in memory and in each snapshot. Each time
+    /// costs as much as there is, and is paid for by as many new rows. After a burst of them few come, so it is looked again once
+    /// none of the samples is kept for which they were needed.
+    fn forget_unneeded(&mut self, from_ns: u64) {
+        let Some(kept) = &mut self.kept else {
+            return;
+        };
+        let before = self.unwinder.n_remembered();
+        let is_much = before > ROWS_LEAST.max(2 * self.n_needed);
+        if !is_much && (before <= ROWS_LEAST || from_ns <= self.looks.next_ns) {
+            return;
+        }
+        let newest_ns = kept.back().map_or(from_ns, |sample| sample.time_ns);
+        self.unwinder.keep(kept.make_contiguous());
+        kept.shrink_to(kept.len() * 2);
+        let interner = &mut self.unwinder.interner;
+        self.descriptors.keep(interner);
+        self.pythons.keep(interner);
+        self.n_needed = self.unwinder.n_remembered();
+        let was_for_nothing = !is_much && self.n_needed > before / 2;
+        self.looks.set_next(was_for_nothing, from_ns, newest_ns);
+        // A record that was lost may have told of the end of these.
+        let now = clock::monotonic_ns();
+        let known: HashSet<i32> = self.unwinder.pids().into_iter().collect();
+        let gone = known
+            .union(&self.tree)
+            .filter(|&&pid| procs::start_time(pid).is_none());
+        self.ended.extend(gone.map(|&pid| (now, pid)));
+        crate::host::trim_memory();
     }
 
     /// Flight recorder: the log of what is kept, with all tables, since later snapshots need them again.
@@ -682,7 +731,52 @@ impl State {
         log.tables(tables);
         tables.names.iter().for_each(|n| log.names(n));
         self.kept.iter().flatten().for_each(|s| log.sample(s));
-        (log.take(), self.rows.clone())
+        let mut rows = self.rows.clone();
+        let lost = self.dropped.iter().map(|d| d.1).sum();
+        if lost > 0 {
+            rows.push(SamplingRow {
+                monotonic_ns: clock::monotonic_ns(),
+                source: "follow".to_owned(),
+                on: true,
+                lost,
+                reason: format!(
+                    "a flight recorder keeps the last {KEPT_MAX} samples of call paths: those before have none"
+                ),
+                ..SamplingRow::default()
+            });
+        }
+        (log.take(), rows)
+    }
+}
+
+/// When to look again at what is needed.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Once this is the oldest time that is kept.
+    next_ns: u64,
+    /// Kept times between two looks: more and more where most of it is still needed, since that was work for nothing.
+    rest: u64,
+}
+
+impl Looks {
+    const REST_MAX: u64 = 64;
+
+    fn set_next(&mut self, was_for_nothing: bool, from_ns: u64, newest_ns: u64) {
+        self.rest = match was_for_nothing {
+            true => (self.rest * 2).clamp(1, Looks::REST_MAX),
+            false => 1,
+        };
+        let kept_ns = newest_ns.saturating_sub(from_ns);
+        self.next_ns = from_ns.saturating_add(self.rest.saturating_mul(kept_ns));
+    }
+}
+
+/// Counts a sample that there is no room for; those of a second together.
+fn count_dropped(dropped: &mut VecDeque<(u64, u64)>, time_ns: u64) {
+    const TOGETHER_NS: u64 = 1_000_000_000;
+    match dropped.back_mut() {
+        Some((began_ns, n)) if time_ns < began_ns.saturating_add(TOGETHER_NS) => *n += 1,
+        _ => dropped.push_back((time_ns, 1)),
     }
 }
 
@@ -704,6 +798,7 @@ fn stack<'a>(taken: &Taken<'a>) -> Option<Stack<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kasuri_format::call_paths::{Frame, Module, read_log};
 
     /// Larger than any number that the kernel gives, so that no such process lives.
     const NOBODY: i32 = 1 << 30;
@@ -739,6 +834,110 @@ mod tests {
             assert!(!state.is_ours(pid), "the process number {n} has ended");
         }
         assert!(state.rows.is_empty());
+    }
+
+    /// However many programs come and go: memory and snapshots have what the kept samples need.
+    #[test]
+    fn a_flight_recorder_of_months_remembers_the_paths_of_what_it_keeps() {
+        let Some(cpu) = Cpu::own() else { return };
+        let mut state = State::new(cpu, true, true, true);
+        for n in 0..10_000u64 {
+            let interner = &mut state.unwinder.interner;
+            let module = interner.module(Module {
+                path: format!("/bin/{n}"),
+                ..Module::default()
+            });
+            let frame = interner.frame(Frame { module, address: n });
+            let path = interner.path(NONE, frame);
+            let path = state
+                .descriptors
+                .add(format!("file /tmp/{}", n / 5), path, interner);
+            state.keep(Sample {
+                time_ns: n,
+                path,
+                ..Sample::default()
+            });
+            state.keep_from(n.saturating_sub(5));
+            let rows = state.unwinder.n_remembered();
+            assert!(rows <= 128, "{rows} after {n}");
+        }
+        let (bytes, rows) = state.snapshot(9_994);
+        let log = read_log(&bytes, 0).0;
+        assert_eq!(log.samples.len(), 6);
+        for sample in &log.samples {
+            let tables = &log.tables;
+            let inner = tables.paths[sample.path as usize];
+            let outer = tables.frames[tables.paths[inner.caller as usize].frame as usize];
+            assert_eq!(outer.address, sample.time_ns);
+            let module = &tables.modules[outer.module as usize];
+            assert_eq!(module.path, format!("/bin/{}", sample.time_ns));
+            let name = tables.names.iter().find(|n| n.frame == inner.frame);
+            let expected = format!("file /tmp/{}", sample.time_ns / 5);
+            assert_eq!(name.unwrap().calls[0].function, expected);
+        }
+        assert!(rows.is_empty(), "{rows:?}");
+    }
+
+    /// A program that calls itself in ever new ways fills the tables, and then behaves: what it filled is given back, although no
+    /// more come that would be a reason to look. What is needed for long is not looked at again and again.
+    #[test]
+    fn a_burst_of_new_paths_is_forgotten_with_its_samples() {
+        let Some(cpu) = Cpu::own() else { return };
+        let mut state = State::new(cpu, true, true, true);
+        let sample = |state: &mut State, time_ns: u64, address: u64| {
+            let interner = &mut state.unwinder.interner;
+            let module = interner.module(Module::default());
+            let mut path = NONE;
+            for depth in 0..50 {
+                let frame = interner.frame(Frame {
+                    module,
+                    address: address + depth,
+                });
+                path = interner.path(path, frame);
+            }
+            state.keep(Sample {
+                time_ns,
+                path,
+                ..Sample::default()
+            });
+            state.keep_from(time_ns.saturating_sub(50));
+        };
+        for n in 0..100 {
+            sample(&mut state, n, n * 100);
+        }
+        let full = state.unwinder.n_remembered();
+        assert!(full >= 50 * 100, "{full}");
+        for n in 100..300 {
+            sample(&mut state, n, 7);
+        }
+        let left = state.unwinder.n_remembered();
+        assert!(left <= 2 * 100, "{left} of {full}");
+        // All of it is needed now: looks become rare.
+        let mut looks = 0;
+        for n in 300..5000 {
+            let before = state.looks.next_ns;
+            sample(&mut state, n, 7);
+            looks += u32::from(state.looks.next_ns != before);
+        }
+        assert!((1..=8).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn samples_of_the_kept_time_that_had_no_room_are_told() {
+        let Some(cpu) = Cpu::own() else { return };
+        let mut state = State::new(cpu, true, true, true);
+        for n in 0..KEPT_MAX as u64 + 7 {
+            state.keep(Sample {
+                time_ns: n * 1_000_000_000,
+                path: NONE,
+                ..Sample::default()
+            });
+        }
+        let (_, rows) = state.snapshot(3 * 1_000_000_000);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].lost, 4, "three are older than what is kept");
+        let (_, rows) = state.snapshot(100 * 1_000_000_000);
+        assert!(rows.is_empty(), "{rows:?}");
     }
 
     #[test]

@@ -170,6 +170,15 @@ impl Instance {
         }
     }
 
+    /// Lets an event be written only when this holds of its fields.
+    ///
+    /// # Errors
+    /// When the kernel does not take the condition.
+    pub fn set_filter(&self, event: &str, filter: &str) -> io::Result<()> {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        catalogue.set_filter(event, filter)
+    }
+
     /// Its directory.
     pub fn dir(&self) -> &OwnedFd {
         self.dir

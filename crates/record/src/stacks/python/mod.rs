@@ -106,6 +106,20 @@ pub(super) struct Pythons {
 struct Names {
     rows: HashMap<(Rc<str>, Rc<str>, u32), u64>,
     bytes: usize,
+    /// The last row that was given.
+    last: u64,
+}
+
+fn module() -> Module {
+    Module {
+        kind: ModuleKind::Jit,
+        path: PYTHON.to_owned(),
+        ..Module::default()
+    }
+}
+
+fn bytes_of((function, file, _): &(Rc<str>, Rc<str>, u32)) -> usize {
+    64 + function.len() + file.len()
 }
 
 impl Names {
@@ -125,21 +139,17 @@ impl Names {
         key: (Rc<str>, Rc<str>, u32),
         interner: &mut Interner,
     ) -> Option<(u32, u64)> {
-        let module = interner.module(Module {
-            kind: ModuleKind::Jit,
-            path: PYTHON.to_owned(),
-            ..Module::default()
-        });
+        let module = interner.module(module());
         if let Some(&row) = self.rows.get(&key) {
             return Some((module, row));
         }
         let (function, file, line) = &key;
-        let bytes = 64 + function.len() + file.len();
+        let bytes = bytes_of(&key);
         if self.rows.len() >= NAMES_MAX || self.bytes + bytes > NAMES_BYTES_MAX {
             return None;
         }
         // Number 0 is no address.
-        let row = self.rows.len() as u64 + 1;
+        let row = self.last + 1;
         let frame = Frame {
             module,
             address: row,
@@ -153,8 +163,17 @@ impl Names {
             return None;
         }
         self.bytes += bytes;
+        self.last = row;
         self.rows.insert(key, row);
         Some((module, row))
+    }
+
+    /// Forgets those that have no row in the tables any more.
+    fn keep(&mut self, interner: &mut Interner) {
+        let module = interner.module(module());
+        self.rows
+            .retain(|_, &mut address| interner.has(Frame { module, address }));
+        self.bytes = self.rows.keys().map(bytes_of).sum();
     }
 }
 
@@ -180,6 +199,11 @@ impl Pythons {
     pub(super) fn begin(&mut self) {
         self.read.clear();
         self.processes.values_mut().for_each(Reader::forget);
+    }
+
+    /// Names that have no row in the tables any more are forgotten.
+    pub(super) fn keep(&mut self, interner: &mut Interner) {
+        self.names.keep(interner);
     }
 
     /// A process ended, or runs another program.
