@@ -30,6 +30,17 @@ pub fn handed_over_in(name: &str) -> Option<&str> {
     name.strip_prefix("handed over: ")
 }
 
+/// What a slice of this name says that a light thread was tied to a kernel thread for, from its beginning on
+/// (threads/pthread/told.c).
+pub fn pinned_for(name: &str) -> Option<&str> {
+    name.strip_prefix("pinned: ")
+}
+
+/// Why a program that asked for light threads has none, in a slice without length (same file).
+pub fn no_light_threads(name: &str) -> Option<&str> {
+    name.strip_prefix("no light threads: ")
+}
+
 const KINDS: usize = 9;
 
 /// Sums for one name and kind, or one object.

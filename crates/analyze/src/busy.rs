@@ -1,6 +1,7 @@
 //! How long a thread was busy: on a CPU, before annotated waits are taken off.
 use crate::cut::Cut;
 use kasuri_model::{ThreadIx, ThreadState, Time};
+use std::cell::Cell;
 
 /// A thread's busy time, before annotated waits are taken off.
 pub(crate) struct BusyClock<'t> {
@@ -9,6 +10,8 @@ pub(crate) struct BusyClock<'t> {
     states: &'t [ThreadState],
     /// Busy time from the first row to each row's start.
     before: Vec<i64>,
+    /// Rows that began up to the time that was last asked for: slices come in order, so the next is near.
+    near: Cell<usize>,
 }
 
 impl<'t> BusyClock<'t> {
@@ -20,8 +23,9 @@ impl<'t> BusyClock<'t> {
         };
         let mut clock = BusyClock {
             starts: &cut.trace.states.start[rows.clone()],
-            states: &cut.trace.states.state[rows],
-            before: Vec::new(),
+            states: &cut.trace.states.state[rows.clone()],
+            before: Vec::with_capacity(rows.len()),
+            near: Cell::new(0),
         };
         let mut sum = 0;
         for row in 0..clock.starts.len() {
@@ -40,12 +44,32 @@ impl<'t> BusyClock<'t> {
         }
     }
 
+    /// Number of rows that begin up to `time`: searched for in steps that double, from where the last was.
+    fn begun(&self, time: Time) -> usize {
+        let (near, n) = (self.near.get(), self.starts.len());
+        let mut step = 1;
+        let rows = if near > 0 && self.starts[near - 1] > time {
+            while step < near && self.starts[near - 1 - step] > time {
+                step *= 2;
+            }
+            near.saturating_sub(1 + step)..near
+        } else {
+            while near + step <= n && self.starts[near + step - 1] <= time {
+                step *= 2;
+            }
+            near..(near + step).min(n)
+        };
+        let begun = rows.start + self.starts[rows.clone()].partition_point(|&start| start <= time);
+        self.near.set(begun);
+        begun
+    }
+
     /// Busy time up to `time`, from an origin of the thread's own.
     fn until(&self, time: Time) -> i64 {
         let Some(&first) = self.starts.first() else {
             return time.ns();
         };
-        match self.starts.partition_point(|&start| start <= time) {
+        match self.begun(time) {
             0 => (time - first).ns(),
             after => self.before[after - 1] + self.of_row(after - 1, time),
         }

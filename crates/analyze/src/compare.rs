@@ -49,6 +49,8 @@ pub struct Comparison {
 pub struct Side {
     /// The recorded command of the first run.
     pub command: Vec<String>,
+    /// The program of the first run.
+    pub program: crate::Program,
     /// Number of runs.
     pub runs: u64,
     /// CPUs of the first run.
@@ -279,6 +281,7 @@ fn side(runs: &[Summary]) -> Side {
     let first = runs.first();
     Side {
         command: first.map(|s| s.command.clone()).unwrap_or_default(),
+        program: first.map(|s| s.program.clone()).unwrap_or_default(),
         runs: runs.len() as u64,
         n_cpus: first.map_or(0, |s| s.n_cpus),
         switches_known: runs.iter().all(|s| s.known.switches),

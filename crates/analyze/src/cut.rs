@@ -13,6 +13,8 @@ pub struct Options {
     pub range: Option<Range<Time>>,
     /// Threads of all processes, not only the target's. The totals above the tables stay the target's.
     pub all_processes: bool,
+    /// Without [`crate::Summary::migration_list`], which may be as long as there are wake-ups; groups of moves are told in any case.
+    pub omits_moves: bool,
 }
 
 /// A trace and a time range of it.
@@ -23,6 +25,7 @@ pub(crate) struct Cut<'t> {
     /// The range is the whole recording.
     pub whole: bool,
     pub all_processes: bool,
+    pub omits_moves: bool,
 }
 
 impl<'t> Cut<'t> {
@@ -36,6 +39,7 @@ impl<'t> Cut<'t> {
             to,
             whole: from == trace.span.start && to == trace.span.end,
             all_processes: options.all_processes,
+            omits_moves: options.omits_moves,
         }
     }
 
@@ -57,7 +61,7 @@ impl<'t> Cut<'t> {
     }
 
     pub fn is_target(&self, thread: ThreadIx) -> bool {
-        thread.is_some() && self.trace.process_of(thread).is_target
+        self.trace.is_target(thread)
     }
 
     /// Whether the thread's row is wanted in the tables.

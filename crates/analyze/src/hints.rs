@@ -6,6 +6,7 @@
 //! advice that is missing.
 use crate::account::throttle::Throttled;
 use crate::cut::Cut;
+use crate::quick_map::QuickMap;
 use crate::{Hint, Interference, Summary};
 use kasuri_model::{Process, StateRow, ThreadState, Time};
 use std::collections::{HashMap, HashSet};
@@ -179,30 +180,31 @@ fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
     let mut out: Vec<(usize, StateRow)> = Vec::new();
     // A thread held back by a CPU limit would not have run elsewhere either.
     let throttled = Throttled::new(cut.trace);
+    let is_long = |row: &StateRow| {
+        let ns = cut.overlap(row.start, row.end);
+        // Most waits are short: only of the others is it asked what held them.
+        ns >= MISPLACED_NS && ns - throttled.overlap(row.cpu, row.start, row.end) >= MISPLACED_NS
+    };
     for thread in cut.threads().filter(|t| cut.is_target(*t)) {
-        let rows = cut.trace.states_of(thread).filter(|row| {
-            matches!(
-                row.state,
-                ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-            ) && cut.overlap(row.start, row.end) - throttled.overlap(row.cpu, row.start, row.end)
-                >= MISPLACED_NS
-        });
+        let rows = cut.trace.ready_of(thread).filter(is_long);
         out.extend(rows.map(|row| (thread.ix(), row)));
     }
     out.sort_by_key(|(thread, row)| (row.start, *thread));
     out
 }
 
-/// The CPUs on which a thread was ever seen.
-fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<u16> {
-    let rows = cut.trace.states_of(kasuri_model::ThreadIx(thread as u32));
-    let mut cpus: Vec<u16> = rows
-        .filter(|row| row.state == ThreadState::Running)
-        .map(|row| row.cpu)
-        .collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
+/// By CPU: whether a thread was ever seen on it.
+fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
+    let (rows, states) = (&cut.trace.threads[thread].states, &cut.trace.states);
+    let mut seen = vec![false; cut.trace.cpus.len()];
+    for row in rows.start as usize..rows.end as usize {
+        if states.state[row] == ThreadState::Running
+            && let Some(seen) = seen.get_mut(usize::from(states.cpu[row]))
+        {
+            *seen = true;
+        }
+    }
+    seen
 }
 
 /// A thread waits in one CPU's queue while another CPU, on which it never ran, is idle: it is kept off that one.
@@ -210,6 +212,9 @@ fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<u16> {
 /// Not given: where the thread was ever seen on the idle CPU, or waited beside it for less than [`KEPT_NS`] in all: then the
 /// kernel came late, and pinning was not measured to help.
 fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
+    if ready.is_empty() {
+        return None;
+    }
     let idle: Vec<Vec<(Time, Time)>> = (0..cut.trace.cpus.len())
         .map(|cpu| {
             let rows = cut.trace.occupancy_of(cpu).filter(|row| row.idle);
@@ -217,7 +222,7 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
                 .collect()
         })
         .collect();
-    let mut seen: HashMap<usize, Vec<u16>> = HashMap::new();
+    let mut seen: QuickMap<usize, Vec<bool>> = QuickMap::default();
     // Idle time before this moment has been promised to a thread already.
     let mut taken = vec![cut.from; idle.len()];
     let mut found: HashMap<(u16, usize, usize), i64> = HashMap::new();
@@ -231,7 +236,8 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
                 .sum::<i64>()
         };
         let seen = seen.entry(*thread).or_insert_with(|| seen_on(cut, *thread));
-        let strange = |cpu: &usize| !seen.contains(&(*cpu as u16)) && seen.contains(&row.cpu);
+        let is_seen = |cpu: usize| seen.get(cpu).copied().unwrap_or(false);
+        let strange = |cpu: &usize| !is_seen(*cpu) && is_seen(usize::from(row.cpu));
         let best = (0..idle.len())
             .filter(strange)
             .map(|cpu| (free_on(cpu), cpu))

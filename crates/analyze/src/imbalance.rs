@@ -22,7 +22,7 @@
 //! `rounds` then says whether it is always the same thread, and how the imbalance is distributed over the instances.
 use crate::Imbalance;
 use crate::account::is_dock_name;
-use crate::annotations::handed_over_in;
+use crate::annotations::{handed_over_in, no_light_threads, pinned_for};
 use crate::busy::{BusyClock, knows_states};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
@@ -84,10 +84,12 @@ struct OfProcess {
 pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
     let trace = cut.trace;
     let mut processes: HashMap<ProcessIx, OfProcess> = HashMap::new();
+    let meanings: Vec<Meaning> = trace.strings.iter().map(Meaning::of).collect();
     for thread in cut.threads().filter(|t| cut.is_shown(*t)) {
         if !trace.threads[thread.ix()].slices.is_empty() {
             scan(
                 cut,
+                &meanings,
                 thread,
                 processes
                     .entry(trace.threads[thread.ix()].process)
@@ -123,14 +125,38 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
     out
 }
 
-/// Whether the name is a task runtime's own work (account.rs has the same rule), or a call for which it gave a worker away.
-fn is_runtime(cut: &Cut<'_>, name: StrIx) -> bool {
-    let name = cut.trace.strings.get(name);
-    name.starts_with("ito:") || name.starts_with("omp:") || handed_over_in(name).is_some()
+/// What slices of work of a name are here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// A worker's time between two regions of OpenMP.
+    Dock,
+    /// A task runtime's own work (account.rs has the same rule), or it says how a thread ran: a call for which a worker was given
+    /// away, a pinned thread.
+    Runtime,
+    /// A parallel region, as its team's master names it.
+    Region,
+    Work,
+}
+
+impl Meaning {
+    fn of(name: &str) -> Meaning {
+        match name {
+            _ if is_dock_name(name) => Meaning::Dock,
+            _ if name.starts_with("ito:") || name.starts_with("omp:") => Meaning::Runtime,
+            _ if handed_over_in(name).is_some()
+                || pinned_for(name).is_some()
+                || no_light_threads(name).is_some() =>
+            {
+                Meaning::Runtime
+            }
+            _ if name.starts_with("parallel ") => Meaning::Region,
+            _ => Meaning::Work,
+        }
+    }
 }
 
 /// One thread's slices, which come in order of their start.
-fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
+fn scan(cut: &Cut<'_>, meanings: &[Meaning], thread: ThreadIx, of: &mut OfProcess) {
     let s = &cut.trace.slices;
     let rows = cut.trace.threads[thread.ix()].slices.clone();
     let (first, rows) = (rows.start as usize, rows.start as usize..rows.end as usize);
@@ -146,16 +172,18 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
         match kind {
             // No one assigned the task to this thread rather than to another: it went where a worker was free.
             SliceKind::TaskRun => {}
-            // A worker comes from its team's dock: what it did there is of no region.
-            SliceKind::Work if is_dock_name(cut.trace.strings.get(s.name[row])) => {
-                region.begin_again_at(end)
-            }
-            SliceKind::Work if is_runtime(cut, s.name[row]) => {}
             SliceKind::Work => {
                 let name = s.name[row];
-                // A team's region begins here for its master, too: what was before ran without the team.
-                if cut.trace.strings.get(name).starts_with("parallel ") {
-                    region.begin_again_at(start);
+                match meanings.get(name.ix()).unwrap_or(&Meaning::Work) {
+                    // A worker comes from its team's dock: what it did there is of no region.
+                    Meaning::Dock => {
+                        region.begin_again_at(end);
+                        continue;
+                    }
+                    Meaning::Runtime => continue,
+                    // A team's region begins here for its master, too: what was before ran without the team.
+                    Meaning::Region => region.begin_again_at(start),
+                    Meaning::Work => {}
                 }
                 let (until, at) = covered.entry(name).or_insert_with(|| {
                     works.push((name, Work::of(thread)));

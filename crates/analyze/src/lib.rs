@@ -18,6 +18,7 @@
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
 //! | [`demangled`] | C++ and Rust names as written |
+//! | [`program`](program()) | which processes are the program, or might be |
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ mod migrations;
 mod on_cpu;
 mod openmp;
 mod permute;
+mod program;
 mod quick_map;
 mod rounds;
 mod summary;
@@ -47,13 +49,14 @@ mod threads;
 mod tracing;
 mod wakers;
 
-pub use annotations::{handed_over_in, kind_name};
+pub use annotations::{handed_over_in, kind_name, no_light_threads, pinned_for};
 pub use contents::*;
 pub use cut::Options;
 pub use demangle::demangled;
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use openmp::rows::*;
+pub use program::{Candidate, Program, ProgramBy, ProgramProcess, program, program_title};
 pub use summary::*;
 pub use summary_rows::*;
 
@@ -88,13 +91,21 @@ pub fn answers(trace: &Trace, options: &Options) -> Answers {
 fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     let cut = Cut::new(trace, options);
     let known = known(trace);
-    let mut rows = threads::threads(&cut);
-    let wake_latency_ns = threads::wakeups(&cut, &mut rows);
-    let cpus = threads::cpus(&cut);
-    let moves = migrations::migrations(&cut);
+    let stray = trace.stray();
+    let ((swept, mut rows), account) = match trace.samples.time.is_empty() {
+        // Samples are followed while the account is made, by the thread that made them.
+        false => (sweeps(&cut, &known), None),
+        true => beside(
+            trace,
+            2,
+            || sweeps(&cut, &known),
+            || Some(Account::new(trace, cut.from..cut.to)),
+        ),
+    };
     let mut out = Summary {
         schema: SCHEMA,
         command: trace.info.command.clone(),
+        program: program::program(trace),
         exit_status: trace.info.exit_status,
         host: trace.info.host.clone(),
         kernel: trace.info.kernel.clone(),
@@ -105,31 +116,20 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
         from_ns: cut.from.ns(),
         to_ns: cut.to.ns(),
         wall_ns: (cut.to - cut.from).ns(),
-        n_cpus: if cpus.is_empty() {
-            trace.cpus.len()
-        } else {
-            cpus.len()
+        n_cpus: match swept.cpus.len() {
+            0 => trace.cpus.len(),
+            n => n,
         } as u32,
-        cpus_used: cpus.iter().filter(|c| c.target_ns > 0).count() as u32,
-        wake_latency_ns,
+        cpus_used: swept.cpus.iter().filter(|c| c.target_ns > 0).count() as u32,
+        worst_wakeup: threads::worst_wakeup(&cut),
         n_kernel_events: trace.n_kernel_events,
         n_annotation_events: trace.n_annotation_events,
-        annotations: annotations::annotations(&cut, known.switches),
-        switched_off: annotations::switched_off(&cut),
-        imbalance: imbalance::imbalance(&cut),
-        waits: annotations::waits(&cut),
-        tasks: annotations::tasks(&cut),
-        interference: interference::interference(&cut),
-        migration_groups: migrations::groups(&moves),
-        migration_list: moves,
         losses: losses(&cut),
-        missing: trace.missing(),
-        without_stray_ns: trace
-            .stray()
+        missing: trace.missing_given(stray.as_ref()),
+        without_stray_ns: stray
             .filter(|_| cut.whole)
             .map(|stray| [stray.rest.start, stray.rest.end].map(|t| (t - cut.from).ns())),
-        cpus,
-        ..Summary::default()
+        ..swept
     };
     for row in rows.iter().filter(|row| row.is_target) {
         out.on_cpu_ns += row.on_cpu_ns;
@@ -143,7 +143,15 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     out.cpu_time = cpu_time(trace, out.on_cpu_ns, counted_ns, &known).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
-    let (account, pieces, cover) = account_with_code(&cut, scheduler_events, &mut out, with_pieces);
+    let (account, pieces, cover) = match account {
+        Some(account) => {
+            let (tracing, annotations) = (&out.tracing, &out.annotations);
+            let rows = account::rows(&cut, &account, scheduler_events, tracing, annotations);
+            out.account = rows;
+            (account, Vec::new(), Cover::default())
+        }
+        None => account_with_code(&cut, scheduler_events, &mut out, with_pieces),
+    };
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
@@ -161,34 +169,83 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     }
 }
 
-/// Puts the account into the summary, and where there are samples the code behind it.
+/// The parts of the summary that sweeps over the recording find, each for itself; and every thread's row.
+fn sweeps(cut: &Cut<'_>, known: &Known) -> (Summary, Vec<ThreadSummary>) {
+    let of_slices = || {
+        (
+            imbalance::imbalance(cut),
+            annotations::waits(cut),
+            annotations::tasks(cut),
+        )
+    };
+    let of_states = || {
+        let mut rows = threads::threads(cut);
+        let moves = migrations::migrations(cut);
+        let summary = Summary {
+            wake_latency_ns: threads::wakeups(cut, &mut rows),
+            cpus: threads::cpus(cut),
+            annotations: annotations::annotations(cut, known.switches),
+            switched_off: annotations::switched_off(cut),
+            interference: interference::interference(cut),
+            migration_groups: moves.groups(),
+            migration_list: match cut.omits_moves {
+                true => Vec::new(),
+                false => moves.list(),
+            },
+            ..Summary::default()
+        };
+        (summary, rows)
+    };
+    let ((imbalance, waits, tasks), (summary, rows)) = beside(cut.trace, 3, of_slices, of_states);
+    let summary = Summary {
+        imbalance,
+        waits,
+        tasks,
+        ..summary
+    };
+    (summary, rows)
+}
+
+/// Rows of states and slices from which on a second thread pays.
+const LARGE: usize = 1 << 18;
+
+/// Does both: `aside` on a thread of its own, where the recording is large and there are so many CPUs. What two of them need at once is
+/// more memory, so none goes beside others without a CPU of its own.
+fn beside<A: Send, B>(
+    trace: &Trace,
+    cpus: usize,
+    aside: impl FnOnce() -> A + Send,
+    here: impl FnOnce() -> B,
+) -> (A, B) {
+    let is_large = trace.states.start.len() + trace.slices.start.len() >= LARGE;
+    let n_cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    if !is_large || n_cpus() < cpus {
+        return (aside(), here());
+    }
+    std::thread::scope(|scope| {
+        let aside = scope.spawn(aside);
+        let here = here();
+        match aside.join() {
+            Ok(aside) => (aside, here),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Puts the account and the code behind it into the summary of a recording with samples.
 fn account_with_code(
     cut: &Cut<'_>,
     scheduler_events: u64,
     out: &mut Summary,
     with_pieces: bool,
 ) -> (Account, Vec<Piece>, Cover) {
-    let summarise = |sampled, on_stretch| {
-        let (tracing, annotations) = (&out.tracing, &out.annotations);
-        account::summarise(
-            cut,
-            scheduler_events,
-            tracing,
-            annotations,
-            sampled,
-            on_stretch,
-        )
-    };
-    if cut.trace.samples.time.is_empty() {
-        let (rows, account) = summarise(Sampled::none(cut.trace), None);
-        out.account = rows;
-        return (account, Vec::new(), Cover::default());
-    }
     let cover = Cover::new(cut.trace);
     let collector = call_paths::Collector::new(cut, &cover, with_pieces);
     let sampled = Sampled::new(cut.trace, &cover);
-    let (rows, account) = summarise(sampled, Some(collector.listener()));
-    out.account = rows;
+    let listener = Some(collector.listener());
+    let account = Account::telling(cut.trace, cut.from..cut.to, sampled, listener);
+    let (tracing, annotations) = (&out.tracing, &out.annotations);
+    out.account = account::rows(cut, &account, scheduler_events, tracing, annotations);
     // Samples of others say what ran instead, and may stand for short threads of the program that have their name.
     out.call_paths = call_paths::has_samples(cut).then(|| collector.summary(cut));
     let pieces = collector.into_pieces();
@@ -261,4 +318,26 @@ fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
     }
     out.sort_by_key(|row| (std::cmp::Reverse(row.count), row.from_ns, row.cpu, row.tid));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_model::Time;
+
+    #[test]
+    fn only_a_large_recording_gets_a_second_thread_and_its_panic_is_passed_on() {
+        let here = std::thread::current().id();
+        let aside = |trace: &Trace| beside(trace, 2, || std::thread::current().id(), || 7);
+        assert_eq!(aside(&Trace::default()), (here, 7));
+        let mut large = Trace::default();
+        large.states.start = vec![Time(0); LARGE];
+        let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let (id, seven) = aside(&large);
+        assert_eq!((id != here, seven), (n_cpus > 1, 7));
+        let panics = || beside(&large, 2, || -> u8 { panic!("aside") }, || 7);
+        assert!(std::panic::catch_unwind(panics).is_err());
+        let without_a_cpu = || std::thread::current().id();
+        assert_eq!(beside(&large, n_cpus + 1, without_a_cpu, || 7), (here, 7));
+    }
 }

@@ -116,9 +116,7 @@ fn for_each_way(n: usize, k: usize, ways: u64, mut visit: impl FnMut(&[bool])) {
         // The way things were is one of those that chance may produce.
         visit(&is_before);
         for _ in 1..MAX_WAYS {
-            for i in (1..n).rev() {
-                is_before.swap(i, random.below(i + 1));
-            }
+            random.shuffle(&mut is_before);
             visit(&is_before);
         }
         return;

@@ -21,6 +21,8 @@ pub struct Summary {
     pub schema: &'static str,
     /// The recorded command; empty for a system-wide recording.
     pub command: Vec<String>,
+    /// Which processes are the program, and whose word that is.
+    pub program: crate::Program,
     /// Exit status of the program as a shell would show it.
     pub exit_status: Option<i32>,
     /// Host name.
@@ -63,6 +65,8 @@ pub struct Summary {
     pub wakeups: u64,
     /// From being woken to running, over the target's wake-ups; none when there were none.
     pub wake_latency_ns: Option<Latency>,
+    /// The wake-up that took longest; none when there were none.
+    pub worst_wakeup: Option<crate::WorstWakeup>,
     /// Number of events read: kernel.
     pub n_kernel_events: u64,
     /// Number of events read: annotations.

@@ -47,6 +47,23 @@ pub struct Latency {
     pub max: i64,
 }
 
+/// The wake-up of a thread of the program that took longest, of equal ones the first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WorstWakeup {
+    /// When the thread was woken.
+    pub at_ns: i64,
+    /// From then to when it ran.
+    pub latency_ns: i64,
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// The thread's name.
+    pub thread: String,
+    /// The CPU on which it ran then; none: not known.
+    pub cpu: Option<u16>,
+}
+
 /// One thread. `on_cpu_ns + runnable_ns + blocked_ns + unknown_ns == alive_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ThreadSummary {

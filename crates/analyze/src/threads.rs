@@ -4,8 +4,8 @@
 //! counts of switches and percentiles of the wake-up latency. A CPU's row adds up its occupancy. These are facts of the kernel's events; what the
 //! time was lost to is the account's business (`account`).
 use crate::cut::{Cut, latency};
-use crate::{CpuSummary, Latency, ThreadSummary};
-use kasuri_model::{KernelSpanKind, ThreadIx, ThreadState};
+use crate::{CpuSummary, Latency, ThreadSummary, WorstWakeup};
+use kasuri_model::{KernelSpanKind, ThreadIx, ThreadState, Time};
 
 /// Every thread's row, shown or not, in the trace's order.
 pub(crate) fn threads(cut: &Cut<'_>) -> Vec<ThreadSummary> {
@@ -28,7 +28,7 @@ fn one(cut: &Cut<'_>, thread: ThreadIx) -> ThreadSummary {
         tid: info.tid,
         process: trace.strings.get(process.name).into(),
         name: trace.strings.get(info.name).into(),
-        is_target: process.is_target,
+        is_target: cut.is_target(thread),
         alive_ns: cut.overlap(info.alive.start, info.alive.end),
         counted_ns: info.counted.filter(|_| cut.whole).map(|d| d.ns()),
         ..ThreadSummary::default()
@@ -90,15 +90,48 @@ pub(crate) fn wakeups(cut: &Cut<'_>, rows: &mut [ThreadSummary]) -> Option<Laten
             at[thread] += 1;
         }
     }
-    let mut target: Vec<i64> = Vec::new();
+    // The target's, at the front of all: there may be as many as wake-ups.
+    let mut n_target = 0;
     for (thread, row) in rows.iter_mut().enumerate() {
         let own = &mut values[starts[thread]..starts[thread + 1]];
         row.wake_latency_ns = latency(own);
         if row.is_target {
-            target.extend_from_slice(own);
+            let own = starts[thread]..starts[thread + 1];
+            let to = n_target;
+            n_target += own.len();
+            values.copy_within(own, to);
         }
     }
-    latency(&mut target)
+    latency(&mut values[..n_target])
+}
+
+/// The longest wait of a thread of the program from being woken to running.
+pub(crate) fn worst_wakeup(cut: &Cut<'_>) -> Option<WorstWakeup> {
+    let (trace, wakeups) = (cut.trace, &cut.trace.wakeups);
+    let is_meant = |&ix: &usize| {
+        cut.contains(wakeups.time[ix])
+            && wakeups.latency[ix].ns() > 0
+            && cut.is_target(wakeups.wakee[ix])
+    };
+    let worst = (0..wakeups.time.len()).filter(is_meant);
+    let worst = worst.max_by_key(|&ix| (wakeups.latency[ix], std::cmp::Reverse(ix)))?;
+    let (thread, at) = (wakeups.wakee[worst], wakeups.time[worst]);
+    let ran = Time(at.ns().saturating_add(wakeups.latency[worst].ns()));
+    let rows = trace.threads[thread.ix()].states.clone();
+    let starts = &trace.states.start[rows.start as usize..rows.end as usize];
+    let row = starts.partition_point(|&start| start <= ran).checked_sub(1);
+    let row = row.map(|row| rows.start as usize + row);
+    let row = row.filter(|&row| trace.states.state[row] == ThreadState::Running);
+    Some(WorstWakeup {
+        at_ns: at.ns(),
+        latency_ns: wakeups.latency[worst].ns(),
+        pid: trace.process_of(thread).pid,
+        tid: trace.threads[thread.ix()].tid,
+        thread: trace.strings.get(trace.threads[thread.ix()].name).into(),
+        cpu: row
+            .map(|row| trace.states.cpu[row])
+            .filter(|&cpu| cpu != u16::MAX),
+    })
 }
 
 /// The recorded CPUs.

@@ -418,6 +418,7 @@ fn a_range_that_cuts_threads_at_different_places_pairs_the_same_rounds() {
     let options = Options {
         range: Some(Time(204)..Time(1000)),
         all_processes: true,
+        ..Options::default()
     };
     let s = summary(&trace, &options);
     let found: Vec<_> = (s.imbalance.iter())
@@ -498,6 +499,10 @@ fn anonymous(mut s: Summary) -> Summary {
         i.by_thread.iter_mut().for_each(|t| t.tid = 0);
     }
     s.waits.iter_mut().for_each(|w| w.pid = 0);
+    s.program.processes.iter_mut().for_each(|p| p.pid = 0);
+    if let Some(worst) = &mut s.worst_wakeup {
+        (worst.at_ns, worst.pid, worst.tid, worst.cpu) = (0, 0, 0, None);
+    }
     for i in &mut s.interference {
         (i.pid, i.cpus) = (0, Vec::new());
     }
@@ -552,6 +557,7 @@ fn an_idle_thread_adds_its_row_and_nothing_else() {
     let account = &mut more.account.threads;
     let idler = account.iter().position(|t| t.name == "idler").unwrap();
     assert_eq!(account.remove(idler).alive_ns, 1000);
+    more.program.n_threads -= 1;
     assert_eq!(more, PLAIN.summary());
 }
 

@@ -262,7 +262,7 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
 }
 
 fn is_target(trace: &Trace, thread: ThreadIx) -> bool {
-    thread.is_some() && trace.process_of(thread).is_target
+    trace.is_target(thread)
 }
 
 /// Whether it is a thread of the program that had a CPU.

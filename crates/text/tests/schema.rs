@@ -210,6 +210,26 @@ fn info_schema_describes_all_that_is_printed() {
 }
 
 #[test]
+fn explain_schema_describes_all_that_is_printed() {
+    use kasuri_text::table::explain::explanation;
+    let schema = schema_of("explain");
+    let found = |value: &Value| {
+        let mut found = Vec::new();
+        violations(&schema, &schema, value, "$", &mut found);
+        found
+    };
+    let of = |trace| kasuri_analyze::summary(&trace, &Default::default());
+    let of_nothing = of(kasuri_model::Trace::default());
+    for summary in [answers::summary(), of(common::sampled()), of_nothing] {
+        let printed = printed(&explanation(&summary, "run.kasuri", 0));
+        assert_eq!(found(&printed), Vec::<String>::new());
+    }
+    let mut bad = printed(&explanation(&answers::summary(), "run.kasuri", 0));
+    *bad.pointer_mut("/classes/0/ns").unwrap() = json!("long");
+    assert!(!found(&bad).is_empty());
+}
+
+#[test]
 fn plan_schema_describes_all_that_is_printed() {
     use kasuri_predict::plan::{Input, Options, Recorded, Scheduler, plan};
     let schema = schema_of("plan");

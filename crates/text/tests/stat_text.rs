@@ -67,6 +67,31 @@ fn stat_says_which_calls_were_handed_over() {
     assert!(page.contains(needed), "{page}");
 }
 
+/// Also without tasks: what libito-pthread.so says of threads that it pinned, and of a program that it could give none.
+#[test]
+fn stat_says_which_light_threads_were_pinned_and_why_there_are_none() {
+    let mut summary = summary();
+    for (name, count) in [
+        ("pinned: sigwait", 2),
+        ("pinned: ptrace", 1),
+        ("no light threads: it uses libito", 1),
+        ("handed over: futex", 7),
+    ] {
+        let mut row = summary.annotations[0].clone();
+        (row.name, row.count) = (name.to_string(), count);
+        summary.annotations.push(row);
+    }
+    assert_eq!(summary.tasks.count, 0);
+    let page = page(&summary, 200);
+    for needed in [
+        "3 light threads on a kernel thread of their own: 2 for sigwait, 1 for ptrace",
+        "kernel threads: it uses libito",
+        "handed over 7 times, 7 in futex;",
+    ] {
+        assert!(page.contains(needed), "{needed}\n{page}");
+    }
+}
+
 /// What a user of OpenMP reads: the loop that another schedule makes shorter, and the bound where nothing could be replayed.
 #[test]
 fn stat_says_which_schedule_is_shorter() {

@@ -3,7 +3,8 @@
 //! The program is a process group of its own, without input. Its output is read and thrown away, but for a digest and a part that is
 //! kept. When it ends, or its time is up, or the user wants no more, the rest of its group is killed before its first process is
 //! waited for, so the group's number is surely still its own: no run leaves processes that disturb the next. A program that makes
-//! groups or sessions of its own (a daemon) is not followed.
+//! groups or sessions of its own (a daemon) is not followed. Where we are killed ourselves, the kernel kills the first process; others of
+//! its group go on to their own end.
 use crate::line::Line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -106,6 +107,18 @@ pub fn run(line: &Line, watch: &Watch<'_>) -> io::Result<Run> {
             None => command.env_remove(name),
         };
     }
+    let us = rustix::process::getpid();
+    // SAFETY: between fork and exec this makes two system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have ended before.
+            match rustix::process::getppid() == Some(us) {
+                true => Ok(()),
+                false => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        });
+    }
     let start = Instant::now();
     let mut running = Running::new(command.spawn()?, start)?;
     let end = running.follow(watch);
@@ -175,11 +188,7 @@ impl Running {
         let mut look = Duration::from_millis(2);
         let (mut out_open, mut err_open) = (true, true);
         loop {
-            let wait = if watch.mapped {
-                look.min(PATIENCE)
-            } else {
-                PATIENCE
-            };
+            let wait = if watch.mapped { look } else { PATIENCE };
             if self.wait(wait, &mut out_open, &mut err_open)? {
                 self.wall = self.start.elapsed();
                 self.read_out();
@@ -187,7 +196,7 @@ impl Running {
                 return Ok(ended.map(|(end, _)| end));
             }
             if watch.mapped {
-                look = look * 3 / 2;
+                look = (look * 3 / 2).min(PATIENCE);
                 self.note_mapped(self.pid.as_raw_nonzero().get(), 0);
             }
             match ended {
@@ -420,6 +429,21 @@ mod tests {
             (KEPT, false, End::Status(0))
         );
         assert!(told.complaint.len() <= 3 * COMPLAINT);
+    }
+
+    /// Each part of its output is a look at what is mapped: hundreds of them.
+    #[test]
+    fn files_of_a_program_that_prints_much_are_noted() {
+        let line = sh("i=0; while [ $i -lt 3000 ]; do echo $i; echo $i >&2; i=$((i+1)); done");
+        let watch = Watch {
+            limit: None,
+            stop: &|| false,
+            grace: GRACE,
+            mapped: true,
+        };
+        let told = run(&line, &watch).unwrap();
+        assert_eq!(told.end, End::Status(0));
+        assert!(!told.mapped.is_empty());
     }
 
     #[test]

@@ -122,9 +122,7 @@ pub fn race(plan: &Plan, mut run: impl FnMut(usize) -> Ran) -> Outcome {
     let mut rng = Rng::new(plan.seed);
     while state.blocks < plan.blocks && state.is_open() {
         let mut order: Vec<usize> = (0..plan.arms).filter(|&arm| state.alive[arm]).collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, rng.below(at + 1));
-        }
+        rng.shuffle(&mut order);
         if !state.block(&order, &mut run) {
             break;
         }

@@ -16,8 +16,12 @@ const PAGES: f64 = 4096.0;
 /// Preemptions in a second of CPU time from which longer turns may matter.
 const PREEMPTIONS: f64 = 100.0;
 
+/// Times in a second of CPU time that threads give their CPU up to wait, from which the way they wait costs more than 1 %: each is
+/// about 5 us, with the waking.
+const SWITCHES: f64 = 2000.0;
+
 /// Names that are looked for in the program's files: variables that its runtimes read, functions that it needs from them.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
     "OMP_WAIT_POLICY",
@@ -33,7 +37,10 @@ pub const NAMES: [&str; 15] = [
     "GLIBC_TUNABLES",
     LOOP_RUNTIME,
     LOOP_RUNTIME_NONMONOTONIC,
+    MUTEX_LOCK,
 ];
+/// What a program calls to lock. The C library, which defines it, does not count.
+pub const MUTEX_LOCK: &str = "pthread_mutex_lock";
 /// Parts of what gcc calls for a loop of `schedule(runtime)`.
 const LOOP_RUNTIME: &str = "_loop_runtime";
 const LOOP_RUNTIME_NONMONOTONIC: &str = "_loop_maybe_nonmonotonic_runtime";
@@ -64,6 +71,8 @@ pub struct Facts {
     pub faults: f64,
     /// Preemptions of that run.
     pub preemptions: f64,
+    /// Times that a thread gave its CPU up to wait, in that run.
+    pub switches: f64,
     /// Share of its samples on a CPU in functions that allocate memory; none without samples.
     pub allocating: Option<f64>,
     /// Of [`NAMES`]: those that stand in its files.
@@ -72,6 +81,10 @@ pub struct Facts {
     pub is_dynamic: bool,
     /// The environment.
     pub env: BTreeMap<String, String>,
+    /// The library with other ways to wait for a mutex.
+    pub mutexes: Option<PathBuf>,
+    /// Nodes of memory.
+    pub nodes: usize,
     /// Allocators on this machine: name, file.
     pub allocators: Vec<(&'static str, PathBuf)>,
     /// Whether a program may ask for huge pages and does not get them unasked.
@@ -153,8 +166,9 @@ pub fn allocates(function: &str) -> bool {
 }
 
 type Rule = fn(&Facts) -> Vec<Remedy>;
-const RULES: [Rule; 9] = [
-    settings, threads, schedule, waiting, placement, memory, allocators, pages, priority,
+const RULES: [Rule; 11] = [
+    settings, threads, schedule, waiting, placement, mutexes, nodes, memory, allocators, pages,
+    priority,
 ];
 
 /// The remedies that are plausible, each once.
@@ -380,6 +394,74 @@ fn placement(facts: &Facts) -> Vec<Remedy> {
     if facts.reads("OMP_PROC_BIND") && facts.busy_threads > 1 && lost >= WORTH {
         let why = format!("{} lost while threads waited", percent(lost));
         out.extend(["spread", "false"].map(|how| set("OMP_PROC_BIND", how, &why)));
+    }
+    out
+}
+
+/// Threads that wait for a mutex spin first, or get it in order of arrival.
+fn mutexes(facts: &Facts) -> Vec<Remedy> {
+    let lost = facts.lost_to(&["lock_wait", "waiting_for_own_threads", "scheduling_delay"]);
+    let switches = facts.per_cpu_s(facts.switches);
+    let Some(library) = &facts.mutexes else {
+        return Vec::new();
+    };
+    let may_help = facts.is_dynamic
+        && facts.busy_threads > 1
+        && facts.cpus.len() > 1
+        && facts.reads(MUTEX_LOCK)
+        && (lost >= WORTH || switches >= SWITCHES);
+    let remedy = |(name, way): (&str, &str)| Remedy {
+        name: name.to_owned(),
+        env: vec![
+            facts.added("LD_PRELOAD", &library.display().to_string()),
+            ("KASURI_MUTEX".to_owned(), Some(way.to_owned())),
+        ],
+        why: match lost >= WORTH {
+            true => format!("{} lost while threads waited for each other", percent(lost)),
+            false => format!("{switches:.0} waits in a second of CPU time"),
+        },
+        ..Remedy::default()
+    };
+    let ways = [
+        ("mutexes spin first", "spin"),
+        ("mutexes in order", "queue"),
+    ];
+    ways.map(remedy).into_iter().filter(|_| may_help).collect()
+}
+
+/// Where its memory lies, on machines with several nodes.
+fn nodes(facts: &Facts) -> Vec<Remedy> {
+    let (Some(numactl), true) = (facts.tools.get("numactl"), facts.nodes > 1) else {
+        return Vec::new();
+    };
+    let remedy = |name: &str, words: &[&str]| Remedy {
+        name: name.to_owned(),
+        prefix: std::iter::once(numactl.display().to_string())
+            .chain(words.iter().map(|word| (*word).to_owned()))
+            .collect(),
+        why: format!("{} nodes of memory", facts.nodes),
+        ..Remedy::default()
+    };
+    let mut out = Vec::new();
+    if facts.faults >= PAGES && facts.busy_threads > 1 {
+        out.push(remedy("memory of all nodes", &["--interleave=all"]));
+    }
+    if facts.faults >= PAGES && facts.busy_threads <= facts.online.len() / facts.nodes {
+        out.push(remedy("one node", &["--cpunodebind=0", "--membind=0"]));
+    }
+    out
+}
+
+/// What cannot be tried on this machine, and why.
+pub fn untried(facts: &Facts) -> Vec<String> {
+    let mut out = Vec::new();
+    if facts.nodes <= 1 {
+        out.push("NUMA policies: the machine has one node".to_owned());
+    } else if !facts.tools.contains_key("numactl") {
+        out.push("NUMA policies: numactl is not installed".to_owned());
+    }
+    if facts.mutexes.is_none() && facts.reads(MUTEX_LOCK) {
+        out.push("other mutexes: libkasuri-mutex.so was not found".to_owned());
     }
     out
 }
@@ -614,6 +696,55 @@ mod tests {
             ..facts
         };
         assert_eq!(names(&fixed), ["env -u GLIBC_TUNABLES"]);
+    }
+
+    #[test]
+    fn other_mutexes_are_tried_where_threads_wait_for_theirs() {
+        let mut facts = Facts {
+            shares: [("waiting_for_own_threads", 0.3)].into(),
+            mutexes: Some("/lib/libkasuri-mutex.so".into()),
+            ..openmp()
+        };
+        assert!(!names(&facts).iter().any(|name| name.contains("mutex")));
+        assert_eq!(untried(&facts).len(), 1);
+        facts.names.insert(MUTEX_LOCK);
+        facts.env.insert("LD_PRELOAD".into(), "/x.so".into());
+        let told = plausible(&facts);
+        let spin = told
+            .iter()
+            .find(|remedy| remedy.name == "mutexes spin first")
+            .unwrap();
+        let env = |at: usize| spin.env[at].1.as_deref().unwrap();
+        assert_eq!((env(0), env(1)), ("/x.so:/lib/libkasuri-mutex.so", "spin"));
+        facts.shares.clear();
+        assert!(!names(&facts).contains(&"mutexes in order".to_owned()));
+        facts.switches = 5000.0;
+        assert!(names(&facts).contains(&"mutexes in order".to_owned()));
+        facts.mutexes = None;
+        assert!(!names(&facts).iter().any(|name| name.contains("mutex")));
+        assert_eq!(untried(&facts).len(), 2, "{:?}", untried(&facts));
+    }
+
+    #[test]
+    fn nodes_of_memory_are_tried_where_there_are_several() {
+        let mut facts = Facts {
+            faults: 1e5,
+            nodes: 2,
+            online: (0..8).collect(),
+            ..openmp()
+        };
+        assert_eq!(untried(&facts), ["NUMA policies: numactl is not installed"]);
+        facts.tools.insert("numactl", "/bin/numactl".into());
+        let told = plausible(&facts);
+        let of = |name: &str| told.iter().find(|remedy| remedy.name == name).unwrap();
+        assert_eq!(
+            of("one node").prefix,
+            ["/bin/numactl", "--cpunodebind=0", "--membind=0"]
+        );
+        assert_eq!(of("memory of all nodes").prefix[1], "--interleave=all");
+        facts.nodes = 1;
+        assert!(!names(&facts).iter().any(|name| name.contains("node")));
+        assert_eq!(untried(&facts), ["NUMA policies: the machine has one node"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The executable mappings of processes, as they change.
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Most executable mappings of one process that are remembered; the kernel's own limit is 65,530 for all kinds.
@@ -203,6 +203,14 @@ impl Processes {
 
     pub(crate) fn clear(&mut self, pid: i32) {
         self.maps.remove(&pid);
+    }
+
+    /// Each mapping of all processes, once: processes share those of their parents.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let mut seen = HashSet::new();
+        let all = self.maps.values().flat_map(|maps| &maps.entries);
+        all.filter(move |entry| seen.insert(Rc::as_ptr(entry)))
+            .map(|entry| &**entry)
     }
 
     pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {

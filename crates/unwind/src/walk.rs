@@ -6,7 +6,7 @@ use crate::maps::{Backing, Code, Entry, Mapping, Processes};
 use crate::python::{EvalFrame, Inner, Interpreter, Python};
 use crate::rules::{Information, Rule, Stop};
 use gimli::UnwindContext;
-use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd};
+use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd, Sample};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,6 +19,9 @@ const RULES_MAX: usize = 1 << 16;
 const UNWIND_BYTES_MAX: u64 = 512 << 20;
 /// Most files that are remembered.
 const FILES_MAX: usize = 1 << 16;
+
+/// Rows of a table that take as much memory as what is remembered of a file, without the unwind information, which is mapped.
+const ROWS_OF_FILE: usize = 16;
 
 /// Bytes of code at the entry of a file. The dynamic linker's has no rules, and takes 61 bytes in glibc for x86-64.
 const ENTRY_BYTES: u64 = 64;
@@ -163,6 +166,47 @@ impl Unwinder {
     /// A process ended, or began another program: its mappings are gone.
     pub fn forget(&mut self, pid: i32) {
         self.processes.clear(pid);
+    }
+
+    /// What is remembered, in rows of about 100 bytes: the tables, and what was learned of files.
+    pub fn n_remembered(&self) -> usize {
+        self.interner.n_rows() + ROWS_OF_FILE * (self.files.len() + self.met.len())
+    }
+
+    /// Forgets what neither these samples nor the mappings of the processes that are known need: rows of the tables, files, rules. The
+    /// paths of the samples get new rows.
+    pub fn keep(&mut self, samples: &mut [Sample]) {
+        let old = self.interner.keep(samples);
+        let mut before: Vec<Option<Image>> = std::mem::take(&mut self.images)
+            .into_iter()
+            .map(Some)
+            .collect();
+        let mut rows = vec![None; before.len()];
+        for entry in self.processes.entries() {
+            let Some(mut code) = entry.code.get() else {
+                continue;
+            };
+            code.module = self.interner.keep_module(&old, code.module);
+            code.image = code.image.and_then(|image| {
+                if let Some(used) = before[image].take() {
+                    rows[image] = Some(self.images.len());
+                    self.images.push(used);
+                }
+                rows[image]
+            });
+            entry.code.set(Some(code));
+        }
+        let is_used = |image: &mut Option<usize>| {
+            *image = image.and_then(|row| rows[row]);
+            image.is_some()
+        };
+        self.files.retain(|_, image| is_used(image));
+        self.files.shrink_to_fit();
+        self.met.retain(|_, image| is_used(image));
+        self.met.shrink_to_fit();
+        let len = |image: &Image| image.information.as_ref().map_or(0, Information::len);
+        self.unwind_bytes = self.images.iter().map(len).sum();
+        self.rules = Numbered::default();
     }
 
     /// Whether mappings of the process are known.
@@ -707,6 +751,36 @@ mod tests {
         assert_eq!(follow(&mut unwinder, 0x10_0010, 0x10_0020, &kernel), none);
         let again = follow(&mut unwinder, 0x10_0010, 0x10_0020, &[0xff00]);
         assert_eq!(again, known, "what has a row keeps it");
+    }
+
+    /// However many programs came and went: what is remembered is what the kept samples and the running processes need.
+    #[test]
+    fn what_nobody_needs_is_forgotten_and_paths_stay_what_they_were() {
+        let mut unwinder = unwinder();
+        unwinder.fork(1, 2);
+        let module = |unwinder: &Unwinder, path: u32| {
+            let tables = unwinder.interner.tables();
+            let frame = tables.frames[tables.paths[path as usize].frame as usize];
+            (tables.modules[frame.module as usize].clone(), frame.address)
+        };
+        let mut samples = Vec::new();
+        for n in 0..20 {
+            let (path, _) = follow(&mut unwinder, 0x10_0010 + n, 0x10_0020, &[]);
+            samples.push(Sample {
+                path,
+                ..Sample::default()
+            });
+        }
+        let last = module(&unwinder, samples[19].path);
+        let before = unwinder.n_remembered();
+        unwinder.keep(&mut samples[19..]);
+        assert!(unwinder.n_remembered() * 4 < before, "{before}");
+        assert_eq!(module(&unwinder, samples[19].path), last);
+        // The process runs on, in code whose module has another row now.
+        let again = follow(&mut unwinder, 0x10_0010 + 19, 0x10_0020, &[]);
+        assert_eq!(again.0, samples[19].path);
+        let other = follow(&mut unwinder, 0x10_0500, 0x10_0020, &[]);
+        assert_eq!(module(&unwinder, other.0), (last.0, 0x10_0500));
     }
 
     #[test]

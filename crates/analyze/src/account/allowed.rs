@@ -55,10 +55,7 @@ pub(crate) fn closed(trace: &Trace) -> Vec<bool> {
 /// Time for which the CPU ran the program.
 fn ran_ns(trace: &Trace, cpu: usize) -> i64 {
     let runs = trace.occupancy_of(cpu);
-    let own = runs.filter(|run| {
-        let thread = trace.threads.get(run.thread.ix());
-        thread.is_some_and(|t| trace.processes[t.process.ix()].is_target)
-    });
+    let own = runs.filter(|run| trace.is_target(run.thread));
     own.map(|run| (run.end - run.start).ns()).sum()
 }
 

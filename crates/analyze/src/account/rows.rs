@@ -5,8 +5,7 @@
 //! moved from *work* to a class of its own, so that the classes still add up to the capacity exactly.
 use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
-use super::{Account, Bounds, Cause, Class, Note, OnStretch, Sums, allowed};
-use crate::call_paths::Sampled;
+use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
 use crate::cut::Cut;
 use crate::summary_rows::TracingCost;
 use crate::{AnnotationSummary, demangled};
@@ -113,17 +112,15 @@ pub struct ThreadAccount {
     pub classes: Vec<ClassSum>,
 }
 
-/// Rows of the account of a range, and the account. `scheduler_events`: those that threads of the program caused in it; `tracing`: of the whole
+/// Rows of the account of a range. `scheduler_events`: those that threads of the program caused in it; `tracing`: of the whole
 /// recording.
-pub(crate) fn summarise(
+pub(crate) fn rows(
     cut: &Cut<'_>,
+    account: &Account,
     scheduler_events: u64,
     tracing: &TracingCost,
     annotations: &[AnnotationSummary],
-    sampled: Sampled,
-    on_stretch: Option<OnStretch<'_>>,
-) -> (AccountSummary, Account) {
-    let account = Account::telling(cut.trace, cut.from..cut.to, sampled, on_stretch);
+) -> AccountSummary {
     let wall_ns = (cut.to - cut.from).ns();
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);
@@ -136,7 +133,7 @@ pub(crate) fn summarise(
     let unnamed = sums[Class::Unknown as usize] + sums[Class::Other as usize];
     let per_wall = |ns: i64| ns as f64 / wall_ns.max(1) as f64;
     let spans = &cut.trace.kernel_spans.kind;
-    let rows = AccountSummary {
+    AccountSummary {
         capacity_ns,
         n_cpus: account.n_cpus() as u32,
         bounds: allowed::bounds(cut.trace, account.n_cpus()),
@@ -148,17 +145,16 @@ pub(crate) fn summarise(
             .any(|k| *k != kasuri_model::KernelSpanKind::Syscall),
         traced_events,
         classes: class_sums(&sums, wall_ns),
-        causes: causes(cut.trace, &account, wall_ns),
+        causes: causes(cut.trace, account, wall_ns),
         cpus: (0..account.n_cpus())
             .map(|at| CpuAccount {
                 cpu: account.segments.cpus[at].0.into(),
                 classes: class_sums(&account.cpu_sums(at, cut.from, cut.to), wall_ns),
             })
             .collect(),
-        threads: threads(cut, &account, wall_ns),
-        regions: regions::regions(cut, &account, annotations),
-    };
-    (rows, account)
+        threads: threads(cut, account, wall_ns),
+        regions: regions::regions(cut, account, annotations),
+    }
 }
 
 /// Events that were written in the time of the program's threads, and what that cost.

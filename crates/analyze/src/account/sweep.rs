@@ -206,11 +206,8 @@ pub(crate) fn is_dock_name(name: &str) -> bool {
 
 impl<'t> Sweep<'t> {
     pub fn new(trace: &'t Trace, from: Time, to: Time, sampled: Sampled) -> Sweep<'t> {
-        let is_target: Vec<bool> = trace
-            .threads
-            .iter()
-            .map(|t| trace.processes[t.process.ix()].is_target)
-            .collect();
+        let threads = (0..trace.threads.len() as u32).map(ThreadIx);
+        let is_target: Vec<bool> = threads.map(|t| trace.is_target(t)).collect();
         let runtime_names: Vec<bool> = trace.strings.iter().map(is_runtime_name).collect();
         let is_runtime = |name: StrIx| runtime_names.get(name.ix()).copied().unwrap_or(false);
         let is_runtime_thread: Vec<bool> = trace

@@ -29,12 +29,15 @@ pub(crate) struct Stretch {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Throttled {
     of_cpu: Vec<Vec<Stretch>>,
+    /// Whether any has one: asked at each moment.
+    has_any: bool,
 }
 
 impl Throttled {
     pub fn new(trace: &Trace) -> Throttled {
         let mut out = Throttled {
             of_cpu: vec![Vec::new(); trace.cpus.len()],
+            has_any: false,
         };
         let rises: Vec<Vec<Rise>> = trace.limits.groups.iter().map(rises).collect();
         let members = Members::new(trace);
@@ -44,11 +47,12 @@ impl Throttled {
                 share_out(gaps, &mut rises, group.text, &mut out);
             }
         }
+        out.has_any = !out.of_cpu.iter().all(Vec::is_empty);
         out
     }
 
     pub fn is_empty(&self) -> bool {
-        self.of_cpu.iter().all(Vec::is_empty)
+        !self.has_any
     }
 
     /// The limit that holds on this CPU at this time.
@@ -159,12 +163,11 @@ fn gaps(
     known: &Throttled,
 ) -> Vec<(usize, Time, Time)> {
     let mut ready: Vec<Vec<(Time, Time)>> = vec![Vec::new(); trace.cpus.len()];
-    for process in 0..trace.processes.len() {
-        let info = &trace.processes[process];
-        if !info.is_target {
-            continue;
-        }
+    let mut is_inside: Vec<bool> = Vec::with_capacity(trace.processes.len());
+    for (process, info) in trace.processes.iter().enumerate() {
+        // Of all that the limit holds, also where a part of the recorded program was chosen: the counter is the group's.
         let inside = members.inside(ProcessIx(process as u32), group);
+        is_inside.push(!inside.is_empty());
         for thread in info.threads.start..info.threads.end {
             for row in trace.states_of(kasuri_model::ThreadIx(thread)) {
                 let Some(queue) = ready.get_mut(usize::from(row.cpu)) else {
@@ -184,8 +187,8 @@ fn gaps(
     for (cpu, mut queue) in ready.into_iter().enumerate() {
         queue.sort_unstable();
         let busy = trace.occupancy_of(cpu).filter(|run| {
-            let process = trace.threads.get(run.thread.ix()).map(|t| t.process);
-            run.thread.is_some() && process.is_some_and(|p| trace.processes[p.ix()].is_target)
+            let process = trace.threads.get(run.thread.ix()).map(|t| t.process.ix());
+            process.is_some_and(|p| is_inside[p] || trace.processes[p].is_target)
         });
         let mut taken: Vec<(Time, Time)> = busy.map(|run| (run.start, run.end)).collect();
         taken.extend(known.of_cpu[cpu].iter().map(|s| (s.from, s.to)));
@@ -291,6 +294,7 @@ mod tests {
     fn shared(gaps: &[(i64, i64)], rises: &[(i64, i64, i64)]) -> Vec<(i64, i64)> {
         let mut out = Throttled {
             of_cpu: vec![Vec::new()],
+            ..Throttled::default()
         };
         let gaps = gaps.iter().map(|&(a, b)| (0, ms(a), ms(b))).collect();
         let rise = |&(a, b, left)| Rise {

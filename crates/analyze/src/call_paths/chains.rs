@@ -280,7 +280,7 @@ impl<'t> Chains<'t> {
     }
 
     fn is_own(&self, thread: ThreadIx) -> bool {
-        thread.is_some() && self.trace.process_of(thread).is_target
+        self.trace.is_target(thread)
     }
 
     /// The chain ends with the code that the thread ran.

@@ -3,6 +3,7 @@ use super::axes::SHORT;
 use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathTime, path_frame};
+use crate::quick_map::QuickMap;
 use kasuri_model::{FrameKind, ThreadIx, ThreadState, Time, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -67,7 +68,12 @@ impl Reason {
 
 /// Stretches without a sample, by thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gaps(BTreeMap<(Reason, ThreadIx), i64>);
+pub(super) struct Gaps {
+    ns: BTreeMap<(Reason, ThreadIx), i64>,
+    /// Of each thread that was asked for: whether it [`is_short`]. To find out takes a walk over its states, and it may have as many
+    /// stretches as states.
+    short: QuickMap<ThreadIx, bool>,
+}
 
 impl Gaps {
     /// Adds a stretch of a thread without a sample.
@@ -77,6 +83,10 @@ impl Gaps {
         let starts = &trace.states.start[rows.clone()];
         let mut row = starts.partition_point(|&start| start <= from);
         let mut at = from;
+        let mut is_short_thread = || {
+            let known = self.short.entry(thread);
+            *known.or_insert_with(|| is_short(trace, cover, thread))
+        };
         while at < to {
             let begin = row.checked_sub(1).map(|row| starts[row]);
             let end = starts.get(row).copied().unwrap_or(info.alive.end.max(to));
@@ -84,7 +94,7 @@ impl Gaps {
                 .checked_sub(1)
                 .map(|row| trace.states.state[rows.start + row]);
             let reason = match state {
-                Some(ThreadState::Running) if is_short(trace, cover, thread) => Reason::ShortThread,
+                Some(ThreadState::Running) if is_short_thread() => Reason::ShortThread,
                 Some(state)
                     if state.is_blocked() && begin.is_some_and(|b| (end - b).ns() < READ_NS) =>
                 {
@@ -93,7 +103,7 @@ impl Gaps {
                 _ => Reason::Other,
             };
             let until = end.min(to).max(at);
-            *self.0.entry((reason, thread)).or_default() += (until - at).ns();
+            *self.ns.entry((reason, thread)).or_default() += (until - at).ns();
             if until == at && row >= starts.len() {
                 break;
             }
@@ -103,7 +113,7 @@ impl Gaps {
 
     fn rows(&self) -> Vec<UnsampledTime> {
         let mut by_reason: BTreeMap<Reason, UnsampledTime> = BTreeMap::new();
-        for (&(reason, _), &ns) in self.0.iter().filter(|&(_, &ns)| ns > 0) {
+        for (&(reason, _), &ns) in self.ns.iter().filter(|&(_, &ns)| ns > 0) {
             let row = by_reason.entry(reason).or_default();
             (row.reason, row.threads, row.ns) = (reason.key(), row.threads + 1, row.ns + ns);
         }

@@ -49,8 +49,7 @@ impl Sampled {
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
-            let info = &trace.threads[thread.ix()];
-            if !trace.processes[info.process.ix()].is_target {
+            if !trace.is_target(thread) {
                 continue;
             }
             let track = &mut out.tracks[thread.ix()];

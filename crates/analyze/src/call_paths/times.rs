@@ -45,7 +45,7 @@ pub fn thread_times(trace: &Trace) -> Vec<ThreadTime> {
     let cover = Cover::new(trace);
     let mut rows = Rows::new();
     for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
-        if trace.process_of(thread).is_target {
+        if trace.is_target(thread) {
             count_samples(trace, thread, &mut rows);
             add_states(trace, &cover, thread, &mut rows);
         }

@@ -35,7 +35,8 @@ impl<'t> Graph<'t> {
         let is_target: Vec<bool> = trace
             .threads
             .iter()
-            .map(|t| trace.processes[t.process.ix()].is_target && !t.states.is_empty())
+            .enumerate()
+            .map(|(t, row)| trace.is_target(ThreadIx(t as u32)) && !row.states.is_empty())
             .collect();
         let barriers = barrier::waits(trace, &is_target, &Throttled::new(trace));
         let mut graph = Graph {

@@ -12,7 +12,7 @@ mod replay;
 mod walk;
 
 use graph::Graph;
-use kasuri_model::{StrIx, ThreadIx, Time, Trace};
+use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, Trace};
 use replay::Change;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ pub struct PathEntry {
 /// The run with something changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// `half` (the annotation takes half its time), `no_lock` or `balance`.
+    /// `half` (the annotation takes half its time), `half_held` (so do the holders of the lock), `no_lock` or `balance`.
     pub change: &'static str,
     /// The annotation or lock; "" for `balance`.
     pub name: String,
@@ -115,6 +115,38 @@ pub fn critical_path(trace: &Trace) -> CriticalPath {
     };
     out.replayed_ns = replay::replay(&graph, &Change::Nothing);
     out.what_if = what_if(trace, &graph, &out);
+    out
+}
+
+/// The same with more what-ifs: also for the `beside` longest of the annotations that are not on the path, which should gain nothing.
+pub fn critical_path_and_beside(trace: &Trace, beside: usize) -> CriticalPath {
+    let mut out = critical_path(trace);
+    let graph = Graph::new(trace);
+    let s = &trace.slices;
+    let mut taken: HashMap<StrIx, i64> = HashMap::new();
+    for row in 0..s.kind.len() {
+        if graph.is_target[s.thread[row].ix()]
+            && matches!(s.kind[row], SliceKind::Work | SliceKind::TaskRun)
+        {
+            *taken.entry(s.name[row]).or_default() += (s.end[row] - s.start[row]).ns();
+        }
+    }
+    let is_told = |name: &StrIx| {
+        let name = trace.strings.get(*name);
+        name.is_empty()
+            || out
+                .what_if
+                .iter()
+                .any(|w| w.change == "half" && w.name == name)
+    };
+    taken.retain(|name, _| !is_told(name));
+    let mut longest: Vec<(StrIx, i64)> = taken.into_iter().collect();
+    longest.sort_by_key(|&(name, ns)| (std::cmp::Reverse(ns), name));
+    let changes = longest.into_iter().take(beside);
+    let changes: Vec<_> = changes
+        .map(|(name, _)| ("half", name, Change::Half(name)))
+        .collect();
+    out.what_if.extend(replayed(trace, &graph, &out, changes));
     out
 }
 
@@ -170,7 +202,9 @@ fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
             }
         })
         .collect();
-    out.sort_by(|a, b| (b.ns, a.kind, &a.code, a.tid).cmp(&(a.ns, b.kind, &b.code, b.tid)));
+    // A tid may have had several owners: the longest stretch tells them apart.
+    let last = |e: &PathEntry| (e.tid, e.longest_from_ns, e.longest_to_ns);
+    out.sort_by(|a, b| (b.ns, a.kind, &a.code, last(a)).cmp(&(a.ns, b.kind, &b.code, last(b))));
     out
 }
 
@@ -187,12 +221,24 @@ fn what_if(trace: &Trace, graph: &Graph<'_>, path: &CriticalPath) -> Vec<WhatIf>
         }
     }
     for (object, name) in graph.locks_by_wait().into_iter().take(N_LOCKS) {
+        changes.push(("half_held", name, Change::HalfHeld(object)));
         changes.push(("no_lock", name, Change::NoLock(object)));
     }
     if graph.barriers.iter().any(|b| b.late.is_some()) {
         changes.push(("balance", StrIx::NONE, Change::Balance));
     }
-    let mut out: Vec<WhatIf> = changes
+    let mut out = replayed(trace, graph, path, changes);
+    out.sort_by(|a, b| (b.gain_ns, a.change, &a.name).cmp(&(a.gain_ns, b.change, &b.name)));
+    out
+}
+
+fn replayed(
+    trace: &Trace,
+    graph: &Graph<'_>,
+    path: &CriticalPath,
+    changes: Vec<(&'static str, StrIx, Change)>,
+) -> Vec<WhatIf> {
+    changes
         .into_iter()
         .map(|(change, name, what)| {
             let length_ns = replay::replay(graph, &what);
@@ -204,7 +250,5 @@ fn what_if(trace: &Trace, graph: &Graph<'_>, path: &CriticalPath) -> Vec<WhatIf>
                 gain_ns: path.replayed_ns - length_ns,
             }
         })
-        .collect();
-    out.sort_by(|a, b| (b.gain_ns, a.change, &a.name).cmp(&(a.gain_ns, b.change, &b.name)));
-    out
+        .collect()
 }

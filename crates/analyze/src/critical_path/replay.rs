@@ -18,6 +18,8 @@ pub(super) enum Change {
     Nothing,
     /// All slices of this name take half their time on a CPU.
     Half(StrIx),
+    /// Threads take half the time on a CPU while they hold this lock.
+    HalfHeld(u64),
     /// No thread waits for this lock.
     NoLock(u64),
     /// Between two barriers, all threads run as long as they did on average.
@@ -258,12 +260,21 @@ fn factors(graph: &Graph<'_>, change: &Change) -> Vec<Track> {
     let s = &trace.slices;
     match change {
         Change::Nothing | Change::NoLock(_) => {}
-        Change::Half(name) => {
+        Change::Half(_) | Change::HalfHeld(_) => {
+            let is_halved = |row: usize| match change {
+                Change::Half(name) => {
+                    matches!(s.kind[row], SliceKind::Work | SliceKind::TaskRun)
+                        && s.name[row] == *name
+                }
+                Change::HalfHeld(lock) => {
+                    s.kind[row] == SliceKind::LockHold && s.object[row] == *lock
+                }
+                _ => false,
+            };
             for (thread, track) in trace.threads.iter().zip(&mut out) {
                 let mut covered = Time::MIN;
                 for row in thread.slices.start as usize..thread.slices.end as usize {
-                    let is_work = matches!(s.kind[row], SliceKind::Work | SliceKind::TaskRun);
-                    if is_work && s.name[row] == *name && s.start[row] >= covered {
+                    if is_halved(row) && s.start[row] >= covered {
                         track.change(s.start[row], (WHOLE / 2) as u32);
                         track.change(s.end[row], crate::account::track::NONE);
                         covered = s.end[row];

@@ -57,6 +57,8 @@ fn without_its_lock_a_thread_neither_waits_nor_sleeps() {
     assert_eq!((path.length_ns, path.replayed_ns), (1000, 1000));
     // 11 goes on at 200 with what it did from 710 on: it ends at 490, and the run with 10's sleep at 750.
     assert_eq!(gain(&path, "no_lock", "queue"), 250);
+    // 10 holds it for 300 less, so 11 goes on at 400, for 10 + 290 - 40.
+    assert_eq!(gain(&path, "half_held", "queue"), 340);
     // The path: 11 from 710, ready from 700, 10 before that.
     let ready = path.entries.iter().find(|e| e.kind == "ready").unwrap();
     assert_eq!((ready.ns, path.hops), (10, 1));

@@ -1,4 +1,5 @@
 //! The account: golden traces with hand-computed answers, what must not change an answer, random traces.
+mod choice;
 mod critical_path;
 mod golden;
 mod hints;

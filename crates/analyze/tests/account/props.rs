@@ -51,7 +51,7 @@ fn hostile_time() -> impl Strategy<Value = i64> {
     ]
 }
 
-fn cpus(time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Vec<Event>>> {
+pub fn cpus(time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Vec<Event>>> {
     let event =
         (time, -1i32..6, any::<bool>(), what()).prop_map(|(ns, context, in_interrupt, what)| {
             Event {
@@ -68,7 +68,7 @@ fn cpus(time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Vec<Event
     prop::collection::vec(cpu, 1..5)
 }
 
-fn streams(
+pub fn streams(
     time: impl Strategy<Value = i64>,
     kinds: std::ops::Range<u8>,
 ) -> impl Strategy<Value = Vec<AnnotationVec>> {
@@ -95,7 +95,7 @@ fn streams(
     prop::collection::vec(stream, 0..5)
 }
 
-fn trace(
+pub fn trace(
     cpus: Vec<Vec<Event>>,
     streams: Vec<AnnotationVec>,
     targets: Vec<i32>,
@@ -517,7 +517,7 @@ proptest! {
         prop_assert_eq!(whole.sums(whole.from, whole.to).iter().sum::<i64>(), whole.n_cpus() as i64 * length);
         for range in [None, Some(Time(part.0)..Time(part.1))] {
             for all_processes in [false, true] {
-                let options = Options { range: range.clone(), all_processes };
+                let options = Options { range: range.clone(), all_processes, ..Options::default() };
                 let summary = kasuri_analyze::summary(&trace, &options);
                 prop_assert_eq!(summary.account.classes.iter().map(|c| c.ns).sum::<i64>(), summary.account.capacity_ns);
                 let _ = kasuri_analyze::compare::compare(std::slice::from_ref(&summary), std::slice::from_ref(&summary));

@@ -30,6 +30,8 @@ pub struct Story {
     pub rename: i32,
     pub idle_process: bool,
     pub known: Vec<i32>,
+    /// Nothing says which process is the program.
+    pub whole_system: bool,
 }
 
 impl Story {
@@ -154,7 +156,10 @@ impl Story {
         let setup = Setup {
             span: Time(self.shift)..Time(self.shift + end),
             n_cpus: self.cpus.len(),
-            root_pids: vec![self.id(10)],
+            root_pids: match self.whole_system {
+                true => Vec::new(),
+                false => vec![self.id(10)],
+            },
             known: known.collect(),
             recorded: (0..self.cpus.len() as u32).collect(),
             ..Setup::default()

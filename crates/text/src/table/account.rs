@@ -17,16 +17,16 @@ use super::grid::{Grid, number, text, word};
 use super::names::{ThreadNames, thread_names};
 use super::path_text::short_name;
 use super::units::{duration, percent, plural, printable};
-use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::is_gil;
+use kasuri_analyze::{ProgramBy, Summary};
 use kasuri_base::call_path::SPIN_LOOP;
 use unicode_width::UnicodeWidthStr;
 
 /// Causes with less of the capacity than this are left out.
-const FINDING: f64 = 0.01;
+pub(super) const FINDING: f64 = 0.01;
 /// Most causes of one class in the table, and in the headline.
-const MAX_OF_CLASS: usize = 3;
+pub(super) const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
 
 /// Columns of the screen before the text of a call path, and before the lines that say what a wait waited for.
@@ -64,13 +64,22 @@ pub(super) fn knows_account(s: &Summary) -> bool {
 }
 
 /// The class of a key; summaries have keys, as JSON does. A class of a newer version is *other*.
-fn class_of(key: &str) -> Class {
+pub(super) fn class_of(key: &str) -> Class {
     let same = |class: &&Class| class.key() == key;
     Class::ALL
         .iter()
         .find(same)
         .copied()
         .unwrap_or(Class::Other)
+}
+
+/// What a class holds.
+pub(super) fn meaning(class: Class, by: ProgramBy) -> &'static str {
+    match (class, by) {
+        (Class::Work, ProgramBy::Nobody) => "the own code of any process",
+        (Class::Tracing, ProgramBy::Nobody) => "writing the trace",
+        _ => class.meaning(),
+    }
 }
 
 /// How much of the account to print.
@@ -92,7 +101,11 @@ fn sampled_lock(asks: &str) -> String {
 }
 
 /// A cause, in words that follow "lost to"; with the place in the source, where that is known and wanted.
-fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -> String {
+pub(super) fn cause_text(
+    cause: &CauseSummary,
+    names: &ThreadNames<'_>,
+    with_place: bool,
+) -> String {
     let place = |place: &Option<String>| match place {
         Some(place) if with_place => format!(" ({})", super::units::file_name(place)),
         _ => String::new(),
@@ -197,7 +210,7 @@ impl Page<'_> {
         }
         let names = thread_names(s);
         self.heading("where the time went", "");
-        self.item(&headline_text(a, &names));
+        self.item(&headline_text(s, &names));
         let bar = self.bar(a);
         self.line(&format!("  {bar}"));
         self.account_table(s, &names, detail);
@@ -250,7 +263,7 @@ impl Page<'_> {
                 format!("{:.2}", class.cpus),
                 percent(share(class.ns)),
                 duration(class.ns as f64),
-                format!("{}: {}", kind.label(), kind.meaning()),
+                format!("{}: {}", kind.label(), meaning(kind, s.program.by)),
                 "-".into(),
                 "-".into(),
             ]);
@@ -395,7 +408,8 @@ impl Page<'_> {
     /// For each region: how many CPUs were at work while any thread was inside it, and the largest loss.
     pub(super) fn regions(&mut self, s: &Summary) {
         let a = &s.account;
-        if a.regions.is_empty() {
+        // Without switches no CPU was seen at work.
+        if a.regions.is_empty() || !knows_account(s) {
             return;
         }
         self.heading("CPUs at work by region", "while any thread was inside it");
@@ -433,14 +447,23 @@ impl Page<'_> {
 /// The account in one sentence, for other pages than this one; empty where nothing is known of the CPUs.
 pub fn headline(s: &Summary) -> String {
     match knows_account(s) {
-        true => headline_text(&s.account, &thread_names(s)),
+        true => headline_text(s, &thread_names(s)),
         false => String::new(),
     }
 }
 
 /// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
-fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
+pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
+    let a = &s.account;
     let b = &a.bounds;
+    if s.program.by == ProgramBy::Nobody {
+        return format!(
+            "together the {} processes got {:.2} of {}; what one of them lost is not known before it is chosen (--process)",
+            super::units::count(s.program.n_processes.into()),
+            a.got_cpus,
+            plural(a.n_cpus.into(), "CPU")
+        );
+    }
     // The largest causes; only the first one says "lost". What is useful is no loss, and comes before the colon.
     let found: Vec<String> = a
         .causes
@@ -495,7 +518,7 @@ pub(super) fn small_bar(classes: &[ClassSum]) -> String {
 }
 
 /// Useful classes first, then losses; the largest first in both.
-fn by_size(classes: &[ClassSum]) -> Vec<&ClassSum> {
+pub(super) fn by_size(classes: &[ClassSum]) -> Vec<&ClassSum> {
     let mut order: Vec<&ClassSum> = classes.iter().filter(|c| c.ns > 0).collect();
     order.sort_by_key(|c| (!class_of(c.class).is_useful(), std::cmp::Reverse(c.ns)));
     order

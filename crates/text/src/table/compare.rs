@@ -5,8 +5,8 @@
 //! rows, and a star where it changed by more than noise; with fewer the columns of the range show how far runs
 //! differ.
 use super::grid::{Grid, number, text, word};
-use super::units::{count, duration, percent, plural, printable};
-use super::{Layout, Page};
+use super::units::{count, duration, percent, plural};
+use super::{Layout, Page, program};
 use kasuri_analyze::compare::{Change, Comparison, Side};
 
 /// The comparison as text, ending with a line feed.
@@ -138,10 +138,7 @@ fn verdict(c: &Comparison) -> String {
 
 /// One side: its runs, its command, and what limits the comparison.
 fn side(s: &Side) -> String {
-    let command = match s.command.is_empty() {
-        true => "whole system".to_string(),
-        false => printable(&s.command.join(" ")),
-    };
+    let command = program::title(&program::named(&s.program, &s.command), &s.command);
     // Losses and missing events make a comparison weaker, so the side says so itself.
     let lost = match s.runs_with_losses {
         0 => String::new(),
@@ -154,10 +151,13 @@ fn side(s: &Side) -> String {
         true => "",
         false => "; scheduler events were not recorded",
     };
+    let cpus = match s.n_cpus {
+        0 => "CPUs not known".to_owned(),
+        n => plural(n.into(), "CPU"),
+    };
     format!(
-        "{} of `{command}`, {}{lost}{unknown}",
+        "{} of `{command}`, {cpus}{lost}{unknown}",
         plural(s.runs, "run"),
-        plural(s.n_cpus.into(), "CPU")
     )
 }
 

@@ -125,7 +125,7 @@ impl Page<'_> {
     /// Topic, `yes`, `partly` or `no`, and the command or the reason: three columns, the last one wrapped.
     fn answers(&mut self, c: &Contents) {
         // Columns; the commands and reasons get the rest of the width, and wrap below themselves.
-        const TOPIC: usize = 28;
+        const TOPIC: usize = 32;
         const CAN: usize = 8;
         self.heading("questions it can answer", "");
         let room = (self.layout.width).saturating_sub(2 + TOPIC + CAN).max(20);

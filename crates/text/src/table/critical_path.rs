@@ -116,6 +116,7 @@ fn change(w: &WhatIf) -> String {
     let name = printable(&w.name);
     match w.change {
         "half" => format!("{name}{place} took half its time"),
+        "half_held" => format!("the holders of lock `{name}`{place} took half the time"),
         "no_lock" => format!("no thread waited for lock `{name}`{place}"),
         _ => "the threads of each barrier had equal shares of the work".into(),
     }

@@ -221,9 +221,12 @@ fn total(widths: &[usize]) -> usize {
     INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
+/// Most characters of a text for each of its columns: a stranger's name may have any number that take no room.
+const MARKS: usize = 2;
+
 /// The text in at most `width` columns, its middle left out: names often differ at their ends.
 pub fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
+    if text.width() <= width && text.chars().count() <= MARKS * width {
         return text.to_string();
     }
     let (head_room, tail_room) = (
@@ -237,7 +240,7 @@ pub fn cut(text: &str, width: usize) -> String {
 
 /// The first characters that fit the room; wide characters take two columns, combining ones none.
 fn fitting(chars: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
-    chars.scan(0, move |used, c| {
+    chars.take(MARKS * room).scan(0, move |used, c| {
         *used += c.width().unwrap_or(0);
         (*used <= room).then_some(c)
     })
@@ -336,5 +339,7 @@ mod tests {
     fn cut_keeps_both_ends() {
         assert_eq!(cut("abcdefghij", 5), "ab~ij");
         assert_eq!(cut("絣絣絣", 4), "絣~");
+        assert_eq!(cut("e\u{301}", 5), "e\u{301}");
+        assert_eq!(cut(&"\u{301}".repeat(5000), 5).chars().count(), 9);
     }
 }

@@ -112,7 +112,7 @@ impl Page<'_> {
             self.fact("lock ratio", &format!("not known: {why}"));
             self.fact("wait ratio", "not known");
         } else if t.lock_ratio.is_none() {
-            self.fact("ratios", "not known: the recording has no scheduler events (record as root; see kasuri doctor)");
+            self.fact("ratios", "not known: the recording has no scheduler events (kasuri info says how to record them)");
             // Waits are known without the scheduler: they are the client's own stamps. Only CPU time is not.
             self.fact("waits", &format!("{} in {}", ns(t.wait_ns), contended(t)));
         } else {

@@ -14,6 +14,9 @@
 //! | `path_text` | a call path in the room of a line |
 //! | `chains` | waits, and what ended them, line below line |
 //! | `critical_path`, `locks`, `predict`, `plan`, `compare`, `contents` | the other commands |
+//! | [`explain`] | the account as one page of Markdown, for others to quote |
+//! | [`program`] | which processes an answer is about |
+//! | `top` | a window of `kasuri top` |
 //! | [`grid`] | tables whose columns fit the screen |
 //! | [`units`] | numbers and names |
 //! | `names` | threads, with their ids where names are shared |
@@ -26,6 +29,7 @@ mod chains;
 mod compare;
 mod contents;
 mod critical_path;
+pub mod explain;
 pub mod grid;
 mod locks;
 mod names;
@@ -34,7 +38,9 @@ mod overview;
 mod path_text;
 mod plan;
 mod predict;
+pub mod program;
 mod sections;
+mod top;
 pub mod units;
 mod usdt;
 
@@ -49,6 +55,7 @@ pub(crate) use path_text::short_name;
 pub use plan::render as plan;
 pub use predict::render as predict;
 pub use sections::{EdgeDoubts, edge_doubts};
+pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
 use unicode_width::UnicodeWidthStr;
@@ -64,6 +71,8 @@ pub struct Layout {
     pub top: usize,
     /// The recording as a word of a shell command, for the commands proposed at the end; "" for none.
     pub file: String,
+    /// The program where no recorded command names it ([`program::named`]); else "".
+    pub program: String,
     /// The parts of the summary to print.
     pub sections: Sections,
     /// Start of the recording: ranges for the command line count from it.
@@ -77,6 +86,7 @@ impl Default for Layout {
             colour: false,
             top: 10,
             file: String::new(),
+            program: String::new(),
             sections: Sections::All,
             start_ns: 0,
         }
@@ -214,12 +224,9 @@ impl Page<'_> {
         }
     }
 
-    /// The recorded command.
+    /// The recorded command, or what was chosen of it.
     fn title(&mut self, command: &[String]) {
-        let title = match command {
-            [] => "whole system".into(),
-            words => units::printable(&words.join(" ")),
-        };
+        let title = program::title(&self.layout.program, command);
         let title = self.styled("1", &grid::cut(&title, self.layout.width));
         self.line(&title);
     }

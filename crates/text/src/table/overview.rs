@@ -14,7 +14,7 @@ use super::account::{Detail, knows_account};
 use super::sections::{exit_text, loss_text};
 use super::units::{count, duration, percent, plural, printable};
 use super::usdt::usdt_text;
-use super::{Layout, Page};
+use super::{Layout, Page, program};
 use kasuri_analyze::{LossSummary, Summary};
 
 /// Rows of a table that stands in for the account.
@@ -35,6 +35,7 @@ impl Page<'_> {
         for loss in s.losses.iter().take(LOSSES) {
             self.item(&format!("  {}", loss_text(loss)));
         }
+        self.which_program(s);
         match knows_account(s) {
             true => self.account(s, Detail::OneScreen),
             false => self.without_account(s),
@@ -68,11 +69,14 @@ impl Page<'_> {
         if file.is_empty() {
             return;
         }
-        let mut commands = vec![
-            ("every section", format!("kasuri stat -v {file}")),
-            ("what to shorten", format!("kasuri critical {file}")),
-            ("a timeline", format!("kasuri report {file}")),
-        ];
+        let mut commands = vec![("every section", format!("kasuri stat -v {file}"))];
+        if s.known.switches {
+            let chosen = program::candidates(&s.program, "kasuri critical", file).next();
+            let path = chosen.map(|(_, command)| command);
+            let path = path.unwrap_or_else(|| format!("kasuri critical {file}"));
+            commands.push(("what to shorten", path));
+        }
+        commands.push(("a timeline", format!("kasuri report {file}")));
         if s.openmp.is_some() {
             let shown = format!("kasuri stat --section openmp {file}");
             commands.push(("OpenMP's loops", shown));
@@ -96,7 +100,7 @@ fn ran_openmp(s: &Summary) -> bool {
 }
 
 /// `2.48 s on 2 CPUs, exited with 0 (AMD EPYC, Linux 6.18.44)`.
-fn run_text(s: &Summary) -> String {
+pub(super) fn run_text(s: &Summary) -> String {
     let kernel = match s.kernel.as_str() {
         "" => String::new(),
         release => format!("Linux {release}"),
@@ -120,7 +124,7 @@ fn run_text(s: &Summary) -> String {
 }
 
 /// How far the recording can be trusted, and what it cost.
-fn quality_text(s: &Summary) -> String {
+pub(super) fn quality_text(s: &Summary) -> String {
     let mut parts = vec![losses_text(&s.losses)];
     if let Some(share) = s.tracing.share {
         parts.push(format!(

@@ -2,13 +2,13 @@
 //!
 //! Each section is a method of `Page` that prints nothing when the summary has nothing for it. A number that was not
 //! recorded is `-`, never 0 ([`known`]). The functions below them turn one row of the summary into words.
-use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, file_name, percent, plural, printable};
+use super::{Layout, Page};
 use kasuri_analyze::{
-    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary,
-    handed_over_in,
+    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, ProgramBy, Summary, TaskGraph,
+    ThreadSummary, WorstWakeup, handed_over_in, no_light_threads, pinned_for,
 };
 use std::cmp::Reverse;
 
@@ -33,6 +33,34 @@ pub(super) fn exit_text(status: Option<i32>) -> String {
         Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
         Some(status) => format!(", exited with {status}"),
         None => String::new(),
+    }
+}
+
+/// The wake-up that took longest: whose, when, and how to look at it.
+fn worst_wakeup(w: &WorstWakeup, layout: &Layout) -> String {
+    let from = w.at_ns.saturating_sub(layout.start_ns);
+    let to = from.saturating_add(w.latency_ns);
+    let cpu = w.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+    let whose = printable(&w.thread);
+    let text = format!(
+        "the longest: {whose} ({}){cpu}, woken at {:.6} s",
+        w.tid,
+        from as f64 * 1e-9
+    );
+    // As much again on both sides, to see what had the CPU. Fragments of the page count in ns.
+    let around = w.latency_ns.max(1_000);
+    let (from, to) = (
+        from.saturating_sub(around).max(0),
+        to.saturating_add(around),
+    );
+    let ms = |ns: i64| ns as f64 * 1e-6;
+    match layout.file.as_str() {
+        "" => text,
+        file => format!(
+            "{text}: kasuri stat --range {:.3}ms..{:.3}ms {file}, or its report at #t={from}~{to}",
+            ms(from),
+            ms(to)
+        ),
     }
 }
 
@@ -90,13 +118,12 @@ impl Page<'_> {
             .filter(|t| !t.is_empty())
             .map(|t| printable(t))
             .collect();
-        let cpus = plural(s.n_cpus.into(), "CPU");
-        let what = if machine.is_empty() {
-            cpus
-        } else {
-            format!("{cpus}; {}", machine.join(", "))
-        };
-        self.fact("machine", &what);
+        let cpus = (s.n_cpus > 0).then(|| plural(s.n_cpus.into(), "CPU"));
+        let machine = Some(machine.join(", ")).filter(|text| !text.is_empty());
+        let what: Vec<String> = cpus.into_iter().chain(machine).collect();
+        if !what.is_empty() {
+            self.fact("machine", &what.join("; "));
+        }
         self.fact(
             "wall time",
             &format!("{}{}", ns(s.wall_ns), exit_text(s.exit_status)),
@@ -120,6 +147,7 @@ impl Page<'_> {
             // Losses have a section of their own; that there were none is said here, or silence could mean either.
             self.fact("lost", "nothing");
         }
+        self.which_program(s);
     }
 
     /// Switches, wake-ups and tasks; what was not recorded has no line.
@@ -144,10 +172,15 @@ impl Page<'_> {
                 ns(l.max)
             );
             self.fact("wake-ups", &text);
+            if let Some(worst) = &s.worst_wakeup {
+                let text = worst_wakeup(worst, self.layout);
+                self.fact("", &text);
+            }
         }
         if s.tasks.count > 0 {
             self.tasks(s);
         }
+        self.light_threads(s);
     }
 
     /// The tasks of a runtime that annotates itself, and what their graph allows.
@@ -179,9 +212,19 @@ impl Page<'_> {
                 self.fact("task edges", &doubts);
             }
         }
-        let handed_over = hand_overs(&s.annotations);
-        if !handed_over.is_empty() {
-            self.fact("calls", &handed_over);
+    }
+
+    /// What ito says of threads that did not run as light ones do, also where it tells of no tasks (libito-pthread.so).
+    fn light_threads(&mut self, s: &Summary) {
+        let facts = [
+            ("calls", hand_overs(&s.annotations)),
+            ("pinned", pins(&s.annotations)),
+            ("threads", refusals(&s.annotations)),
+        ];
+        for (name, text) in facts {
+            if !text.is_empty() {
+                self.fact(name, &text);
+            }
         }
     }
 
@@ -305,7 +348,10 @@ impl Page<'_> {
         }
         self.heading(
             "load imbalance",
-            "CPU time that threads waited for the slowest",
+            match s.known.switches {
+                true => "CPU time that threads waited for the slowest",
+                false => "time that threads waited for the slowest, by the clock",
+            },
         );
         let shown = self.shown(found.len());
         for i in &found[..shown] {
@@ -472,7 +518,7 @@ impl Page<'_> {
         let shown = self.shown(found.len());
         for i in &found[..shown] {
             grid.row([
-                if i.is_target {
+                if i.is_target && s.program.by != ProgramBy::Nobody {
                     format!("{} (the program itself)", i.process)
                 } else {
                     i.process.clone()
@@ -638,34 +684,63 @@ pub fn edge_doubts(of: EdgeDoubts) -> String {
 /// How often a worker of ito went to another kernel thread, as its own waited in a call, and in which calls: the most frequent
 /// ones first. Empty: never.
 fn hand_overs(annotations: &[AnnotationSummary]) -> String {
+    let (n, calls, total_ns) = most_frequent(annotations, handed_over_in, "in", "calls");
+    if n == 0 {
+        return String::new();
+    }
+    let n = plural(n, "time");
+    format!("handed over {n}, {calls}; they took {}", ns(total_ns))
+}
+
+/// How many light threads were pinned, and what for. Empty: none.
+fn pins(annotations: &[AnnotationSummary]) -> String {
+    let (n, reasons, _) = most_frequent(annotations, pinned_for, "for", "reasons");
+    if n == 0 {
+        return String::new();
+    }
+    let whose = if n == 1 { "its" } else { "their" };
+    let threads = plural(n, "light thread");
+    format!("{threads} on a kernel thread of {whose} own: {reasons}")
+}
+
+/// Why threads are kernel threads, in each of the programs that were to have light ones.
+fn refusals(annotations: &[AnnotationSummary]) -> String {
+    let why = annotations
+        .iter()
+        .filter_map(|row| no_light_threads(&row.name))
+        .map(|why| format!("kernel threads: {}", printable(why)));
+    why.collect::<Vec<_>>().join("; ")
+}
+
+/// Of the annotations whose name says something by `of`: how many, "190 in write, 24 in futex" with the most frequent ones first, and
+/// how long they took together.
+fn most_frequent<'a>(
+    annotations: &'a [AnnotationSummary],
+    of: impl Fn(&'a str) -> Option<&'a str>,
+    word: &str,
+    others: &str,
+) -> (u64, String, i64) {
     const NAMED: usize = 4;
-    let mut calls: Vec<(u64, &str)> = Vec::new();
+    let mut rows: Vec<(u64, &str)> = Vec::new();
     let mut total_ns = 0;
     for row in annotations {
-        if let Some(call) = handed_over_in(&row.name) {
-            calls.push((row.count, call));
+        if let Some(what) = of(&row.name) {
+            rows.push((row.count, what));
             total_ns += row.total_ns;
         }
     }
-    if calls.is_empty() {
-        return String::new();
-    }
-    calls.sort_by_key(|&(n, call)| (Reverse(n), call));
-    let sum = |calls: &[(u64, &str)]| calls.iter().map(|(n, _)| n).sum::<u64>();
-    let mut parts: Vec<String> = calls
+    rows.sort_by_key(|&(n, what)| (Reverse(n), what));
+    let sum = |rows: &[(u64, &str)]| rows.iter().map(|(n, _)| n).sum::<u64>();
+    let mut parts: Vec<String> = rows
         .iter()
         .take(NAMED)
-        .map(|&(n, call)| format!("{} in {}", count(n), printable(call)))
+        .map(|&(n, what)| format!("{} {word} {}", count(n), printable(what)))
         .collect();
-    if calls.len() > NAMED {
-        parts.push(format!("{} in other calls", count(sum(&calls[NAMED..]))));
+    if rows.len() > NAMED {
+        let rest = count(sum(&rows[NAMED..]));
+        parts.push(format!("{rest} {word} other {others}"));
     }
-    format!(
-        "handed over {}, {}; they took {}",
-        plural(sum(&calls), "time"),
-        parts.join(", "),
-        ns(total_ns)
-    )
+    (sum(&rows), parts.join(", "), total_ns)
 }
 
 /// How many tasks, and how many of these are folded into others.

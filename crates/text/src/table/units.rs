@@ -70,6 +70,16 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// The text as one word of a shell command.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 /// Whether a character shows nothing of its own and changes how others show: a control character, or one of Unicode's
 /// marks, embeddings, overrides and isolates of direction (UAX #9), with which `a<U+202E>cod.exe` reads as another
 /// name.
