@@ -56,7 +56,7 @@ async function page() {
   html = place(html, "/*kasuri:policy*/", policy(js));
   html = place(html, "/*kasuri:css*/", css);
   html = place(html, "/*kasuri:js*/", js);
-  for (const mark of ["<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"]) {
+  for (const mark of ["/*kasuri:more-policy*/", "<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"]) {
     if (html.split(mark).length !== 2) throw new Error(`template: ${mark} must stand there once`);
   }
   mkdirSync(join(here, "dist"), { recursive: true });

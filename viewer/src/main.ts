@@ -1,9 +1,9 @@
-// Starts the report: index, first picture, then the rest of the page as it is parsed.
-import type { Index } from "./data/index";
-import { printable } from "./data/printable";
-import { fromBase64, inflate } from "./data/inflate";
-import { startWorkers } from "./data/workers";
+// Starts the page: index, first picture, then what it lacks at full detail.
 import { Recording } from "./data/recording";
+import { Server } from "./data/server";
+import type { Source } from "./data/source";
+import { Tags } from "./data/tags";
+import { startWorkers } from "./data/workers";
 import { Address } from "./ui/address";
 import { fill, h } from "./ui/dom";
 import { Pair } from "./ui/pair";
@@ -28,56 +28,39 @@ const parsed = new Promise<void>((resolve) => {
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
 });
 
-/**
- * Characters `[from, from + length)` of a data tag; those behind the viewer's code are there when the page is parsed.
- * The parser cuts text into nodes of 65 536 characters: taking the few that are wanted copies no megabytes.
- */
-async function tagText(prefix: string, tag: number, from: number, length: number): Promise<string> {
-  const find = (): Element | null => document.getElementById(`${prefix}-${tag}`);
-  let element = find();
-  // A tag that is being parsed has only part of its text: it is whole when something follows it. Waiting for the tag
-  // rather than for the page lets workers decode the finest levels while the rest is still being parsed.
-  while (!element?.nextSibling && document.readyState === "loading") {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-    element = find();
-  }
-  if (!element) throw new Error(`part ${tag} of the file is missing: it was cut short`);
-  let text = "";
-  let at = 0;
-  for (const node of element.childNodes) {
-    const data = (node as Text).data;
-    if (at + data.length > from) text += data.slice(Math.max(0, from - at), from + length - at);
-    at += data.length;
-    if (at >= from + length) break;
-  }
-  return text;
-}
-
-/** The recording whose tags' ids begin with `prefix`, drawable but for its finest levels. */
-async function read(prefix: string, decoder: Decoder): Promise<Recording> {
-  const text = document.getElementById(`${prefix}-index`)?.textContent;
-  if (!text) throw new Error("the file holds no recording");
-  const bytes = await inflate(fromBase64(text));
-  const index = JSON.parse(printable(new TextDecoder().decode(bytes))) as Index;
-  const recording = new Recording(index, (tag, from, length) => tagText(prefix, tag, from, length), decoder);
+/** The recording behind `source`, drawable. */
+async function read(source: Source, decoder: Decoder): Promise<Recording> {
+  const recording = new Recording(await source.index(), (b) => source.block(b), decoder);
   await recording.loadOverview();
   return recording;
 }
 
-/** The first picture needs the index and the overviews; workers decode the finest levels while the browser parses the rest. */
+/** What the page shows: recordings of its own, or those that it asks its server for. */
+function sources(root: HTMLElement): Source[] {
+  const served = document.getElementById("kasuri-served")?.textContent;
+  if (served) {
+    const gone = (): void => {
+      const text = "kasuri view has ended: what is not read yet cannot be shown. Start it again and open its new address.";
+      if (!root.querySelector(".gone")) root.prepend(h("p", { class: "gone", role: "alert" }, text));
+    };
+    return Array.from({ length: Number(served) }, (_, n) => new Server(n, gone));
+  }
+  return ["kasuri", "kasuri-b"].filter((prefix, i) => i === 0 || document.getElementById(`${prefix}-index`)).map((prefix) => new Tags(prefix));
+}
+
+/** The first picture needs the index and the overviews; then it waits for what the picture at this zoom still lacks. */
 async function start(root: HTMLElement): Promise<void> {
   const decoder = startWorkers(KASURI_WORKER);
-  const first = await read("kasuri", decoder);
-  const second = document.getElementById("kasuri-b-index") ? await read("kasuri-b", decoder) : undefined;
-  const recordings = second ? [first, second] : [first];
+  const recordings = await Promise.all(sources(root).map((source) => read(source, decoder)));
+  const [first, second] = recordings as [Recording, Recording | undefined];
   const views = second ? new Pair([first, second], root).views : [new RecordingView(first, root, new Address())];
   window.kasuri = { views, times };
   times.first = performance.now();
-  const finest = Promise.all(recordings.map((recording) => recording.loadFinest()));
   await parsed;
   times.parsed = performance.now();
-  await finest;
-  await new Promise((resolve) => requestAnimationFrame(resolve));
+  const isReady = (): boolean => views.every((view) => !view.stage.asked && !view.recording.busy);
+  do await new Promise((resolve) => requestAnimationFrame(resolve));
+  while (!isReady());
   times.ready = performance.now();
 }
 

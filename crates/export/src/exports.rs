@@ -35,8 +35,10 @@ pub struct Export {
     pub extension: &'static str,
     /// Whether the format is binary: such a file is never written to a terminal.
     pub is_binary: bool,
-    /// Whether it holds the scheduler's events themselves and needs a trace that keeps them ([`Trace::sched_events`]).
+    /// Whether it holds the scheduler's events themselves: from a trace that keeps them ([`Trace::sched_events`]).
     pub has_events: bool,
+    /// Whether it holds the program alone: which that is matters then.
+    pub is_of_program: bool,
     /// The files, and the functions that write them.
     pub shape: Shape,
 }
@@ -49,6 +51,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "pftrace",
         is_binary: true,
         has_events: true,
+        is_of_program: false,
         shape: Shape::Stream(|trace, out| perfetto::write(trace, out)),
     },
     Export {
@@ -56,7 +59,8 @@ pub const EXPORTS: &[Export] = &[
         about: "Chrome Trace Event Format, object form",
         extension: "json",
         is_binary: false,
-        has_events: false,
+        has_events: true,
+        is_of_program: false,
         shape: Shape::Stream(|trace, out| chrome::write(trace, out)),
     },
     Export {
@@ -65,6 +69,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "firefox.json",
         is_binary: false,
         has_events: false,
+        is_of_program: true,
         shape: Shape::Stream(|trace, out| firefox::write(trace, out)),
     },
     Export {
@@ -73,6 +78,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "speedscope.json",
         is_binary: false,
         has_events: false,
+        is_of_program: true,
         shape: Shape::Stream(|trace, out| speedscope::write(trace, out)),
     },
     Export {
@@ -81,6 +87,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "pb.gz",
         is_binary: true,
         has_events: false,
+        is_of_program: true,
         shape: Shape::Stream(|trace, out| pprof::write(trace, out)),
     },
     Export {
@@ -89,6 +96,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "prv",
         is_binary: false,
         has_events: false,
+        is_of_program: false,
         shape: Shape::Several(&[
             ("prv", |trace, out| paraver::write(trace, out)),
             ("pcf", |trace, out| beside(paraver::write_pcf(trace, out))),
@@ -101,6 +109,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "ctf",
         is_binary: true,
         has_events: true,
+        is_of_program: false,
         shape: Shape::Directory(|trace, files| ctf::write(trace, Version::V2, files)),
     },
     Export {
@@ -109,6 +118,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "ctf",
         is_binary: true,
         has_events: true,
+        is_of_program: false,
         shape: Shape::Directory(|trace, files| ctf::write(trace, Version::V1_8, files)),
     },
     Export {
@@ -117,6 +127,7 @@ pub const EXPORTS: &[Export] = &[
         extension: "dat",
         is_binary: true,
         has_events: true,
+        is_of_program: false,
         shape: Shape::Stream(|trace, out| trace_dat::write(trace, out)),
     },
 ];

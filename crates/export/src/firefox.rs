@@ -9,21 +9,21 @@
 //! | samples of call paths | samples inside the states, each for exactly the time that it stands for |
 //! | modules and source files | resources (libraries) and sources of functions |
 //! | slices, waits, instants, wake-ups, system calls | markers |
-//! | which threads are the program's | the threads that are visible at first |
 //! | counters | counters |
 //!
 //! A table is an object with a list for each column and a `length`. Tables are thus written by passes over the
-//! model's columns, thread by thread; memory is that of the largest thread, and 4 bytes for each wake-up and kernel
+//! model's columns, thread by thread of the program; memory is that of the largest thread, and 4 bytes for each wake-up and kernel
 //! span. Times are milliseconds since the recording's start.
 use crate::Exported;
 use crate::args::ArgCursor;
+use crate::exported;
 use crate::json::{self, Decimal, Millis};
 use crate::samples;
 use kasuri_analyze::call_paths::{Cover, Whereabouts, state_parts};
 use kasuri_model::label;
 use kasuri_model::{
-    ArgValue, FrameKind, InstantIx, KernelSpanKind, PathIx, SampleKind, SliceIx, SliceKind, StrIx,
-    ThreadIx, ThreadState, Time, Trace,
+    ArgValue, FrameKind, InstantIx, KernelSpanKind, PathIx, ProgramBy, SampleKind, SliceIx,
+    SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Value, json};
@@ -70,6 +70,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         trace,
         cover: Cover::new(trace),
         records: &records,
+        threads: exported::of_program(trace),
         wakes: by_thread(&trace.wakeups.wakee),
         spans: by_thread(&trace.kernel_spans.thread),
     };
@@ -101,9 +102,20 @@ struct File<'a> {
 /// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let of_cpu = |k: &KernelSpanKind| matches!(k, KernelSpanKind::Irq | KernelSpanKind::Softirq);
-    let mut out = Vec::new();
+    let mut out: Vec<String> = exported::threads_of_others(trace).into_iter().collect();
+    let is_shown = |process: kasuri_model::ProcessIx| {
+        let process = trace.processes.get(process.ix());
+        process.is_none_or(|p| p.threads.clone().any(|t| trace.is_target(ThreadIx(t))))
+    };
+    match (trace.counters.iter())
+        .filter(|c| !is_shown(c.process))
+        .count()
+    {
+        0 => {}
+        n => out.push(format!("{n} counters of other programs")),
+    }
     for (n, what) in [
-        (trace.occupancy.start.len(), crate::exported::NO_EVENTS),
+        (trace.occupancy.start.len(), exported::NO_EVENTS),
         (
             trace.cpus.len(),
             "rows of CPUs (a wake-up says on which CPU)",
@@ -180,18 +192,14 @@ fn meta(trace: &Trace) -> Value {
     let monotonic = trace
         .origin_monotonic_ns
         .saturating_add(trace.span.start.ns());
-    let product = match info.command.is_empty() {
-        true => "whole system".to_owned(),
-        false => info.command.join(" "),
-    };
-    json!({
+    let mut meta = json!({
         "interval": 1.0,
         "startTime": start as f64 / 1e6,
         "startTimeAsClockMonotonicNanosecondsSinceBoot": monotonic,
         "profilingStartTime": 0.0,
         "profilingEndTime": (trace.span.end - trace.span.start).ns() as f64 / 1e6,
         "processType": 0,
-        "product": product,
+        "product": kasuri_analyze::program(trace).title(&info.command),
         "stackwalk": 0,
         "version": 36,
         "preprocessedProfileVersion": VERSION,
@@ -202,24 +210,17 @@ fn meta(trace: &Trace) -> Value {
         "symbolicationNotSupported": true,
         "usesOnlyOneStackType": true,
         "importedFrom": "Kasuri",
-        "initialVisibleThreads": own_threads(trace),
         "platform": "Linux",
         "oscpu": format!("Linux {} {}", info.kernel, info.machine).trim(),
         "CPUName": info.cpu_model,
         "logicalCPUs": trace.cpus.len(),
-    })
-}
-
-/// Rows of the program's threads: those that are shown at first.
-fn own_threads(trace: &Trace) -> Vec<usize> {
-    let is_own = |row: &usize| {
-        let process = trace.threads[*row].process;
-        trace
-            .processes
-            .get(process.ix())
-            .is_some_and(|p| p.is_target)
-    };
-    (0..trace.threads.len()).filter(is_own).collect()
+    });
+    // Of a program all threads are shown at first; of a whole system those that the profiler finds busy.
+    if trace.program_by != ProgramBy::Nobody {
+        let n_threads = exported::of_program(trace).len();
+        meta["initialVisibleThreads"] = (0..n_threads).collect();
+    }
+    meta
 }
 
 /// A category; every category needs a subcategory.
@@ -384,6 +385,8 @@ struct Profile<'a> {
     cover: Cover,
     /// Markers and counter values written so far.
     records: &'a Cell<u64>,
+    /// The threads of the profile.
+    threads: Vec<ThreadIx>,
     /// Rows of wake-ups and of kernel spans, sorted by their thread.
     wakes: Vec<u32>,
     spans: Vec<u32>,
@@ -473,7 +476,7 @@ struct Counter<'a> {
     category: &'static str,
     description: &'a str,
     pid: String,
-    main_thread_index: u32,
+    main_thread_index: usize,
     display: Value,
     samples: CounterSamples,
 }
@@ -492,7 +495,7 @@ impl Serialize for Threads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         let mut tables = Cursors::default();
-        for ix in (0..self.0.trace.threads.len() as u32).map(ThreadIx) {
+        for &ix in &self.0.threads {
             let markers = self.0.all_markers(ix, &mut tables);
             seq.serialize_element(&self.0.thread(ix, &markers))?;
         }
@@ -506,7 +509,7 @@ struct Counters<'a>(&'a Profile<'a>);
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let all = self.0.trace.counters.iter();
-        serializer.collect_seq(all.map(|counter| self.0.counter(counter)))
+        serializer.collect_seq(all.filter_map(|counter| self.0.counter(counter)))
     }
 }
 
@@ -770,10 +773,19 @@ impl Profile<'_> {
         }
     }
 
-    /// A counter of the profile.
-    fn counter<'c>(&'c self, counter: &'c kasuri_model::Counter) -> Counter<'c> {
+    /// A counter of the profile; none: it is of a process without threads here.
+    fn counter<'c>(&'c self, counter: &'c kasuri_model::Counter) -> Option<Counter<'c>> {
         let trace = self.trace;
         let process = trace.processes.get(counter.process.ix());
+        let main_thread = match process {
+            Some(process) => {
+                let first = (self.threads).partition_point(|ix| ix.0 < process.threads.start);
+                let is_here =
+                    (self.threads.get(first)).is_some_and(|ix| ix.0 < process.threads.end);
+                is_here.then_some(first)?
+            }
+            None => 0,
+        };
         let name = label::named(trace, counter.name, "counter");
         let mut samples = CounterSamples::default();
         // Each value is the difference from the one before, and must be a number.
@@ -787,18 +799,18 @@ impl Profile<'_> {
         }
         samples.length = samples.time.len();
         self.records.set(self.records.get() + samples.length as u64);
-        Counter {
+        Some(Counter {
             name,
             category: "kasuri",
             description: name,
             pid: process.map_or(0, |p| p.pid).to_string(),
-            main_thread_index: process.map_or(0, |p| p.threads.start),
+            main_thread_index: main_thread,
             display: json!({
                 "graphType": "line-accumulated", "unit": "", "color": "teal", "markerSchemaLocation": null,
                 "sortWeight": 50, "label": name,
                 "tooltipRows": [{"type": "value", "source": "accumulated", "format": {"unit": "number"}, "label": name}],
             }),
             samples,
-        }
+        })
     }
 }

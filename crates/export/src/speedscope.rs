@@ -8,14 +8,16 @@
 //! {"type":"O","frame":4,"at":1200}      the thread falls asleep inside it: frame [sleeping]
 //! {"type":"C","frame":4,"at":1900}      it runs again
 //! {"type":"C","frame":12,"at":2000}
+//! {"type":"O","frame":1,"at":2000}      it runs on outside of all slices: frame [running]
 //! ```
 //!
 //! A frame is a slice; while the thread does not run, the innermost frame is the kernel state in brackets, so the
-//! flame graph separates work from waiting. The sampled profiles of a thread are `(on CPU)` and `(waits)`: stacks in order of time, each with the
+//! flame graph separates work from waiting. Outside of slices running is a state like the others; inside one it is what the slice has for itself.
+//! So the frames of a thread, `[unknown]` included, add up to its life. The sampled profiles of a thread are `(on CPU)` and `(waits)`: stacks in order of time, each with the
 //! time that it stands for, to the nanosecond; what no sample stands for is `[no call path]`. Together they weigh as much as the thread ran and was blocked. Critical sections need not nest and are left out. Events are made and
 //! written one by one; memory is that of the samples of one thread, and of the time that each sample stands for.
 use crate::samples;
-use crate::{Exported, json};
+use crate::{Exported, exported, json};
 use kasuri_analyze::call_paths::{Cover, TimeOf, Whereabouts, state_parts};
 use kasuri_model::label;
 use kasuri_model::{
@@ -40,10 +42,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let file = File {
         schema: SCHEMA,
         exporter: "kasuri",
-        name: match trace.info.command.is_empty() {
-            true => "whole system".to_owned(),
-            false => trace.info.command.join(" "),
-        },
+        name: kasuri_analyze::program(trace).title(&trace.info.command),
         shared: Shared {
             frames: &frames.all,
         },
@@ -162,9 +161,9 @@ struct Event {
 
 /// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
-    let mut out = Vec::new();
+    let mut out: Vec<String> = exported::threads_of_others(trace).into_iter().collect();
     for (n, what) in [
-        (trace.occupancy.start.len(), crate::exported::NO_EVENTS),
+        (trace.occupancy.start.len(), exported::NO_EVENTS),
         (trace.cpus.len(), "which CPU ran a thread, and who woke it"),
         (n_holds as usize, "critical sections (they need not nest)"),
         (trace.instants.time.len(), "instants"),
@@ -271,7 +270,7 @@ impl Frames {
     }
 }
 
-/// A profile for each thread that has something to show.
+/// A profile for each thread of the program that has something to show.
 struct Profiles<'a> {
     trace: &'a Trace,
     frames: &'a Frames,
@@ -286,9 +285,9 @@ impl Serialize for Profiles<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         let mut is_empty = true;
-        for ix in (0..self.trace.threads.len() as u32).map(ThreadIx) {
+        for ix in exported::of_program(self.trace) {
             let row = &self.trace.threads[ix.ix()];
-            if !row.slices.is_empty() || self.has_states(ix) {
+            if !row.slices.is_empty() || !row.states.is_empty() {
                 let name = format!("{} {}", label::thread(self.trace, ix), row.tid);
                 seq.serialize_element(&self.profile(name, Some(ix)))?;
                 is_empty = false;
@@ -310,15 +309,7 @@ impl Serialize for Profiles<'_> {
 }
 
 impl Profiles<'_> {
-    /// Whether the thread's states are shown although it has no slices: only threads of the recorded program.
-    fn has_states(&self, ix: ThreadIx) -> bool {
-        let thread = &self.trace.threads[ix.ix()];
-        let is_target =
-            (self.trace.processes.get(thread.process.ix())).is_some_and(|p| p.is_target);
-        is_target && !thread.states.is_empty()
-    }
-
-    /// Where a thread ran or was blocked and for how long, ns, in order of time. Nothing in a recording without samples, and nothing of a stranger that has none.
+    /// Where a thread ran or was blocked and for how long, ns, in order of time. Nothing in a recording without samples.
     fn samples(&self, ix: ThreadIx, of: TimeOf) -> Vec<(PathIx, i64)> {
         let (trace, s) = (self.trace, &self.trace.samples);
         let own = trace.samples_of(ix);
@@ -330,12 +321,7 @@ impl Profiles<'_> {
             let row = |row: usize| (s.path[row], s.weight[row].ns());
             return own.filter(is_meant).map(row).collect();
         }
-        let process = trace.threads[ix.ix()].process;
-        let is_target = trace
-            .processes
-            .get(process.ix())
-            .is_some_and(|p| p.is_target);
-        if s.time.is_empty() || (own.is_empty() && !is_target) {
+        if s.time.is_empty() {
             return Vec::new();
         }
         let mut out: Vec<(PathIx, i64)> = Vec::new();
@@ -403,6 +389,7 @@ impl Serialize for Events<'_> {
             trace: self.of.trace,
             seq,
             open: Vec::new(),
+            state: None,
             leaf: None,
             last: self.of.trace.span.start,
         };
@@ -414,15 +401,18 @@ impl Serialize for Events<'_> {
 /// Goes through a thread's slices and states side by side.
 ///
 /// speedscope wants frames that nest and events in order of time. Slices nest, but states change anywhere: the
-/// state's frame, here called the leaf, is closed before each change of slices and opened again after it.
+/// state's frame, here called the leaf, is closed before each change of slices and opened again after it. While it is open nothing else
+/// happens, so it is written when it closes, and not at all where no time passed.
 struct Walk<'a, Q> {
     of: &'a Profiles<'a>,
     trace: &'a Trace,
     seq: Q,
     /// Frames that are open, with when they end.
     open: Vec<(usize, Time)>,
-    /// The state that is drawn.
-    leaf: Option<usize>,
+    /// The state that the thread is in.
+    state: Option<ThreadState>,
+    /// Its frame where it is drawn, with when it opened.
+    leaf: Option<(usize, Time)>,
     last: Time,
 }
 
@@ -442,13 +432,13 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
             while self.open.len() > depth {
                 self.close_frame(start)?;
             }
-            let leaf = self.hide_leaf(start)?;
+            self.hide_leaf(start)?;
             let frame = (self.of.frames).of(trace.slices.name[i], trace.slices.kind[i]);
             self.event('O', frame, start)?;
-            self.show_leaf(leaf, start)?;
             // A slice must not end after the one around it.
             let within = self.open.last().map_or(trace.span.end, |&(_, end)| end);
             self.open.push((frame, trace.slices.end[i].min(within)));
+            self.show_leaf(start);
         }
         let end = if row.states.is_empty() {
             Time::MIN
@@ -475,10 +465,9 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
             match (state, end) {
                 // A frame that ends when a state begins is closed first.
                 (Some(at), end) if at <= time && end.is_none_or(|end| at < end) => {
-                    let state = self.trace.states.state[states.next().unwrap_or(0)];
                     self.hide_leaf(at)?;
-                    let is_drawn = !matches!(state, ThreadState::Running | ThreadState::Unknown);
-                    self.show_leaf(is_drawn.then_some(state as usize), at)?;
+                    self.state = states.next().map(|i| self.trace.states.state[i]);
+                    self.show_leaf(at);
                 }
                 (_, Some(end)) if end <= time => self.close_frame(end)?,
                 _ => return Ok(()),
@@ -488,29 +477,31 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
 
     /// Ends the innermost frame; the state goes on in the one around it.
     fn close_frame(&mut self, at: Time) -> Result<(), Q::Error> {
-        let leaf = self.hide_leaf(at)?;
+        self.hide_leaf(at)?;
         if let Some((frame, end)) = self.open.pop() {
             self.event('C', frame, at.min(end))?;
         }
-        self.show_leaf(leaf, at)
+        self.show_leaf(at);
+        Ok(())
     }
 
-    /// Closes the state's frame and returns its number.
-    fn hide_leaf(&mut self, at: Time) -> Result<Option<usize>, Q::Error> {
-        let leaf = self.leaf.take();
-        if let Some(leaf) = leaf {
-            self.event('C', leaf, at)?;
+    /// Ends the state's frame.
+    fn hide_leaf(&mut self, at: Time) -> Result<(), Q::Error> {
+        match self.leaf.take() {
+            Some((frame, since)) if since < at => {
+                self.event('O', frame, since)?;
+                self.event('C', frame, at)
+            }
+            _ => Ok(()),
         }
-        Ok(leaf)
     }
 
-    /// Opens the frame of a state, if there is one to draw.
-    fn show_leaf(&mut self, leaf: Option<usize>, at: Time) -> Result<(), Q::Error> {
-        self.leaf = leaf;
-        match leaf {
-            Some(leaf) => self.event('O', leaf, at),
-            None => Ok(()),
-        }
+    /// Begins the frame of the state, if it is to be drawn.
+    fn show_leaf(&mut self, at: Time) {
+        let is_inside = !self.open.is_empty();
+        let is_drawn = |state: &ThreadState| *state != ThreadState::Running || !is_inside;
+        let frame = self.state.filter(is_drawn).map(|state| state as usize);
+        self.leaf = frame.map(|frame| (frame, at));
     }
 
     fn event(&mut self, kind: char, frame: usize, at: Time) -> Result<(), Q::Error> {

@@ -3,6 +3,7 @@
 mod common;
 use common::*;
 use serde_json::Value;
+use std::collections::HashMap;
 
 fn exported() -> Value {
     let mut out = Vec::new();
@@ -13,6 +14,32 @@ fn exported() -> Value {
 fn events(json: &Value, ph: &str) -> Vec<Value> {
     let all = json["traceEvents"].as_array().unwrap();
     all.iter().filter(|e| e["ph"] == ph).cloned().collect()
+}
+
+/// Spans, of whichever phase: begins with the length up to their ends, which nest in file order in each row.
+fn spans(json: &Value) -> Vec<Value> {
+    let mut spans = events(json, "X");
+    let mut open: HashMap<(i64, i64), Vec<Value>> = HashMap::new();
+    for e in json["traceEvents"].as_array().unwrap() {
+        let row = (e["pid"].as_i64(), e["tid"].as_i64());
+        let (Some(pid), Some(tid)) = row else {
+            continue;
+        };
+        match e["ph"].as_str() {
+            Some("B") => open.entry((pid, tid)).or_default().push(e.clone()),
+            Some("E") => {
+                let row = open.get_mut(&(pid, tid)).expect("no end without a begin");
+                let mut span = row.pop().expect("no end without a begin");
+                assert_eq!(span["name"], e["name"], "an end ends the innermost");
+                let us = e["ts"].as_f64().unwrap() - span["ts"].as_f64().unwrap();
+                span["dur"] = ((us * 1000.0).round() / 1000.0).into();
+                spans.push(span);
+            }
+            _ => {}
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "{open:?}");
+    spans
 }
 
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
@@ -26,15 +53,19 @@ fn chrome_times_keep_every_nanosecond() {
     let text = String::from_utf8(out).unwrap();
     // 5,000,000,000,123 + 110 ns, 790 ns long.
     assert!(
-        text.contains("\"ts\":5000000000.233,\"dur\":0.790"),
+        text.contains(
+            "{\"ph\":\"E\",\"cat\":\"work\",\"name\":\"time\",\"pid\":100,\"tid\":100,\"ts\":5000000001.023}"
+        ),
         "{text}"
     );
+    let spans = spans(&serde_json::from_str(&text).unwrap());
+    assert_eq!(named(&spans, "time")[0]["dur"], 0.79);
 }
 
 #[test]
 fn chrome_names_are_escaped() {
     let json = exported();
-    let slices = events(&json, "X");
+    let slices = spans(&json);
     assert_eq!(
         named(&slices, NASTY).len(),
         3,
@@ -48,7 +79,7 @@ fn chrome_names_are_escaped() {
 #[test]
 fn chrome_cpu_rows_hold_who_ran() {
     let json = exported();
-    let rows: Vec<(i64, i64, f64)> = events(&json, "X")
+    let rows: Vec<(i64, i64, f64)> = spans(&json)
         .iter()
         .filter(|e| e["pid"] == 0 && e["tid"].as_i64() < Some(8) && e["cat"].is_null())
         .map(|e| {
@@ -71,10 +102,33 @@ fn chrome_cpu_rows_hold_who_ran() {
     );
 }
 
+/// Readers add `ts` and `dur` of an X as doubles: a span that ends where another ends or begins then crosses it by some picoseconds.
+#[test]
+fn chrome_spans_that_touch_are_not_sums_of_doubles() {
+    let json = exported();
+    let spans: Vec<((Value, Value), i64, i64, bool)> = (spans(&json).iter())
+        .map(|e| {
+            let ns = |key: &str| (e[key].as_f64().unwrap() * 1000.0).round() as i64;
+            // A loss crosses what it will.
+            let is_sum = e["ph"] == "X" && ns("dur") > 0 && e["cat"] != "lost events";
+            let row = (e["pid"].clone(), e["tid"].clone());
+            (row, ns("ts"), ns("ts") + ns("dur"), is_sum)
+        })
+        .collect();
+    let touches = |i: usize| {
+        let (row, _, end, _) = &spans[i];
+        (spans.iter().enumerate())
+            .any(|(k, other)| k != i && other.0 == *row && (other.1 == *end || other.2 == *end))
+    };
+    let touching: Vec<usize> = (0..spans.len()).filter(|i| touches(*i)).collect();
+    assert!(touching.len() > 5, "the sample has some");
+    assert!(touching.iter().all(|i| !spans[*i].3), "{spans:?}");
+}
+
 #[test]
 fn chrome_states_name_the_waker_and_the_preemptor() {
     let json = exported();
-    let all = events(&json, "X");
+    let all = spans(&json);
     assert_eq!(named(&all, "runnable")[0]["args"]["by"], "quake 100");
     assert_eq!(named(&all, "preempted")[0]["args"]["by"], "kworker/0:1 7");
     let states: Vec<_> = all.iter().filter(|e| e["cat"] == "state").collect();
@@ -135,6 +189,46 @@ fn chrome_instants_counters_losses_and_facts() {
     );
     assert_eq!(json["otherData"]["command"][2], "8 8");
     assert_eq!(json["displayTimeUnit"], "ns");
+}
+
+#[test]
+fn chrome_scheduler_events_are_lines_of_ftrace() {
+    let json = exported();
+    let text = json["systemTraceEvents"].as_str().unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "# tracer: nop");
+    assert_eq!(
+        lines[2],
+        "kasuri-0 [000] .... 5000.000000123: tracing_mark_write: trace_event_clock_sync: parent_ts=5000.000000123"
+    );
+    assert_eq!(
+        lines[3],
+        "<idle>-0 [000] .... 5000.000000223: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=quake next_pid=100 next_prio=120"
+    );
+    // A name may hold anything but the end of a line.
+    let name = NASTY.replace('\n', " ");
+    assert!(
+        lines[4].ends_with(&format!(
+            "task_newtask: pid=101 comm={name} clone_flags=10000 oom_score_adj=0"
+        )),
+        "{}",
+        lines[4]
+    );
+    let woken = "<...>-100 [000] ..h. 5000.000000523: sched_waking: comm=kworker/0:1 pid=7 prio=120 target_cpu=000";
+    assert!(lines.contains(&woken), "{text}");
+    assert_eq!(lines.len(), 3 + 11);
+    assert_eq!(
+        json["otherData"]["kernel_events"]["program_pids"],
+        serde_json::json!([100])
+    );
+
+    let mut trace = sample();
+    trace.sched_events = None;
+    let mut out = Vec::new();
+    let done = kasuri_export::chrome::write(&trace, &mut out).unwrap();
+    let json: Value = serde_json::from_slice(&out).unwrap();
+    assert!(json.get("systemTraceEvents").is_none());
+    assert!(done.left_out[0].starts_with("scheduler events"), "{done:?}");
 }
 
 #[test]

@@ -390,9 +390,48 @@ fn firefox_check_finds_wrong_profiles() {
 }
 
 #[test]
+fn firefox_profile_holds_the_chosen_program_and_says_who_is_left_out() {
+    let tids = |profile: &Value| -> Vec<i64> {
+        let threads = profile["threads"].as_array().unwrap().iter();
+        threads.map(|t| t["tid"].as_i64().unwrap()).collect()
+    };
+    let mut trace = sample();
+    assert_eq!(tids(&exported(&trace)), [100, 101]);
+    assert_eq!(
+        exported(&trace)["meta"]["initialVisibleThreads"],
+        serde_json::json!([0, 1])
+    );
+    assert_eq!(exported(&trace)["counters"][0]["mainThreadIndex"], 0);
+    let done = kasuri_export::firefox::write(&trace, &mut Vec::new()).unwrap();
+    assert_eq!(done.left_out[0], "1 thread of other programs");
+
+    trace.info.command.clear();
+    assert_eq!(exported(&trace)["meta"]["product"], "process quake (100)");
+    let choice = |process: &str| kasuri_model::Choice {
+        processes: vec![process.into()],
+        ..Default::default()
+    };
+    trace.choose(&choice("7")).unwrap();
+    let profile = exported(&trace);
+    assert_eq!(violations(&profile), [""; 0]);
+    assert_eq!(tids(&profile), [7]);
+    assert_eq!(profile["meta"]["product"], "process kworker/0:1 (7)");
+    // The counter is the other process's.
+    assert_eq!(profile["counters"], serde_json::json!([]));
+
+    trace.program_by = kasuri_model::ProgramBy::Nobody;
+    trace.set_aside.clear();
+    trace.processes.iter_mut().for_each(|p| p.is_target = true);
+    let profile = exported(&trace);
+    assert_eq!(tids(&profile), [7, 100, 101]);
+    assert_eq!(profile["meta"]["product"], "whole system");
+    assert!(profile["meta"].get("initialVisibleThreads").is_none());
+}
+
+#[test]
 fn firefox_samples_are_states_with_their_cpu_time() {
     let profile = exported(&sample());
-    let samples = &profile["threads"][1]["samples"];
+    let samples = &profile["threads"][0]["samples"];
     // Unknown, running, preempted, running, end.
     assert_eq!(samples["stack"], serde_json::json!([0, 1, 3, 1, null]));
     assert_eq!(
@@ -432,15 +471,15 @@ fn firefox_markers_are_slices_points_and_wakeups() {
         (NASTY, Some(300), Some(300)),
         (NASTY, Some(333), None),
     ];
-    assert_eq!(rows(1), main);
+    assert_eq!(rows(0), main);
     let worker = [
         ("wake-up", Some(150), None),
         ("rows", Some(210), Some(590)),
         ("barrier wait", Some(590), Some(990)),
         ("wake-up", Some(790), None),
     ];
-    assert_eq!(rows(2), worker);
-    let data = &profile["threads"][2]["markers"]["data"];
+    assert_eq!(rows(1), worker);
+    let data = &profile["threads"][1]["markers"]["data"];
     assert_eq!(data[0]["by"], "quake 100");
     assert_eq!(data[2]["notSeen"], "end");
     assert_eq!(
@@ -493,7 +532,7 @@ fn firefox_samples_stand_for_exact_times_inside_the_states() {
     assert_eq!(violations(&profile), [""; 0]);
     let row = |time, stack: &str, weight, cpu| (time, stack.to_owned(), weight, cpu);
     assert_eq!(
-        stacks(&profile, 1),
+        stacks(&profile, 0),
         [
             row(0, "unknown", 100, None),
             row(100, "main;_ZN4work3runEv", 100, Some(0)),
@@ -505,7 +544,7 @@ fn firefox_samples_stand_for_exact_times_inside_the_states() {
             row(1000, "", 0, Some(300)),
         ]
     );
-    let worker: Vec<String> = stacks(&profile, 2).into_iter().map(|row| row.1).collect();
+    let worker: Vec<String> = stacks(&profile, 1).into_iter().map(|row| row.1).collect();
     let n = |path: &str| worker.iter().filter(|w| *w == path).count();
     assert_eq!(n("quake+0x1234;_ZN4work3runEv"), 2, "{worker:?}");
     assert_eq!(n("quake+0x1234"), 1, "{worker:?}");
@@ -518,7 +557,7 @@ fn firefox_path_of_a_wait_begins_with_the_wait() {
     // The worker falls asleep at 600; the sample on the way there has the path of `read`.
     trace.samples.kind[5] = kasuri_model::SampleKind::Blocked;
     trace.samples.path[5] = kasuri_model::PathIx(6);
-    let rows = stacks(&exported(&trace), 2);
+    let rows = stacks(&exported(&trace), 1);
     assert!(!rows.iter().any(|row| row.0 == 550), "{rows:?}");
     let at: Vec<_> = rows.iter().filter(|row| row.0 == 600).collect();
     assert_eq!(at.len(), 1, "{rows:?}");

@@ -75,7 +75,7 @@ fn firefox_export_read_back_has_the_same_times() {
     let part = FlameOptions {
         options: kasuri_analyze::Options {
             range: Some(kasuri_model::Time(500)..kasuri_model::Time(1000)),
-            all_processes: false,
+            ..kasuri_analyze::Options::default()
         },
         tid: Some(100),
         ..FlameOptions::default()

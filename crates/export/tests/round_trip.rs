@@ -489,6 +489,10 @@ proptest! {
         let is = through_chrome(&was);
         assert_eq!(was.span, is.span);
         assert_eq!(was.origin_monotonic_ns, is.origin_monotonic_ns);
+        assert_eq!(lives(&was), lives(&is));
+        assert_eq!(occupancy(&was), occupancy(&is));
+        assert_eq!(wakeups(&was), wakeups(&is));
+        assert_eq!(states(&was), states(&is));
         annotations_agree(&was, &is);
     }
 }

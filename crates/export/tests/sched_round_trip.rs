@@ -3,7 +3,7 @@
 //! The recordings are nonsense on purpose: any event may follow any, contexts contradict the switches (as where a kernel hides
 //! some), events are lost in between, threads are born, die, and come back with the ids of others. What the passes make of it
 //! need not be true; it must be the same on both sides.
-use kasuri_export::{ctf, perfetto, trace_dat};
+use kasuri_export::{chrome, ctf, perfetto, trace_dat};
 use kasuri_import::{File, Options, load};
 use kasuri_model::input::{Event, LockStep, Setup, What};
 use kasuri_model::{Input, StrIx, Strings, ThreadIx, ThreadState, Time, Trace};
@@ -162,11 +162,15 @@ impl Write for Memory {
     }
 }
 
+/// The exports that hold events.
+const FORMATS: [&str; 4] = ["trace-dat", "perfetto", "ctf", "chrome-json"];
+
 fn through(format: &str, trace: &Trace) -> Trace {
     let mut bytes = Vec::new();
     let files = Rc::new(RefCell::new(BTreeMap::new()));
     match format {
         "perfetto" => drop(perfetto::write(trace, &mut bytes).unwrap()),
+        "chrome-json" => drop(chrome::write(trace, &mut bytes).unwrap()),
         "trace-dat" => drop(trace_dat::write(trace, &mut bytes).unwrap()),
         _ => {
             let to = files.clone();
@@ -293,7 +297,7 @@ proptest! {
         // Another tool's trace without one switch tells no states: its switches may not have been recorded.
         prop_assume!(draws.iter().any(|draw| draw.2 <= 9));
         let was = recording(&draws, n_cpus, starts_late);
-        for format in ["trace-dat", "perfetto", "ctf"] {
+        for format in FORMATS {
             same(format, &was, &through(format, &was));
         }
     }
@@ -324,7 +328,7 @@ fn hidden_switches_gaps_births_and_deaths_come_back() {
     let of_three = was.threads.iter().filter(|t| t.tid == 3).count();
     assert_eq!(of_three, 2);
     assert!(was.states.state.contains(&ThreadState::Unknown));
-    for format in ["trace-dat", "perfetto", "ctf"] {
+    for format in FORMATS {
         same(format, &was, &through(format, &was));
     }
 }
@@ -345,7 +349,7 @@ fn runs_that_run_times_placed_come_back() {
     let of_two = threads(&was).into_iter().find(|row| row.0 == 2).unwrap();
     let run = (200 - 80, ThreadState::Running, 1, 0);
     assert!(of_two.4.contains(&run), "{of_two:?}");
-    for format in ["trace-dat", "perfetto", "ctf"] {
+    for format in FORMATS {
         same(format, &was, &through(format, &was));
     }
 }
@@ -365,7 +369,7 @@ fn traces_of_trace_cmd_come_back() {
             bytes: &bytes,
         };
         let was = load(&[file], &options).unwrap();
-        for format in ["trace-dat", "perfetto", "ctf"] {
+        for format in FORMATS {
             same(format, &was, &through(format, &was));
         }
     }

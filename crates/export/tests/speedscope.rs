@@ -118,17 +118,86 @@ fn speedscope_frames_are_slices_with_the_states_inside() {
     assert_eq!(names, ["quake 100", &format!("{NASTY} 101")]);
     assert_eq!(
         drawn(&file, 0),
-        ["solve@110-300", "[preempted]@400-500", "time@110-900",]
+        [
+            "[unknown]@0-100",
+            "[running]@100-110",
+            "solve@110-300",
+            "[preempted]@400-500",
+            "time@110-900",
+            "[running]@900-1000",
+        ]
     );
     assert_eq!(
         drawn(&file, 1),
         [
             "[runnable]@150-200",
+            "[running]@200-210",
             "rows@210-590",
             "[sleeping]@600-800",
             "barrier wait@590-990",
+            "[running]@990-1000",
         ]
     );
+}
+
+/// What each frame has for itself adds up to what the states say; a slice's own time is that in which the thread ran.
+#[test]
+fn speedscope_frames_leave_out_no_time_of_the_states() {
+    for trace in [sample(), sampled()] {
+        let file = exported(&trace);
+        for (profile, thread) in [MAIN, WORKER].into_iter().enumerate() {
+            let evented = file["profiles"].as_array().unwrap().iter();
+            let evented: Vec<_> = evented.filter(|p| p["type"] == "evented").collect();
+            let mut own: std::collections::BTreeMap<String, i64> = Default::default();
+            let (mut stack, mut last): (Vec<String>, i64) = (Vec::new(), 0);
+            for event in evented[profile]["events"].as_array().unwrap() {
+                let at = event["at"].as_i64().unwrap();
+                if let Some(inner) = stack.last() {
+                    *own.entry(inner.clone()).or_default() += at - last;
+                } else {
+                    assert!(at == last || last == 0, "nothing is drawn in {last}..{at}");
+                }
+                last = at;
+                let frame = event["frame"].as_u64().unwrap() as usize;
+                let name = file["shared"]["frames"][frame]["name"].as_str().unwrap();
+                let name = if name.starts_with('[') {
+                    name
+                } else {
+                    "[running]"
+                };
+                match event["type"] == "O" {
+                    true => stack.push(name.to_owned()),
+                    false => drop(stack.pop()),
+                }
+            }
+            let mut states: std::collections::BTreeMap<String, i64> = Default::default();
+            for row in trace.states_of(thread) {
+                let name = format!("[{}]", kasuri_model::label::state(row.state));
+                *states.entry(name).or_default() += (row.end - row.start).ns();
+            }
+            own.retain(|_, ns| *ns > 0);
+            states.retain(|_, ns| *ns > 0);
+            assert_eq!(own, states);
+        }
+    }
+}
+
+#[test]
+fn speedscope_file_holds_the_chosen_program_and_is_called_after_it() {
+    let mut trace = sample();
+    trace.info.command.clear();
+    let choice = kasuri_model::Choice {
+        processes: vec!["7".into()],
+        ..Default::default()
+    };
+    trace.choose(&choice).unwrap();
+    let file = exported(&trace);
+    assert_eq!(file["name"], "process kworker/0:1 (7)");
+    let profiles = file["profiles"].as_array().unwrap();
+    assert_eq!(profiles.len(), 1);
+    assert_eq!(profiles[0]["name"], "kworker/0:1 7");
+    let done = kasuri_export::speedscope::write(&trace, &mut Vec::new()).unwrap();
+    assert_eq!(done.left_out[0], "2 threads of other programs");
 }
 
 #[test]

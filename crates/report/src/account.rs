@@ -74,7 +74,7 @@ pub struct AccountRow<'a> {
     /// Key, label, meaning, and whether the class is useful work.
     classes: Vec<(&'a str, &'a str, &'a str, bool)>,
     causes: Vec<CauseRow<'a>>,
-    /// Buckets of the mix, and block and offset of each line's.
+    /// Buckets of the mix, and block and part of each line's.
     buckets: usize,
     mixes: Vec<[u32; 2]>,
     /// By class, its largest waits and what these waited for, a line each.
@@ -123,7 +123,7 @@ pub fn encode<'a>(
             .collect(),
         causes: account.causes.iter().map(cause).collect(),
         buckets: plan.segments.buckets,
-        mixes: mixes.iter().map(|unit| [unit.block, unit.offset]).collect(),
+        mixes: mixes.iter().map(|unit| [unit.block, unit.part]).collect(),
         waits: waits
             .iter()
             .map(|(class, lines)| (*class as u8, lines.as_slice()))

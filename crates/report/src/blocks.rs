@@ -5,19 +5,21 @@
 //! is a quarter larger, and because no server's charset header can break it. Blocks stand in *tags* (`<script>`
 //! elements) of about [`TAG_BYTES`]: many such tags are parsed faster than one.
 //!
-//! [`pack`] works in four steps: levels of detail of all lines in parallel; the list of blocks ([`sources`]), in the
-//! order of the file; encoding and deflating of the blocks in parallel; assignment of blocks to tags ([`tags`]). The
-//! order of the file is the order in which the viewer needs the blocks:
+//! [`Job::new`] builds the levels of detail of all lines in parallel; [`Layout::of`] lists the blocks ([`sources`]), and so
+//! knows where everything will be before any of it is encoded. A page that is served ([`super::Served`]) needs no more: its
+//! blocks are encoded when they are asked for ([`Job::bytes`]). For a file [`pack`] encodes and deflates all blocks in
+//! parallel, and assigns them to tags ([`tags`]). The order of the file is the order in which the viewer needs the blocks:
 //!
 //! 1. overviews and mixes, for the first picture;
 //! 2. lines too short to have levels, complete;
-//! 3. finest levels of long lines;
+//! 3. finer levels of long lines, in tiles: those of one time beside each other, coarse to fine;
 //! 4. items of long lines;
 //! 5. tables of tasks and flows;
 //! 6. call paths.
 use super::call_paths::Spread;
 use super::columns::{self, Objects, Raw, UNIT_ITEMS, Unit, column};
-use super::plan::Plan;
+use super::lod::Level;
+use super::plan::{Kind, Line, Plan};
 use super::{Options, call_paths, lod};
 use base64::Engine;
 use flate2::{Compress, Compression, FlushCompress};
@@ -37,14 +39,12 @@ const FIRST_BYTES: usize = 600_000;
 const TABLE_ROWS: usize = 65_536;
 
 /// A line's levels of detail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// Buckets of the finest level.
+    /// Buckets of the finest level; 0: there are none.
     pub buckets: u32,
-    /// The overview.
-    pub overview: Unit,
-    /// The finest level; the overview again when that is the finest.
-    pub finest: Unit,
+    /// The tiles of the levels that are stored ([`lod::stored`]), from the coarsest, which is one tile, to the finest.
+    pub tiles: Vec<Unit>,
 }
 
 /// A deflated block.
@@ -60,18 +60,16 @@ pub struct Block {
     pub offset: u32,
 }
 
-/// Everything, deflated.
+/// Where everything is: known before anything is encoded.
 #[derive(Debug, Default)]
-pub struct Packed {
-    /// Blocks in the order of the file.
-    pub blocks: Vec<Block>,
-    /// Blocks of each tag.
-    pub tags: Vec<std::ops::Range<usize>>,
-    /// Tags that stand before the viewer's code.
-    pub first_tags: usize,
+pub struct Layout {
+    /// What each block holds, in the order of the file.
+    blocks: Vec<Vec<Source>>,
+    /// How many blocks stand before the viewer's code at least.
+    first: usize,
     /// Units of each line.
     pub units: Vec<Vec<Unit>>,
-    /// Levels of each line; `buckets` is 0 without.
+    /// Levels of each line.
     pub levels: Vec<Levels>,
     /// Units of the task table.
     pub tasks: Vec<Unit>,
@@ -91,10 +89,17 @@ pub struct Packed {
     pub pieces: Vec<(u32, Unit)>,
     /// Mixes of the account's lines.
     pub mixes: Vec<Unit>,
-    /// Lock and wait objects.
-    pub objects: Vec<u64>,
-    /// For each name its longest slice: (ns, row).
-    pub longest: Vec<(i64, u32)>,
+}
+
+/// Everything, deflated.
+#[derive(Debug, Default)]
+pub struct Packed {
+    /// Blocks in the order of the file.
+    pub blocks: Vec<Block>,
+    /// Blocks of each tag.
+    pub tags: Vec<std::ops::Range<usize>>,
+    /// Tags that stand before the viewer's code.
+    pub first_tags: usize,
     /// See [`super::Stats::clamped`].
     pub clamped: u64,
 }
@@ -102,30 +107,65 @@ pub struct Packed {
 /// The contents of a piece of a block. `line` is a position in [`Plan::lines`], `from` and `to` are rows.
 #[derive(Clone, Debug)]
 enum Source {
-    Items { line: usize, from: usize, to: usize },
-    Overview { line: usize },
-    Finest { line: usize },
-    Mix { line: usize },
-    Tasks { from: usize, to: usize },
-    Flows { from: usize, to: usize },
-    Frames { from: usize, to: usize },
-    Paths { from: usize, to: usize },
-    Samples { from: usize, to: usize },
-    Unsampled { from: usize, to: usize },
-    Pieces { from: usize, to: usize },
+    Items {
+        line: usize,
+        from: usize,
+        to: usize,
+    },
+    /// `level` is a position in the line's stored levels, `tile` one in the level.
+    Tile {
+        line: usize,
+        level: usize,
+        tile: usize,
+    },
+    Mix {
+        line: usize,
+    },
+    Tasks {
+        from: usize,
+        to: usize,
+    },
+    Flows {
+        from: usize,
+        to: usize,
+    },
+    Frames {
+        from: usize,
+        to: usize,
+    },
+    Paths {
+        from: usize,
+        to: usize,
+    },
+    Samples {
+        from: usize,
+        to: usize,
+    },
+    Unsampled {
+        from: usize,
+        to: usize,
+    },
+    Pieces {
+        from: usize,
+        to: usize,
+    },
 }
 
-/// Shared by all threads while they encode.
-struct Job<'a> {
-    trace: &'a Trace,
-    plan: &'a Plan,
-    objects: Objects,
+/// What encodes a block: shared by all threads.
+pub struct Job<'a> {
+    /// The recording.
+    pub trace: &'a Trace,
+    /// Its lines.
+    pub plan: Plan,
+    /// Lock and wait objects.
+    pub objects: Objects,
     runs: Vec<Runs>,
     spread: Spread,
     pieces: &'a [Piece],
-    /// Encoded overview and finest level of each line.
-    levels: Vec<(Raw, Raw)>,
+    /// The stored levels of each line, coarse to fine.
+    levels: Vec<Vec<Level>>,
     level: Compression,
+    workers: usize,
 }
 
 /// A summary of a task's [`SliceKind::TaskRun`] slices.
@@ -166,75 +206,44 @@ fn runs(trace: &Trace) -> Vec<Runs> {
     runs
 }
 
-/// Encodes and deflates everything in `plan`.
-pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
-    let workers = match options.workers {
-        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
-        n => n,
-    };
-    let longest = lod::longest(trace, plan);
-    let levels = each(workers, plan.lines.len(), Vec::new, |share, i| {
-        levels_of(trace, plan, &longest, share, i)
-    });
-    let job = Job {
-        trace,
-        plan,
-        objects: Objects::of(trace),
-        runs: runs(trace),
-        spread: Spread::of(trace, plan, options.cover),
-        pieces: options.pieces,
-        levels,
-        level: Compression::new(options.level.clamp(1, 9)),
-    };
-    let (sources, first) = sources(&job);
-    let coders = || (Compress::new(job.level, false), Raw::default());
-    let done = each(workers, sources.len(), coders, |(deflate, raw), i| {
-        job.block(&sources[i], i, deflate, raw)
-    });
-    let mut packed = Packed {
-        units: vec![Vec::new(); plan.lines.len()],
-        levels: vec![Levels::default(); plan.lines.len()],
-        ..Packed::default()
-    };
-    for (line, level) in packed.levels.iter_mut().enumerate() {
-        level.buckets = lod::buckets(plan.lines[line].rows.len()) as u32;
-    }
-    for (sources, (block, units, clamped)) in sources.iter().zip(done) {
-        packed.blocks.push(block);
-        packed.clamped += clamped;
-        for (source, unit) in sources.iter().zip(units) {
-            match *source {
-                Source::Items { line, .. } => packed.units[line].push(unit),
-                Source::Overview { line } => packed.levels[line].overview = unit,
-                Source::Finest { line } => packed.levels[line].finest = unit,
-                Source::Mix { .. } => packed.mixes.push(unit),
-                Source::Tasks { .. } => packed.tasks.push(unit),
-                Source::Flows { .. } => packed.flows.push(unit),
-                Source::Frames { .. } => packed.frames.push(unit),
-                Source::Paths { .. } => packed.paths.push(unit),
-                Source::Unsampled { .. } => packed.unsampled.push(unit),
-                Source::Pieces { from, .. } => {
-                    let cpu = options.pieces[from].cpu;
-                    packed.pieces.push((cpu.into(), unit));
-                }
-                Source::Samples { from, .. } => {
-                    packed.samples.push((trace.samples.thread[from].0, unit));
-                }
-            }
+impl<'a> Job<'a> {
+    /// Builds the levels of detail, and gathers what encoding needs.
+    pub fn new(trace: &'a Trace, plan: Plan, options: &Options<'a>) -> Job<'a> {
+        let workers = match options.workers {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            n => n,
+        };
+        let longest = lod::longest(trace, &plan);
+        let levels = each(workers, plan.lines.len(), Vec::new, |share, i| {
+            levels_of(trace, &plan, &longest, share, i)
+        });
+        Job {
+            trace,
+            objects: Objects::of(trace),
+            runs: runs(trace),
+            spread: Spread::of(trace, &plan, options.cover),
+            pieces: options.pieces,
+            levels,
+            level: Compression::new(options.level.clamp(1, 9)),
+            workers,
+            plan,
         }
     }
-    // Lines whose overview is their finest level have no other one.
-    for level in packed
-        .levels
-        .iter_mut()
-        .filter(|level| level.finest.items == 0)
-    {
-        level.finest = level.overview;
+}
+
+/// Encodes and deflates everything.
+pub fn pack(job: &Job<'_>, layout: &Layout) -> Packed {
+    let coders = || (Compress::new(job.level, false), Raw::default());
+    let blocks = &layout.blocks;
+    let done = each(job.workers, blocks.len(), coders, |(deflate, raw), i| {
+        job.block(&blocks[i], deflate, raw)
+    });
+    let mut packed = Packed::default();
+    for (block, clamped) in done {
+        packed.blocks.push(block);
+        packed.clamped += clamped;
     }
-    packed.objects = job.objects.address;
-    packed.cells = job.spread.cells;
-    packed.longest = longest;
-    tags(&mut packed, first);
+    tags(&mut packed, layout.first);
     packed
 }
 
@@ -272,47 +281,57 @@ fn each<S, T: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Encodes the overview and the finest level of a line; both empty for counters and short lines. `share` is scratch.
+/// The stored levels of a line, coarse to fine; none for counters and short lines. `share` is scratch.
 fn levels_of(
     trace: &Trace,
     plan: &Plan,
     longest: &[(i64, u32)],
     share: &mut Vec<u64>,
     line: usize,
-) -> (Raw, Raw) {
+) -> Vec<Level> {
     let line = &plan.lines[line];
-    let n = match line.kind {
-        super::plan::Kind::Counter => 0,
-        _ => lod::buckets(line.rows.len()),
+    let mut levels = Vec::new();
+    let Some(finest) = finest(line) else {
+        return levels;
     };
-    let (mut overview, mut finest) = (Raw::default(), Raw::default());
-    if n > 0 {
-        let mut level = lod::build(trace, plan, longest, line, n, share);
-        if n > lod::OVERVIEW {
-            level.encode(&mut finest);
-        }
-        while level.value.len() > lod::OVERVIEW {
+    let mut level = lod::build(trace, plan, longest, line, finest, share);
+    for n in lod::stored(finest).into_iter().rev() {
+        while level.value.len() > n {
             level = level.halve(line.kind);
         }
-        level.encode(&mut overview);
+        levels.push(level.clone());
     }
-    (overview, finest)
+    levels.reverse();
+    levels
+}
+
+/// Buckets of a line's finest level; none: it has no levels. Counters are drawn as heights, which a level does not hold.
+fn finest(line: &Line) -> Option<usize> {
+    let n = lod::buckets(line.rows.len());
+    (n > 0 && line.kind != Kind::Counter).then_some(n)
 }
 
 /// The blocks in the order of the file, and how many of them stand before the viewer's code at least.
 fn sources(job: &Job<'_>) -> (Vec<Vec<Source>>, usize) {
-    let (trace, plan) = (job.trace, job.plan);
+    let (trace, plan) = (job.trace, &job.plan);
     let mut packer = Packer::default();
-    let has_levels = |line: usize| {
-        plan.lines[line].kind != super::plan::Kind::Counter
-            && lod::buckets(plan.lines[line].rows.len()) > 0
-    };
     let n = plan.lines.len();
-    for line in (0..n).filter(|&line| has_levels(line)) {
-        packer.push(Source::Overview { line }, lod::OVERVIEW * 2);
+    // Those of one instant beside each other, since rows are looked at together.
+    let mut tiles: Vec<(usize, usize, usize, usize)> = Vec::new();
+    for (line, levels) in job.levels.iter().enumerate() {
+        for (level, buckets) in levels.iter().map(|level| level.value.len()).enumerate() {
+            tiles.extend((0..buckets / lod::OVERVIEW).map(|tile| (buckets, tile, line, level)));
+        }
     }
+    tiles.sort_unstable();
+    let (overviews, finer) = tiles.split_at(tiles.partition_point(|tile| tile.0 == lod::OVERVIEW));
+    let push = |packer: &mut Packer, &(_, tile, line, level): &(usize, usize, usize, usize)| {
+        packer.push(Source::Tile { line, level, tile }, lod::OVERVIEW * 4);
+    };
+    overviews.iter().for_each(|tile| push(&mut packer, tile));
+    packer.flush();
     // The picture of the account is part of the first picture.
-    for line in (0..n).filter(|&line| plan.lines[line].kind == super::plan::Kind::Account) {
+    for line in (0..n).filter(|&line| plan.lines[line].kind == Kind::Account) {
         packer.push(Source::Mix { line }, plan.segments.buckets * 16);
     }
     packer.flush();
@@ -325,18 +344,13 @@ fn sources(job: &Job<'_>) -> (Vec<Vec<Source>>, usize) {
         }
     };
     (0..n)
-        .filter(|&line| !has_levels(line))
+        .filter(|&line| job.levels[line].is_empty())
         .for_each(|line| items(&mut packer, line));
     packer.flush();
-    for line in 0..n {
-        let buckets = lod::buckets(plan.lines[line].rows.len());
-        if has_levels(line) && buckets > lod::OVERVIEW {
-            packer.push(Source::Finest { line }, buckets * 2);
-        }
-    }
+    finer.iter().for_each(|tile| push(&mut packer, tile));
     packer.flush();
     (0..n)
-        .filter(|&line| has_levels(line))
+        .filter(|&line| !job.levels[line].is_empty())
         .for_each(|line| items(&mut packer, line));
     packer.flush();
     let table = |packer: &mut Packer, rows: usize, source: fn(usize, usize) -> Source| {
@@ -417,91 +431,150 @@ impl Packer {
     }
 }
 
-impl Job<'_> {
-    /// Encodes and deflates block `number`.
-    fn block(
-        &self,
-        sources: &[Source],
-        number: usize,
-        deflate: &mut Compress,
-        raw: &mut Raw,
-    ) -> Done {
-        raw.clear();
-        let mut clamped = 0;
-        let mut units = Vec::with_capacity(sources.len());
-        for source in sources {
-            let mut unit = Unit {
-                block: number as u32,
-                offset: raw.bytes.len() as u32,
-                ..Unit::default()
-            };
-            clamped += self.unit(source, &mut unit, raw);
-            units.push(unit);
+impl Layout {
+    /// Where everything of `job` is.
+    pub fn of(job: &Job<'_>) -> Layout {
+        let (blocks, first) = sources(job);
+        let n = job.plan.lines.len();
+        let mut layout = Layout {
+            first,
+            cells: job.spread.cells,
+            units: vec![Vec::new(); n],
+            levels: vec![Levels::default(); n],
+            ..Layout::default()
+        };
+        for (block, sources) in blocks.iter().enumerate() {
+            for (part, source) in sources.iter().enumerate() {
+                let unit = Unit {
+                    block: block as u32,
+                    part: part as u32,
+                    ..job.extent(source)
+                };
+                layout.put(job, source, unit);
+            }
         }
+        layout.blocks = blocks;
+        layout
+    }
+
+    /// Enters a unit into the list that it is looked for in.
+    fn put(&mut self, job: &Job<'_>, source: &Source, unit: Unit) {
+        match *source {
+            Source::Items { line, .. } => self.units[line].push(unit),
+            Source::Tile { line, level, .. } => {
+                let buckets = job.levels[line][level].value.len() as u32;
+                let levels = &mut self.levels[line];
+                levels.buckets = levels.buckets.max(buckets);
+                levels.tiles.push(unit);
+            }
+            Source::Mix { .. } => self.mixes.push(unit),
+            Source::Tasks { .. } => self.tasks.push(unit),
+            Source::Flows { .. } => self.flows.push(unit),
+            Source::Frames { .. } => self.frames.push(unit),
+            Source::Paths { .. } => self.paths.push(unit),
+            Source::Unsampled { .. } => self.unsampled.push(unit),
+            Source::Pieces { from, .. } => {
+                self.pieces.push((job.pieces[from].cpu.into(), unit));
+            }
+            Source::Samples { from, .. } => {
+                self.samples.push((job.trace.samples.thread[from].0, unit));
+            }
+        }
+    }
+
+    /// What block `number` holds, as the viewer reads it; none: there is no such block.
+    pub fn bytes(&self, job: &Job<'_>, number: usize) -> Option<Vec<u8>> {
+        let mut raw = Raw::default();
+        job.encode(self.blocks.get(number)?, &mut raw);
+        Some(raw.bytes)
+    }
+}
+
+impl Job<'_> {
+    /// Encodes and deflates a block; also how many items had to be cut.
+    fn block(&self, sources: &[Source], deflate: &mut Compress, raw: &mut Raw) -> (Block, u64) {
+        raw.clear();
+        let clamped = self.encode(sources, raw);
         let block = Block {
             text: deflated(deflate, &raw.bytes, &raw.cuts),
             raw: raw.bytes.len() as u32,
             tag: 0,
             offset: 0,
         };
-        (block, units, clamped)
+        (block, clamped)
     }
 
-    /// Encodes one piece into `raw` and fills in its `unit`. Returns how many items had to be cut.
-    fn unit(&self, source: &Source, unit: &mut Unit, raw: &mut Raw) -> u64 {
+    /// Encodes a block: where each of its units begins (u32), then the units. Returns how many items had to be cut.
+    fn encode(&self, sources: &[Source], raw: &mut Raw) -> u64 {
+        raw.bytes.resize(4 * sources.len(), 0);
+        let mut clamped = 0;
+        for (part, source) in sources.iter().enumerate() {
+            let at = raw.bytes.len() as u32;
+            raw.bytes[4 * part..4 * part + 4].copy_from_slice(&at.to_le_bytes());
+            clamped += self.unit(source, raw);
+        }
+        clamped
+    }
+
+    /// The items and the time of a unit.
+    fn extent(&self, source: &Source) -> Unit {
+        let (from, to) = match *source {
+            Source::Tile { .. } => (0, lod::OVERVIEW),
+            Source::Mix { .. } => (0, self.plan.segments.buckets),
+            Source::Items { from, to, .. }
+            | Source::Tasks { from, to }
+            | Source::Flows { from, to }
+            | Source::Frames { from, to }
+            | Source::Paths { from, to }
+            | Source::Samples { from, to }
+            | Source::Unsampled { from, to }
+            | Source::Pieces { from, to } => (from, to),
+        };
+        let mut unit = Unit {
+            items: (to - from) as u32,
+            ..Unit::default()
+        };
+        let at = |time: Time| self.plan.at(time);
+        (unit.from, unit.to) = match *source {
+            Source::Items { line, .. } => {
+                let item = |i| self.plan.item(self.trace, &self.plan.lines[line], i);
+                (item(from).start, item(to - 1).end)
+            }
+            Source::Flows { .. } => {
+                let times = &self.trace.flows.from_time;
+                (at(times[from]), at(times[to - 1]))
+            }
+            Source::Pieces { .. } => (at(self.pieces[from].from), at(self.pieces[to - 1].to)),
+            Source::Samples { .. } => {
+                let times = &self.trace.samples.time;
+                (at(times[from]), at(times[to - 1]))
+            }
+            _ => (0, 0),
+        };
+        unit
+    }
+
+    /// Encodes one piece into `raw`. Returns how many items had to be cut.
+    fn unit(&self, source: &Source, raw: &mut Raw) -> u64 {
+        let (trace, plan) = (self.trace, &self.plan);
         match *source {
             Source::Items { line, from, to } => {
-                let line = &self.plan.lines[line];
-                unit.items = (to - from) as u32;
-                unit.from = self.plan.item(self.trace, line, from).start;
-                unit.to = self.plan.item(self.trace, line, to - 1).end;
-                return columns::encode(self.trace, self.plan, &self.objects, line, from, to, raw);
+                let line = &plan.lines[line];
+                return columns::encode(trace, plan, &self.objects, line, from, to, raw);
             }
-            Source::Overview { line } => {
-                unit.items = lod::OVERVIEW as u32;
-                raw.append(&self.levels[line].0);
+            Source::Tile { line, level, tile } => {
+                let from = tile * lod::OVERVIEW;
+                self.levels[line][level].encode(from..from + lod::OVERVIEW, raw);
             }
-            Source::Finest { line } => {
-                unit.items = lod::buckets(self.plan.lines[line].rows.len()) as u32;
-                raw.append(&self.levels[line].1);
-            }
-            Source::Mix { line } => {
-                unit.items = self.plan.segments.buckets as u32;
-                super::account::mix(self.plan, &self.plan.lines[line], raw);
-            }
-            Source::Tasks { from, to } => {
-                unit.items = (to - from) as u32;
-                self.tasks(from, to, raw);
-            }
-            Source::Flows { from, to } => {
-                unit.items = (to - from) as u32;
-                unit.from = self.plan.at(self.trace.flows.from_time[from]);
-                unit.to = self.plan.at(self.trace.flows.from_time[to - 1]);
-                self.flows(from, to, raw);
-            }
-            Source::Frames { from, to } => {
-                unit.items = (to - from) as u32;
-                call_paths::frames(self.trace, from, to, raw);
-            }
-            Source::Paths { from, to } => {
-                unit.items = (to - from) as u32;
-                call_paths::paths(self.trace, from, to, raw);
-            }
-            Source::Unsampled { from, to } => {
-                unit.items = (to - from) as u32;
-                call_paths::unsampled(&self.spread, from, to, raw);
-            }
-            Source::Pieces { from, to } => {
-                let at = |time: Time| self.plan.at(time);
-                (unit.from, unit.to) = (at(self.pieces[from].from), at(self.pieces[to - 1].to));
-                unit.items = (to - from) as u32;
-                call_paths::pieces(self.plan, self.pieces, from, to, raw);
-            }
+            Source::Mix { line } => super::account::mix(plan, &plan.lines[line], raw),
+            Source::Tasks { from, to } => self.tasks(from, to, raw),
+            Source::Flows { from, to } => self.flows(from, to, raw),
+            Source::Frames { from, to } => call_paths::frames(trace, from, to, raw),
+            Source::Paths { from, to } => call_paths::paths(trace, from, to, raw),
+            Source::Unsampled { from, to } => call_paths::unsampled(&self.spread, from, to, raw),
+            Source::Pieces { from, to } => call_paths::pieces(plan, self.pieces, from, to, raw),
             Source::Samples { from, to } => {
-                let at = |row: usize| self.plan.at(self.trace.samples.time[row]);
-                (unit.from, unit.to) = (at(from), at(to - 1));
-                unit.items = (to - from) as u32;
-                call_paths::samples(self.trace, self.plan, &self.spread, from, to, raw);
+                call_paths::samples(trace, plan, &self.spread, from, to, raw);
             }
         }
         0
@@ -568,9 +641,6 @@ impl Job<'_> {
         );
     }
 }
-
-/// A block, where its pieces are, and how many items had to be cut.
-type Done = (Block, Vec<Unit>, u64);
 
 /// `raw`, deflated without a header (RFC 1951), in base64. Bytes between two `cuts` have Huffman codes of their own: a
 /// partial flush ends the deflate block there.

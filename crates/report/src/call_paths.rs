@@ -81,14 +81,8 @@ impl Spread {
 fn holes(trace: &Trace, plan: &Plan, cover: &Cover, cells: u64) -> Vec<Hole> {
     let mut found: BTreeMap<u64, Hole> = BTreeMap::new();
     let width = plan.length.div_ceil(cells).max(1);
-    for (ix, row) in trace.threads.iter().enumerate() {
-        let thread = ThreadIx(ix as u32);
-        let of_program = |p: &kasuri_model::Process| p.is_target;
-        let is_target = trace
-            .processes
-            .get(row.process.ix())
-            .is_some_and(of_program);
-        if !is_target && trace.samples_of(thread).is_empty() {
+    for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
+        if !trace.is_target(thread) && trace.samples_of(thread).is_empty() {
             continue;
         }
         let mut begun = 0;
@@ -106,7 +100,7 @@ fn holes(trace: &Trace, plan: &Plan, cover: &Cover, cells: u64) -> Vec<Hole> {
                 }
                 for part in from / width..=to.saturating_sub(1) / width {
                     let inside = to.min((part + 1) * width) - from.max(part * width).min(to);
-                    let cell = ix as u64 * cells + part.min(cells - 1);
+                    let cell = thread.ix() as u64 * cells + part.min(cells - 1);
                     let hole = found.entry(cell).or_default();
                     hole.cell = cell;
                     match is_blocked {

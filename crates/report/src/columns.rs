@@ -24,8 +24,8 @@ pub const UNIT_ITEMS: usize = 16_384;
 pub struct Unit {
     /// Number of its block.
     pub block: u32,
-    /// Offset in the inflated block.
-    pub offset: u32,
+    /// Number in the block, which begins with the offset of each.
+    pub part: u32,
     /// Items in it.
     pub items: u32,
     /// Start of the first item and end of the last, ns on the file's axis.
@@ -220,13 +220,6 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Appends another one.
-    pub fn append(&mut self, other: &Raw) {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.cuts.extend(other.cuts.iter().map(|cut| at + cut));
-    }
-
     /// Empties it.
     pub fn clear(&mut self) {
         self.bytes.clear();

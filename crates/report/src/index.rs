@@ -6,12 +6,12 @@
 //! file format: a field that is added, removed or renamed must change in viewer/src too, together with
 //! [`FORMAT_VERSION`].
 use super::account::{self, AccountRow};
-use super::blocks::Packed;
+use super::blocks::{Job, Layout, Packed};
 use super::columns::Unit;
 use super::names::{self, NameRow};
 use super::panel::{self, PanelRow};
-use super::plan::{Kind, Lock, Plan};
-use super::{Error, FORMAT_VERSION, Options};
+use super::plan::{Lock, Plan};
+use super::{Candidate, Error, FORMAT_VERSION, Options};
 use kasuri_model::{Process, StrIx, Thread, Time, Trace};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -42,7 +42,7 @@ struct Index<'a> {
     cpus: Vec<u8>,
     counters: Vec<CounterRow>,
     lines: Vec<LineRow>,
-    /// tag, offset, characters, undeflated bytes of each block.
+    /// tag, offset, characters, undeflated bytes of each block; none when the page is served, and asks for blocks.
     blocks: Vec<u32>,
     names: Vec<NameRow>,
     locks: Vec<LockRow>,
@@ -63,6 +63,9 @@ struct Index<'a> {
     /// Names of planned tasks, with how late these were: 0 early to 3 very late; absent without a plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lateness: Vec<[u32; 2]>,
+    /// Absent where the recording names its program.
+    #[serde(skip_serializing_if = "<[Candidate]>::is_empty")]
+    candidates: &'a [Candidate],
     /// Absent without samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     call_paths: Option<CallPathsRow>,
@@ -79,7 +82,7 @@ struct CallPathsRow {
     unsampled: Vec<[u64; 5]>,
     frames: Vec<[u64; 5]>,
     paths: Vec<[u64; 5]>,
-    /// Row of the thread, then block, offset, samples, first and last instant.
+    /// Row of the thread, then block, part, samples, first and last instant.
     samples: Vec<[u64; 6]>,
     /// The same of pieces, by number of the CPU.
     pieces: Vec<[u64; 6]>,
@@ -146,10 +149,10 @@ struct LineRow {
     owner: u32,
     depth: u32,
     items: usize,
-    /// Buckets, then block and offset of the overview, then of the finest level; absent: no levels.
+    /// Buckets of the finest level, then block and part of each tile, coarse to fine; absent: no levels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lod: Option<[u32; 5]>,
-    /// Block, offset, items, from, to of each unit.
+    lod: Option<Vec<u32>>,
+    /// Block, part, items, from, to of each unit.
     units: Vec<u64>,
 }
 
@@ -179,13 +182,14 @@ struct LossRow<'a> {
     remedy: &'a str,
 }
 
-/// The index as JSON.
+/// The index as JSON; `packed` is what stands in the same file.
 pub fn encode(
-    trace: &Trace,
-    plan: &Plan,
-    packed: &Packed,
+    job: &Job<'_>,
+    layout: &Layout,
+    packed: Option<&Packed>,
     options: &Options,
 ) -> Result<Vec<u8>, Error> {
+    let (trace, plan) = (job.trace, &job.plan);
     let mut migrations = vec![0u32; trace.threads.len()];
     for thread in &trace.migrations.thread {
         // A damaged recording may name a thread that is not there.
@@ -216,18 +220,15 @@ pub fn encode(
             .collect(),
         cpus: trace.cpus.iter().map(|cpu| cpu.recorded as u8).collect(),
         counters: counters(trace),
-        lines: lines(plan, packed),
-        blocks: packed
-            .blocks
-            .iter()
+        lines: lines(plan, layout),
+        blocks: (packed.into_iter())
+            .flat_map(|packed| &packed.blocks)
             .flat_map(|b| [b.tag, b.offset, b.text.len() as u32, b.raw])
             .collect(),
         names: names::rows(trace, plan),
         locks: plan.locks.iter().map(lock).collect(),
         locks_without_row: plan.locks_without_row,
-        objects: packed
-            .objects
-            .iter()
+        objects: (job.objects.address.iter())
             .map(|address| format!("{address:#x}"))
             .collect(),
         places: options
@@ -237,13 +238,14 @@ pub fn encode(
             .map(|(k, v)| (k.0, v.as_str()))
             .collect(),
         losses: losses(trace, plan),
-        tasks: packed.tasks.iter().map(unit).collect(),
-        flows: packed.flows.iter().map(unit).collect(),
+        tasks: layout.tasks.iter().map(unit).collect(),
+        flows: layout.flows.iter().map(unit).collect(),
         n_tasks: trace.tasks.len(),
         n_flows: trace.flows.id.len(),
         lateness: (options.lateness.iter())
             .map(|&(name, lateness)| [name.0, lateness as u32])
             .collect(),
+        candidates: &options.candidates,
         headline: &options.headline,
         summary: options.summary.as_ref(),
         panels: options
@@ -255,44 +257,43 @@ pub fn encode(
             .account
             // A trace without any length has no columns to draw the account in.
             .filter(|_| plan.segments.buckets > 0)
-            .map(|account| account::encode(account, &options.waits, plan, &packed.mixes)),
-        call_paths: call_paths(trace, packed),
+            .map(|account| account::encode(account, &options.waits, plan, &layout.mixes)),
+        call_paths: call_paths(trace, layout),
     };
     Ok(serde_json::to_vec(&index)?)
 }
 
 /// The page's heading.
 pub fn title(trace: &Trace, options: &Options) -> String {
-    match (options.title.is_empty(), trace.info.command.is_empty()) {
-        (false, _) => options.title.clone(),
-        (true, false) => trace.info.command.join(" "),
-        (true, true) => "whole system".to_owned(),
+    match options.title.as_str() {
+        "" => kasuri_analyze::program(trace).title(&trace.info.command),
+        title => title.to_owned(),
     }
 }
 
-fn call_paths(trace: &Trace, packed: &Packed) -> Option<CallPathsRow> {
+fn call_paths(trace: &Trace, layout: &Layout) -> Option<CallPathsRow> {
     let owned = |(owner, piece): &(u32, Unit)| {
-        let [block, offset, items, from, to] = unit(piece);
-        [u64::from(*owner), block, offset, items, from, to]
+        let [block, part, items, from, to] = unit(piece);
+        [u64::from(*owner), block, part, items, from, to]
     };
-    (!packed.samples.is_empty()).then(|| CallPathsRow {
+    (!layout.samples.is_empty()).then(|| CallPathsRow {
         n_frames: trace.frames.kind.len(),
         n_paths: trace.paths.frame.len(),
         n_samples: trace.samples.time.len(),
-        cells: packed.cells,
-        unsampled: packed.unsampled.iter().map(unit).collect(),
-        frames: packed.frames.iter().map(unit).collect(),
-        paths: packed.paths.iter().map(unit).collect(),
-        samples: packed.samples.iter().map(owned).collect(),
-        pieces: packed.pieces.iter().map(owned).collect(),
+        cells: layout.cells,
+        unsampled: layout.unsampled.iter().map(unit).collect(),
+        frames: layout.frames.iter().map(unit).collect(),
+        paths: layout.paths.iter().map(unit).collect(),
+        samples: layout.samples.iter().map(owned).collect(),
+        pieces: layout.pieces.iter().map(owned).collect(),
     })
 }
 
-/// A unit of a table: block, offset, rows, first and last instant.
+/// A unit of a table: block, part, rows, first and last instant.
 fn unit(unit: &Unit) -> [u64; 5] {
     [
         unit.block as u64,
-        unit.offset as u64,
+        unit.part as u64,
         unit.items as u64,
         unit.from,
         unit.to,
@@ -406,24 +407,19 @@ fn counters(trace: &Trace) -> Vec<CounterRow> {
         .collect()
 }
 
-/// The lines, each with the places of its items at the coarsest and the finest level.
-fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
+/// The lines, each with the places of its levels and items.
+fn lines(plan: &Plan, layout: &Layout) -> Vec<LineRow> {
     let row = |i: usize| {
-        let (line, levels) = (&plan.lines[i], &packed.levels[i]);
-        let lod = (levels.buckets > 0 && line.kind != Kind::Counter).then_some([
-            levels.buckets,
-            levels.overview.block,
-            levels.overview.offset,
-            levels.finest.block,
-            levels.finest.offset,
-        ]);
+        let (line, levels) = (&plan.lines[i], &layout.levels[i]);
+        let tiles = levels.tiles.iter().flat_map(|tile| [tile.block, tile.part]);
         LineRow {
             kind: line.kind as u8,
             owner: line.owner,
             depth: line.depth,
             items: line.rows.len(),
-            lod,
-            units: packed.units[i].iter().flat_map(unit).collect(),
+            lod: (levels.buckets > 0)
+                .then(|| std::iter::once(levels.buckets).chain(tiles).collect()),
+            units: layout.units[i].iter().flat_map(unit).collect(),
         }
     };
     (0..plan.lines.len()).map(row).collect()

@@ -3,18 +3,19 @@
 //! The axis is cut into equal *buckets*. A bucket stores the value that filled most of it, how much of it was filled,
 //! whether it holds more than one item, and one value that must not be hidden although another filled more
 //! ([`Level::note`]): a rare name, the longest slice of a name, a preemption. [`build`] makes the finest level in one
-//! pass over the line's items; [`Level::halve`] makes each coarser one. The file holds the finest level and the
-//! overview; the viewer halves the finest for those between.
+//! pass over the line's items; [`Level::halve`] makes each coarser one. Every other level is stored ([`stored`]), in tiles of
+//! [`OVERVIEW`] buckets, of which the viewer reads those in view; it halves them for the levels between.
 //!
 //! States have no gaps, so "filled" means there *not blocked*: a thread that ran for a hundredth of the bucket shows as
 //! running, faintly, never as asleep. Uninterruptible sleep counts as filled, because readers look for it.
 use super::columns::{Raw, column};
 use super::plan::{Item, Kind, Line, Plan};
 use kasuri_model::{ThreadState, Trace};
+use std::ops::Range;
 
 /// Lines with at most this many items have no levels: they are always drawn from their items.
 pub const RAW_ITEMS: usize = 4096;
-/// Buckets of the overview that stands before the viewer's code.
+/// Buckets of a tile, and so of the coarsest stored level, the overview that stands before the viewer's code.
 pub const OVERVIEW: usize = 2048;
 /// Most buckets of a level, reached at about a million items: more items share them.
 const FINEST: usize = 1 << 18;
@@ -47,6 +48,17 @@ pub fn buckets(items: usize) -> usize {
     } else {
         (items / 8).next_power_of_two().clamp(OVERVIEW, FINEST)
     }
+}
+
+/// Buckets of the levels that are stored of a line whose finest has `finest`: each a quarter of the next, and the overview.
+/// Half of each is made from it when it is drawn; all of them would be twice the bytes, these are a third more than the finest.
+pub fn stored(finest: usize) -> Vec<usize> {
+    let mut levels = vec![finest];
+    while let Some(&n) = levels.last().filter(|&&n| n > OVERVIEW) {
+        levels.push((n / 4).max(OVERVIEW));
+    }
+    levels.reverse();
+    levels
 }
 
 /// For each name, its longest slice: (ns, row of the model's slices).
@@ -290,11 +302,11 @@ impl Level {
         }
     }
 
-    /// Appends the level as columns: value, cover, flags, note.
-    pub fn encode(&self, out: &mut Raw) {
-        column(out, self.value.iter().map(|&v| v as u64));
-        column(out, self.cover.iter().map(|&v| v as u64));
-        column(out, self.flags.iter().map(|&v| v as u64));
-        column(out, self.note.iter().map(|&v| v as u64));
+    /// Appends a range of the level as columns: value, cover, flags, note.
+    pub fn encode(&self, range: Range<usize>, out: &mut Raw) {
+        column(out, self.value[range.clone()].iter().map(|&v| v as u64));
+        column(out, self.cover[range.clone()].iter().map(|&v| v as u64));
+        column(out, self.flags[range.clone()].iter().map(|&v| v as u64));
+        column(out, self.note[range].iter().map(|&v| v as u64));
     }
 }

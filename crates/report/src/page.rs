@@ -1,15 +1,17 @@
 //! Puts the parts into the template that `make viewer` builds.
 //!
-//! The template is the viewer's page with three places to fill:
+//! The template is the viewer's page with four places to fill:
 //!
 //! | place | filled with |
 //! |---|---|
 //! | `<!--kasuri:title-->` | the heading |
+//! | `/*kasuri:more-policy*/`, in the page's policy | nothing; served: leave to ask where the page came from |
 //! | `<!--kasuri:first-->`, before the viewer's code | the index of each recording, and the tags of the first picture |
 //! | `<!--kasuri:rest-->`, behind it | all other tags |
 //!
 //! A tag is `<script type="kasuri/data" id="PREFIX-NUMBER">`: the browser does not run it, and the viewer reads its
-//! text.
+//! text. A page that is served has no such tags, but one of the type `kasuri/served` that says of how many recordings it asks
+//! the server.
 use super::blocks::{Packed, deflated};
 use flate2::{Compress, Compression};
 use kasuri_text::chart::escape;
@@ -17,7 +19,8 @@ use std::io::{self, Write};
 
 const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
 /// Places in the template that the parts replace; viewer/build.mjs checks that each stands there once.
-const PLACES: [&str; 3] = [
+const PLACES: [&str; 4] = [
+    "/*kasuri:more-policy*/",
     "<!--kasuri:title-->",
     "<!--kasuri:first-->",
     "<!--kasuri:rest-->",
@@ -42,12 +45,10 @@ const PREFIXES: [&str; 2] = ["kasuri", "kasuri-b"];
 /// Writes the page of one or two recordings; returns its size in bytes.
 pub fn write(parts: &[Part], out: &mut impl Write) -> io::Result<u64> {
     let mut out = Counted { out, bytes: 0 };
-    let (head, rest) = split(TEMPLATE, PLACES[0])?;
-    let (styles, rest) = split(rest, PLACES[1])?;
-    let (viewer, foot) = split(rest, PLACES[2])?;
-    let titles: Vec<&str> = parts.iter().map(|part| part.title.as_str()).collect();
+    let [head, titles, styles, viewer, foot] = template()?;
     out.write_all(head.as_bytes())?;
-    out.write_all(escape(&titles.join(" | ")).as_bytes())?;
+    out.write_all(titles.as_bytes())?;
+    out.write_all(heading(parts.iter().map(|part| part.title.as_str())).as_bytes())?;
     out.write_all(styles.as_bytes())?;
     for (part, prefix) in parts.iter().zip(PREFIXES) {
         let mut deflate = Compress::new(Compression::new(part.level.clamp(1, 9)), false);
@@ -69,6 +70,35 @@ pub fn write(parts: &[Part], out: &mut impl Write) -> io::Result<u64> {
     out.write_all(foot.as_bytes())?;
     out.flush()?;
     Ok(out.bytes)
+}
+
+/// The page of recordings with these titles that asks the server that it came from for everything else, and its policy.
+pub fn served(titles: &[String]) -> io::Result<(String, String)> {
+    const MORE: &str = "; connect-src 'self'";
+    let [head, before, styles, viewer, foot] = template()?;
+    let title = heading(titles.iter().map(String::as_str));
+    let tag = format!(
+        "<script type=\"kasuri/served\" id=\"kasuri-served\">{}</script>\n",
+        titles.len()
+    );
+    let page = [head, MORE, before, &title, styles, &tag, viewer, foot].concat();
+    // The policy is the last thing before its place.
+    let policy = head.rsplit_once('"').map_or("", |(_, policy)| policy);
+    Ok((page, format!("{policy}{MORE}")))
+}
+
+/// The heading of a page, as markup.
+fn heading<'a>(titles: impl Iterator<Item = &'a str>) -> String {
+    escape(&titles.collect::<Vec<_>>().join(" | "))
+}
+
+/// The template between its places.
+fn template() -> io::Result<[&'static str; 5]> {
+    let (head, rest) = split(TEMPLATE, PLACES[0])?;
+    let (before, rest) = split(rest, PLACES[1])?;
+    let (styles, rest) = split(rest, PLACES[2])?;
+    let (viewer, foot) = split(rest, PLACES[3])?;
+    Ok([head, before, styles, viewer, foot])
 }
 
 /// The text before and after a place.

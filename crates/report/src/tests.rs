@@ -29,13 +29,44 @@ fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
         .collect()
 }
 
+/// A recording as it is in a file.
+struct Whole {
+    layout: blocks::Layout,
+    blocks: Vec<blocks::Block>,
+    clamped: u64,
+}
+
+impl std::ops::Deref for Whole {
+    type Target = blocks::Layout;
+    fn deref(&self) -> &blocks::Layout {
+        &self.layout
+    }
+}
+
+fn pack(trace: &Trace, plan: &plan::Plan, options: &Options) -> Whole {
+    let job = blocks::Job::new(trace, plan.clone(), options);
+    let layout = blocks::Layout::of(&job);
+    let packed = blocks::pack(&job, &layout);
+    Whole {
+        layout,
+        blocks: packed.blocks,
+        clamped: packed.clamped,
+    }
+}
+
+/// Where `unit` begins in its block, which begins with the offsets of its units.
+fn offset(block: &[u8], unit: &columns::Unit) -> usize {
+    let at = 4 * unit.part as usize;
+    u32::from_le_bytes(block[at..at + 4].try_into().unwrap()) as usize
+}
+
 /// Start, end and value of each item of a line, read from the blocks.
-fn decode(packed: &blocks::Packed, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
+fn decode(packed: &Whole, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
     let mut items = Vec::new();
     for unit in &packed.units[line] {
         // A unit holds the items of one line; a block holds many units, and is deflated as a whole.
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let bytes = &block[unit.offset as usize..];
+        let bytes = &block[offset(&block, unit)..];
         let n = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
         assert_eq!(n, unit.items as usize);
         let mut now = u64::from_le_bytes(bytes[4..12].try_into().unwrap());
@@ -146,7 +177,7 @@ fn every_slice_is_in_the_page_with_its_times_and_name() {
     for n in [1, 2, 100, UNIT_ITEMS as u32, UNIT_ITEMS as u32 + 1, 40_000] {
         let trace = trace(n);
         let plan = lines::plan(&trace);
-        let packed = blocks::pack(&trace, &plan, &Options::default());
+        let packed = pack(&trace, &plan, &Options::default());
         assert_eq!(plan.lines.len(), 1);
         assert_eq!(packed.clamped, 0);
         let items = decode(&packed, 0, Kind::Slice);
@@ -164,7 +195,7 @@ fn every_slice_is_in_the_page_with_its_times_and_name() {
 fn workers_and_level_change_no_item() {
     let trace = trace(40_000);
     let plan = lines::plan(&trace);
-    let one = blocks::pack(
+    let one = pack(
         &trace,
         &plan,
         &Options {
@@ -173,7 +204,7 @@ fn workers_and_level_change_no_item() {
             ..Options::default()
         },
     );
-    let four = blocks::pack(
+    let four = pack(
         &trace,
         &plan,
         &Options {
@@ -221,6 +252,90 @@ fn a_level_is_empty_exactly_where_nothing_was() {
 }
 
 #[test]
+fn tiles_are_the_levels_they_were_cut_from() {
+    let trace = trace(400_000);
+    let plan = lines::plan(&trace);
+    let packed = pack(&trace, &plan, &Options::default());
+    let levels = &packed.levels[0];
+    let finest = lod::buckets(400_000);
+    assert_eq!(levels.buckets as usize, finest);
+    let longest = lod::longest(&trace, &plan);
+    let mut level = lod::build(&trace, &plan, &longest, &plan.lines[0], finest, &mut vec![]);
+    let stored = lod::stored(finest);
+    // The overview, and at least two that are finer, each four times the one before it.
+    assert_eq!(stored, [lod::OVERVIEW, finest / 16, finest / 4, finest]);
+    let mut end = levels.tiles.len();
+    for &n in stored.iter().rev() {
+        while level.value.len() > n {
+            level = level.halve(Kind::Slice);
+        }
+        let tiles = &levels.tiles[end - n / lod::OVERVIEW..end];
+        end -= tiles.len();
+        for (tile, from) in tiles.iter().zip((0..).step_by(lod::OVERVIEW)) {
+            let block = inflate(&packed.blocks[tile.block as usize].text);
+            let mut at = offset(&block, tile);
+            for column in 0..4 {
+                let expected: Vec<u64> = (from..from + lod::OVERVIEW)
+                    .map(|b| match column {
+                        0 => level.value[b].into(),
+                        1 => level.cover[b].into(),
+                        2 => level.flags[b].into(),
+                        _ => level.note[b].into(),
+                    })
+                    .collect();
+                assert!(
+                    cell(&block, &mut at, lod::OVERVIEW) == expected,
+                    "{n} {from}"
+                );
+            }
+        }
+    }
+    assert_eq!(end, 0);
+}
+
+#[test]
+fn what_is_served_is_what_a_file_holds() {
+    let trace = trace(40_000);
+    let options = Options::default();
+    let packed = pack(&trace, &lines::plan(&trace), &options);
+    let served = Served::new(&trace, &options).unwrap();
+    for (b, block) in packed.blocks.iter().enumerate() {
+        assert!(
+            served.block(b).unwrap() == inflate(&block.text),
+            "block {b}"
+        );
+    }
+    assert!(served.block(packed.blocks.len()).is_none());
+    let mut in_file = index(&page(&trace, &options));
+    in_file["blocks"] = serde_json::json!([]);
+    let asked: serde_json::Value = serde_json::from_slice(served.index()).unwrap();
+    assert_eq!(asked, in_file);
+}
+
+#[test]
+fn a_served_page_may_ask_its_server_and_a_file_nobody() {
+    let trace = trace(10);
+    let options = Options {
+        title: "<b> & co".into(),
+        ..Options::default()
+    };
+    let file = page(&trace, &options);
+    assert!(file.contains("default-src 'none'") && !file.contains("connect-src"));
+    let served = [Served::new(&trace, &options).unwrap()];
+    let (page, policy) = served_page(&served).unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'sha256-"),
+        "{policy}"
+    );
+    assert!(policy.ends_with("; connect-src 'self'"), "{policy}");
+    assert!(page.contains(&format!("content=\"{policy}\"")));
+    assert!(page.contains("<title>&lt;b&gt; &amp; co - kasuri</title>"));
+    for place in ["<!--kasuri:", "/*kasuri:"] {
+        assert!(!page.contains(place), "a place was left");
+    }
+}
+
+#[test]
 fn no_level_hides_a_rare_name() {
     let trace = trace(40_000);
     let plan = lines::plan(&trace);
@@ -251,7 +366,7 @@ fn overlapping_items_are_cut_and_counted() {
     // Slices of one line do not overlap in a sound trace; a damaged one must still give a page.
     trace.slices.start[4] = Time(trace.slices.start[4].0 - 500);
     let plan = lines::plan(&trace);
-    let packed = blocks::pack(&trace, &plan, &Options::default());
+    let packed = pack(&trace, &plan, &Options::default());
     assert_eq!(packed.clamped, 1);
     let items = decode(&packed, 0, Kind::Slice);
     assert!(items.windows(2).all(|pair| pair[0].1 <= pair[1].0));

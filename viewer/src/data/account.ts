@@ -39,8 +39,8 @@ export class Account {
     if (!index.account) return;
     const { buckets, mixes } = index.account;
     this.mixes = await Promise.all(
-      mixes.map(async ([block, offset]) => {
-        const bytes = await this.recording.block(block);
+      mixes.map(async ([block, part]) => {
+        const { bytes, offset } = await this.recording.part(block, part);
         // One byte for each bucket: the class's share of the bucket, 255 is all of it.
         let at = offset;
         return this.classes.map(() => {

@@ -150,8 +150,8 @@ async function readFrames(recording: Recording, row: CallPathsRow): Promise<{ fu
   const functions: CodeFunction[] = [];
   const known = new Map<string, number>();
   let from = 0;
-  for (const [block, offset, count] of row.frames) {
-    const bytes = await recording.block(block);
+  for (const [block, part, count] of row.frames) {
+    const { bytes, offset } = await recording.part(block, part);
     const at = columnsAt(bytes, offset, count, 6);
     const [names, modules, files, lines, , kinds] = at.map((column) => words(bytes, column, count)) as [Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array];
     for (let i = 0; i < count; i++) {
@@ -178,8 +178,8 @@ async function readPaths(recording: Recording, row: CallPathsRow): Promise<{ fra
   const frame = new Uint32Array(row.n_paths);
   const caller = new Int32Array(row.n_paths);
   let from = 0;
-  for (const [block, offset, count] of row.paths) {
-    const bytes = await recording.block(block);
+  for (const [block, part, count] of row.paths) {
+    const { bytes, offset } = await recording.part(block, part);
     const [backAt, frameAt] = columnsAt(bytes, offset, count, 2) as [number, number];
     frame.set(words(bytes, frameAt, count), from);
     const back = words(bytes, backAt, count);
@@ -192,8 +192,8 @@ async function readPaths(recording: Recording, row: CallPathsRow): Promise<{ fra
 async function readUnsampled(recording: Recording, { cells, unsampled: units }: CallPathsRow): Promise<Unsampled> {
   const n = recording.index.threads.length * cells;
   const unsampled: Unsampled = { cells, width: Math.max(1, Math.ceil(recording.length / cells)), running: new Float64Array(n), waiting: new Float64Array(n) };
-  for (const [block, offset, count] of units) {
-    const bytes = await recording.block(block);
+  for (const [block, part, count] of units) {
+    const { bytes, offset } = await recording.part(block, part);
     const [gapAt, runningAt, waitingAt] = columnsAt(bytes, offset, count, 3) as [number, number, number];
     const gap = numbers(bytes, gapAt, count);
     const running = numbers(bytes, runningAt, count);
@@ -225,8 +225,8 @@ async function readSamples(recording: Recording, row: CallPathsRow): Promise<Sam
 }
 
 /** Decodes the samples of one unit into the rows from `from` on. */
-async function readUnit(recording: Recording, [block, offset, n, begun]: UnitRow, samples: Samples, from: number): Promise<void> {
-  const bytes = await recording.block(block);
+async function readUnit(recording: Recording, [block, part, n, begun]: UnitRow, samples: Samples, from: number): Promise<void> {
+  const { bytes, offset } = await recording.part(block, part);
   const at = columnsAt(bytes, offset, n, 6);
   const gap = numbers(bytes, at[0]!, n);
   const bits = words(bytes, at[1]!, n);

@@ -38,6 +38,11 @@ export const SliceColumn = { Name: 0, KindOpen: 1, Task: 2, Object: 3 } as const
 export const SpanColumn = { Name: 0, Thread: 1 } as const;
 export const CounterColumn = { Value: 0 } as const;
 
+/** Where part `part` of a block begins: a block begins with a table of it. */
+export function partAt(block: Uint8Array, part: number): number {
+  return littleEndian(block, 4 * part, 4);
+}
+
 /** Bytes that a column of `n` items takes, with its head. */
 export function columnBytes(bytes: Uint8Array, at: number, n: number): number {
   const width = bytes[at] ?? 0;

@@ -1,38 +1,36 @@
-// From the text of a block to items and levels. Pure: the same code runs in the page, in a worker and in a test.
-import { decodeUnit, type Unit } from "./columns";
+// From a block to items and levels. Pure: the same code runs in the page, in a worker and in a test.
+import { decodeUnit, partAt, type Unit } from "./columns";
 import type { Kind } from "./index";
 import { fromBase64, inflate } from "./inflate";
-import { decodeLevel, pyramid, type Level } from "./lod";
+import { decodeTile, type Tile } from "./lod";
+import type { Packed } from "./source";
 
-/** A unit of a block. */
-export interface UnitPart {
+/** A unit or a tile of a block: the kind of its line, and its number in the block. */
+export interface Part {
   kind: Kind;
-  offset: number;
+  part: number;
 }
 
-/** A level of `n` buckets in a block; all coarser ones are made from it. */
-export interface LevelPart extends UnitPart {
-  n: number;
-}
-
-/** What can be asked of a block's text (`raw`: its inflated size). */
+/** What can be asked of a block. */
 export interface Decoder {
-  bytes(text: string, raw: number): Promise<Uint8Array>;
-  units(text: string, raw: number, parts: UnitPart[]): Promise<Unit[]>;
-  levels(text: string, raw: number, parts: LevelPart[]): Promise<Level[][]>;
+  bytes(packed: Packed): Promise<Uint8Array>;
+  units(packed: Packed, parts: Part[]): Promise<Unit[]>;
+  tiles(packed: Packed, parts: Part[]): Promise<Tile[]>;
 }
 
-const open = (text: string, raw: number): Promise<Uint8Array> => inflate(fromBase64(text), raw);
+async function open(packed: Packed): Promise<Uint8Array> {
+  return packed instanceof Uint8Array ? packed : inflate(fromBase64(packed.text), packed.raw);
+}
 
 /** Decodes where it is called. */
 export const here: Decoder = {
   bytes: open,
-  units: async (text, raw, parts) => {
-    const block = await open(text, raw);
-    return parts.map(({ kind, offset }) => decodeUnit(kind, block, offset));
+  units: async (packed, parts) => {
+    const block = await open(packed);
+    return parts.map(({ kind, part }) => decodeUnit(kind, block, partAt(block, part)));
   },
-  levels: async (text, raw, parts) => {
-    const block = await open(text, raw);
-    return parts.map(({ kind, offset, n }) => pyramid(decodeLevel(block, offset, n), kind));
+  tiles: async (packed, parts) => {
+    const block = await open(packed);
+    return parts.map(({ kind, part }) => decodeTile(block, partAt(block, part), kind));
   },
 };

@@ -39,9 +39,9 @@ export class Flows {
   }
 
   /** Decodes unit `u`. Its six columns: id, name, time and thread of the beginning, time and thread of the end. */
-  private async load([block, offset, n]: UnitRow, u: number): Promise<void> {
+  private async load([block, part, n]: UnitRow, u: number): Promise<void> {
     this.units[u] = "coming";
-    const bytes = await this.recording.block(block);
+    const { bytes, offset } = await this.recording.part(block, part);
     const at: number[] = [];
     for (let c = 0, next = offset; c < 6; c++) {
       at.push(next);

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 7;
+export const FORMAT_VERSION = 9;
 
 /** When a task started, against the plan, by number. */
 export const LATENESS = ["early", "on time", "late", "very late"];
@@ -49,7 +49,7 @@ export const SLICE_KINDS = [
 ] as const;
 export const SliceKind = { Work: 0, Barrier: 1, Join: 2, Cond: 3, Io: 4, OtherWait: 5, LockWait: 6, LockHold: 7, TaskRun: 8 } as const;
 
-/** Block, offset in it, items, first instant, last instant. */
+/** Block, number in it, items, first instant, last instant. */
 export type UnitRow = [number, number, number, number, number];
 
 /** One row of items that do not overlap: a thread's states, its slices of one depth, one CPU's threads. */
@@ -59,8 +59,8 @@ export interface LineRow {
   owner: number;
   depth: number;
   items: number;
-  /** Buckets; block and offset of the overview; block and offset of the finest level. */
-  lod?: [number, number, number, number, number];
+  /** Buckets of the finest level; then block and number in it of each tile, coarse to fine (lod.ts). */
+  lod?: number[];
   /** {@link UnitRow}s, one after the other. */
   units: number[];
 }
@@ -158,7 +158,7 @@ export interface AccountRow {
   classes: [string, string, string, boolean][];
   causes: CauseRow[];
   buckets: number;
-  /** Block and offset of the mix of each line of the account. */
+  /** Block of the mix, and number in it, of each line of the account. */
   mixes: [number, number][];
   /** By class, its largest waits and what these waited for, a line each: of the whole recording. */
   waits: [number, string[]][];
@@ -257,6 +257,19 @@ export interface Summary {
   losses?: { count: number }[];
 }
 
+/** Processes of one name, which may be the program of a trace that names none. */
+export interface CandidateRow {
+  /** "" for none. */
+  name: string;
+  /** The first of them. */
+  pids: number[];
+  n_processes: number;
+  /** null: not known. */
+  on_cpu_ns: number | null;
+  /** Makes a page of it alone. */
+  command: string;
+}
+
 /** The whole index. Numbers of names, threads, processes and locks everywhere are rows of its lists. */
 export interface Index {
   version: number;
@@ -277,11 +290,13 @@ export interface Index {
   cpus: number[];
   counters: { name: number; process: number; min: number; max: number }[];
   lines: LineRow[];
-  /** Tag, offset, characters, undeflated bytes of each block. */
+  /** Tag, offset, characters, undeflated bytes of each block; empty when the page asks a server for them. */
   blocks: number[];
   names: NameRow[];
   /** Names of planned tasks, with a number of {@link LATENESS}. */
   lateness?: [number, number][];
+  /** The busiest first; absent where the recording names its program. */
+  candidates?: CandidateRow[];
   locks: LockRow[];
   locks_without_row: number;
   objects: string[];

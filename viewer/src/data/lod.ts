@@ -19,7 +19,28 @@ export interface Level {
   note: Uint32Array;
 }
 
-export function decodeLevel(block: Uint8Array, offset: number, n: number): Level {
+/** Buckets of a tile, and of the coarsest stored level, which is one tile: the overview. */
+export const TILE = 2048;
+
+/** A part of a stored level, and the same at half as many buckets. */
+export interface Tile {
+  level: Level;
+  half: Level;
+}
+
+export function decodeTile(block: Uint8Array, offset: number, kind: Kind): Tile {
+  const level = decodeLevel(block, offset, TILE);
+  return { level, half: halve(level, kind) };
+}
+
+/** Buckets of the levels that are stored of a line whose finest has `finest`, coarse to fine, as `stored` in lod.rs. */
+export function storedLevels(finest: number): number[] {
+  const levels = [finest];
+  while (levels[0]! > TILE) levels.unshift(Math.max(TILE, levels[0]! / 4));
+  return levels;
+}
+
+function decodeLevel(block: Uint8Array, offset: number, n: number): Level {
   const at: number[] = [];
   for (let c = 0, next = offset; c < 4; c++) {
     at.push(next);
@@ -74,14 +95,65 @@ export function halve(level: Level, kind: Kind): Level {
   return half;
 }
 
-/** All levels of a line, coarse to fine, by halving `finest` down to `fewest` buckets. */
-export function pyramid(finest: Level, kind: Kind, fewest = 256): Level[] {
-  const levels = [finest];
+/** An overview and its halves, coarse to fine, down to `fewest` buckets. */
+export function pyramid(overview: Level, kind: Kind, fewest = 256): Level[] {
+  const levels = [overview];
   while (levels[0]!.n > fewest) levels.unshift(halve(levels[0]!, kind));
   return levels;
 }
 
-/** The coarsest level whose buckets are no wider than a pixel; the finest when all are wider. */
-export function pick(levels: Level[], length: number, nsPerPixel: number): Level | undefined {
-  return levels.find((level) => length / level.n <= nsPerPixel) ?? levels.at(-1);
+/** What painting needs to know of a line: its levels that are always there, and the buckets of its finest. */
+export interface Leveled {
+  kind: Kind;
+  /** The overview and its halves, coarse to fine; empty: the line has no levels, or they are not read yet. */
+  levels: Level[];
+  lod?: readonly number[];
+}
+
+/** A level in view: bucket `b` of its `n` is bucket `b % per` of `parts[floor(b / per) - first]`. */
+export interface Stretch {
+  n: number;
+  per: number;
+  first: number;
+  parts: Level[];
+}
+
+/** Buckets of the coarsest level whose buckets are no wider than a pixel; of the finest when all are wider. */
+export function bucketsFor(line: Leveled, length: number, nsPerPixel: number): number {
+  const finest = line.lod?.[0] ?? 0;
+  const coarse = line.levels.find((level) => length / level.n <= nsPerPixel)?.n;
+  if (coarse !== undefined) return coarse;
+  let n = TILE;
+  while (n < finest && length / n > nsPerPixel) n *= 2;
+  return n;
+}
+
+/** The tiles of the level of `n` buckets over `[t0, t1]`, of all of the line's: first, behind the last; and whether their halves are meant. */
+export function tilesOf(line: Leveled, n: number, length: number, t0: number, t1: number): { base: number; first: number; last: number; half: boolean } {
+  let base = 0;
+  for (const stored of storedLevels(line.lod?.[0] ?? TILE)) {
+    const tiles = stored / TILE;
+    if (stored === n || stored === 2 * n) {
+      const at = (t: number): number => Math.max(0, Math.min(tiles, (t / length) * tiles));
+      const first = Math.min(tiles - 1, Math.floor(at(t0)));
+      return { base, first, last: Math.min(tiles, Math.floor(at(t1)) + 1), half: stored !== n };
+    }
+    base += tiles;
+  }
+  return { base, first: 0, last: 0, half: false };
+}
+
+/** The level of `n` buckets of `line` over `[t0, t1]`; undefined: not all of it is there. Every tile is asked for. */
+export function stretchOf(line: Leveled, n: number, length: number, t0: number, t1: number, tile: (t: number) => Tile | undefined): Stretch | undefined {
+  const whole = line.levels.find((level) => level.n === n);
+  if (whole) return { n, per: n, first: 0, parts: [whole] };
+  const { base, first, last, half } = tilesOf(line, n, length, t0, t1);
+  const parts: Level[] = [];
+  let complete = last > first;
+  for (let t = first; t < last; t++) {
+    const there = tile(base + t);
+    if (there) parts.push(half ? there.half : there.level);
+    else complete = false;
+  }
+  return complete ? { n, per: half ? TILE / 2 : TILE, first, parts } : undefined;
 }

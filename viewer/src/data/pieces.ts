@@ -47,8 +47,8 @@ async function readAll(recording: Recording): Promise<CpuPieces[]> {
   for (const [cpu, , , n] of units) sizes.set(cpu, (sizes.get(cpu) ?? 0) + n);
   const found = new Map<number, CpuPieces>([...sizes].map(([cpu, n]) => [cpu, { cpu, begin: new Float64Array(n), end: new Float64Array(n), of: new Uint8Array(n), code: new Uint32Array(n) }]));
   const filled = new Map<number, number>();
-  for (const [cpu, block, offset, n, begun] of units) {
-    const bytes = await recording.block(block);
+  for (const [cpu, block, part, n, begun] of units) {
+    const { bytes, offset } = await recording.part(block, part);
     const at: number[] = [];
     for (let c = 0, next = offset; c < 4; c++) {
       at.push(next);

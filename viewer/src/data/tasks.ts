@@ -68,8 +68,8 @@ export class TaskTable {
   }
 
   /** Decodes one unit into the table's rows from `row` on. Column 1, the process, is its threads' process too. */
-  private async unit(table: Tasks, row: number, [block, offset, n]: UnitRow): Promise<void> {
-    const bytes = await this.recording.block(block);
+  private async unit(table: Tasks, row: number, [block, part, n]: UnitRow): Promise<void> {
+    const { bytes, offset } = await this.recording.part(block, part);
     const at: number[] = [];
     for (let c = 0, next = offset; c < 10; c++) {
       at.push(next);

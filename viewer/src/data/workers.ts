@@ -1,16 +1,14 @@
 // Decoding beside the page. A block of 16 384 items takes 2-6 ms to inflate and decode, and a view may want dozens at
 // once: done by the page itself that costs frames (83 ms were seen), done by workers it costs a message each.
 // The worker's code travels as text inside the page, so it starts from file:// too, through a blob.
-import { here, type Decoder, type LevelPart, type UnitPart } from "./decode";
+import { here, type Decoder, type Part } from "./decode";
 import type { Unit } from "./columns";
-import type { Level } from "./lod";
+import type { Tile } from "./lod";
+import type { Packed } from "./source";
 
-/** What a worker can be asked: `text` is a block as base64, `raw` its inflated size in bytes. */
-export type Job =
-  | { what: "bytes"; text: string; raw: number }
-  | { what: "units"; text: string; raw: number; parts: UnitPart[] }
-  | { what: "levels"; text: string; raw: number; parts: LevelPart[] };
-type Answer = Uint8Array | Unit[] | Level[][];
+/** What a worker can be asked of a block. */
+export type Job = { what: "bytes"; packed: Packed } | { what: "units" | "tiles"; packed: Packed; parts: Part[] };
+type Answer = Uint8Array | Unit[] | Tile[];
 
 /** Jobs may end in another order than they were sent in; `id` says which of them this answers. */
 interface Reply {
@@ -22,17 +20,17 @@ interface Reply {
 /** What a worker does with a message. */
 export async function work(job: Job): Promise<{ answer: Answer; transfer: ArrayBuffer[] }> {
   if (job.what === "bytes") {
-    const answer = await here.bytes(job.text, job.raw);
+    const answer = await here.bytes(job.packed);
     return { answer, transfer: [answer.buffer as ArrayBuffer] };
   }
   if (job.what === "units") {
-    const answer = await here.units(job.text, job.raw, job.parts);
+    const answer = await here.units(job.packed, job.parts);
     // Buffers are handed over, not copied. A Set: units of one block share its bytes, and a buffer may be listed only once.
     const buffers = new Set(answer.flatMap((unit) => [unit.bytes.buffer, unit.start.buffer, unit.end.buffer, unit.value.buffer]));
     return { answer, transfer: [...buffers] as ArrayBuffer[] };
   }
-  const answer = await here.levels(job.text, job.raw, job.parts);
-  const buffers = answer.flat().flatMap((level) => [level.value.buffer, level.cover.buffer, level.flags.buffer, level.note.buffer]);
+  const answer = await here.tiles(job.packed, job.parts);
+  const buffers = answer.flatMap(({ level, half }) => [level, half]).flatMap((level) => [level.value.buffer, level.cover.buffer, level.flags.buffer, level.note.buffer]);
   return { answer, transfer: [...new Set(buffers)] as ArrayBuffer[] };
 }
 
@@ -63,21 +61,22 @@ class Pool implements Decoder {
   }
 
   // A worker answers a job with what `work` returns for its kind, hence the casts.
-  bytes(text: string, raw: number): Promise<Uint8Array> {
-    return this.ask({ what: "bytes", text, raw }) as Promise<Uint8Array>;
+  bytes(packed: Packed): Promise<Uint8Array> {
+    return this.ask({ what: "bytes", packed }) as Promise<Uint8Array>;
   }
 
-  units(text: string, raw: number, parts: UnitPart[]): Promise<Unit[]> {
-    return this.ask({ what: "units", text, raw, parts }) as Promise<Unit[]>;
+  units(packed: Packed, parts: Part[]): Promise<Unit[]> {
+    return this.ask({ what: "units", packed, parts }) as Promise<Unit[]>;
   }
 
-  levels(text: string, raw: number, parts: LevelPart[]): Promise<Level[][]> {
-    return this.ask({ what: "levels", text, raw, parts }) as Promise<Level[][]>;
+  tiles(packed: Packed, parts: Part[]): Promise<Tile[]> {
+    return this.ask({ what: "tiles", packed, parts }) as Promise<Tile[]>;
   }
 
   private ask(job: Job): Promise<Answer> {
     const id = this.next++;
-    this.workers[id % this.workers.length]!.postMessage({ ...job, id });
+    const transfer = job.packed instanceof Uint8Array ? [job.packed.buffer] : [];
+    this.workers[id % this.workers.length]!.postMessage({ ...job, id }, transfer);
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 }

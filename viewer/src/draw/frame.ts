@@ -133,7 +133,7 @@ export class Painter {
           else if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
         },
       };
-      const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
+      const ok = paintLine(line, span, styleOf(scene, line), recording, target);
       complete &&= ok;
       const body = pixels.subarray(target.at, target.at + width);
       const add = (x0: number, x1: number, value: number, more: { fn?: number; named?: boolean } = {}): void => {
@@ -180,7 +180,7 @@ export class Painter {
     const [body, edge, mark] = [0, 1, 2].map(() => new Uint32Array(width)) as [Uint32Array, Uint32Array, Uint32Array];
     const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
     const target = { body, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined };
-    const complete = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
+    const complete = paintLine(line, span, styleOf(scene, line), recording, target);
     return { body, edge, mark, complete };
   }
 
@@ -323,7 +323,7 @@ function functionRuns(scene: Scene, line: Line, span: Span, body: Uint32Array, c
   if (line.kind === Kind.State) return colourByFunction(body, span, paths, colours, line.owner, begun, until);
   const [threads, edge, mark] = [0, 1, 2].map(() => new Uint32Array(span.width)) as [Uint32Array, Uint32Array, Uint32Array];
   const style: Style = { ...styleOf(scene, line), inks: NUMBERS, matches: undefined };
-  paintLine(line, span, style, (u) => scene.recording.peek(line, u), { body: threads, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
+  paintLine(line, span, style, scene.recording, { body: threads, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
   // A pixel with nothing in it is 0, as a thread that is not known.
   // A thread's number as a colour is read back: so the rules of pixels are those of the row itself.
   for (let x = 0; x < span.width; x++) {

@@ -8,7 +8,7 @@
 //   mark  above the edge: more than one such thing is hidden here
 import { KIND_BITS } from "../data/value";
 import { Kind } from "../data/index";
-import { isFaint, MERGED, pick, SEVERAL } from "../data/lod";
+import { bucketsFor, isFaint, MERGED, SEVERAL, stretchOf, tilesOf, type Level, type Stretch, type Tile } from "../data/lod";
 import { itemsBetween, unitsBetween } from "../data/query";
 import type { Unit } from "../data/columns";
 import type { Line } from "../data/recording";
@@ -62,36 +62,35 @@ function keyShift(kind: Kind): number {
   return kind === Kind.State || kind === Kind.Cpu || kind === Kind.Lock || kind === Kind.Account ? 0 : KIND_BITS;
 }
 
-/** Paints `line`; `units` gives a unit or undefined when it is not decoded (yet). False: something is missing. */
-export function paintLine(
-  line: Line,
-  span: Span,
-  style: Style,
-  units: (u: number) => Unit | undefined,
-  target: Target,
-): boolean {
+/** What gives a line's parts: undefined when they are not decoded (yet); `want...` asks for them. */
+export interface Parts {
+  want(line: Line, u: number): Unit | undefined;
+  wantTile(line: Line, t: number): Tile | undefined;
+  peekTile(line: Line, t: number): Tile | undefined;
+  /** Will soon be wanted. */
+  expectTile(line: Line, t: number): void;
+}
+
+/** Paints `line`. False: something is missing. */
+export function paintLine(line: Line, span: Span, style: Style, parts: Parts, target: Target): boolean {
   // `fine` is the width of a bucket of the line's finest level, ns. A wider pixel is painted from a level, which takes the
-  // same time however many items the line has; a narrower one from the items. `expected` is 0 for lines that have no
+  // same time however many items the line has; a narrower one from the items. `finest` is 0 for lines that have no
   // levels because they have few items.
   const nsPerPixel = (span.t1 - span.t0) / span.width;
-  const finest = line.levels.at(-1);
-  const expected = line.lod?.[0] ?? 0;
-  const fine = expected > 0 ? span.length / expected : Infinity;
-  if (expected > 0 && nsPerPixel >= fine && finest) {
-    paintLevel(line, span, style, target);
-    return finest.n === expected || nsPerPixel >= span.length / finest.n;
-  }
+  const finest = line.lod?.[0] ?? 0;
+  const fine = finest > 0 ? span.length / finest : Infinity;
+  if (finest > 0 && nsPerPixel >= fine) return paintLevels(line, span, style, parts, target);
   const [first, last] = unitsBetween(line, span.t0, span.t1);
   const decoded: Unit[] = [];
   let complete = true;
   for (let u = first; u < last; u++) {
-    const unit = units(u);
+    const unit = parts.want(line, u);
     if (unit) decoded.push(unit);
     else complete = false;
   }
   // Not all items are decoded. A coarse picture of the whole line is better than holes that look like idle time.
-  if (!complete && finest) {
-    paintLevel(line, span, style, target);
+  if (!complete && finest > 0) {
+    paintLevels(line, span, style, parts, target);
     return false;
   }
   const painter = new ItemPainter(line.kind, span, style, target);
@@ -237,15 +236,38 @@ class ItemPainter {
   }
 }
 
+/** Paints from the level that fits, or from the finest that is there. False: it was not the one that fits. */
+function paintLevels(line: Line, span: Span, style: Style, parts: Parts, target: Target): boolean {
+  const { t0, t1, length } = span;
+  let n = bucketsFor(line, length, (t1 - t0) / span.width);
+  let stretch = stretchOf(line, n, length, t0, t1, (t) => parts.wantTile(line, t));
+  const complete = stretch !== undefined;
+  // Moving the view by half its width must find what comes into it.
+  if (complete && stretch!.per < n) {
+    const { base, first, last } = tilesOf(line, n, length, t0 - (t1 - t0) / 2, t1 + (t1 - t0) / 2);
+    for (let t = first; t < last; t++) parts.expectTile(line, base + t);
+  }
+  while (!stretch && n > 1) {
+    n /= 2;
+    stretch = stretchOf(line, n, length, t0, t1, (t) => parts.peekTile(line, t));
+  }
+  if (stretch) paintLevel(line, stretch, span, style, target);
+  return complete;
+}
+
+const NO_LEVEL: Level = { n: 0, value: new Uint32Array(0), cover: new Uint8Array(0), flags: new Uint8Array(0), note: new Uint32Array(0) };
+
 /** Paints from a level: a pixel holds one or several buckets of it. The rules are those of {@link ItemPainter}. */
-function paintLevel(line: Line, span: Span, style: Style, target: Target): void {
-  const level = pick(line.levels, span.length, (span.t1 - span.t0) / span.width);
-  if (!level) return;
+function paintLevel(line: Line, stretch: Stretch, span: Span, style: Style, target: Target): void {
   const { body, edge, mark, at, labelWidth } = target;
   const { inks, matches } = style;
   // Buckets per pixel, and the bucket (with a fraction) at the left end of the view.
-  const perPixel = (((span.t1 - span.t0) / span.width) * level.n) / span.length;
-  const first = (span.t0 * level.n) / span.length;
+  const { n, per, parts } = stretch;
+  const perPixel = (((span.t1 - span.t0) / span.width) * n) / span.length;
+  const first = (span.t0 * n) / span.length;
+  // The part that holds the bucket last looked at, and its first bucket.
+  let level = NO_LEVEL;
+  let base = 0;
   const states = line.kind === Kind.State;
   const shift = keyShift(line.kind);
   const shade = abgr(style.background, 150);
@@ -258,37 +280,43 @@ function paintLevel(line: Line, span: Span, style: Style, target: Target): void 
     let shown = -1;
     const x = first + p * perPixel;
     const b0 = Math.max(0, Math.floor(x));
-    const b1 = Math.min(level.n, Math.max(b0 + 1, Math.floor(x + perPixel)));
+    const b1 = Math.min(n, Math.max(b0 + 1, Math.floor(x + perPixel)));
     if (p < span.width && x >= 0 && b0 < b1) {
       let best = -1;
-      let pickAt = -1;
+      let value = -1;
+      let bestCover = 0;
       let filled = 0;
       let flags = 0;
       let noteA = 0;
       let noteB = 0;
       for (let b = b0; b < b1; b++) {
-        const cover = level.cover[b]!;
+        if (b < base || b >= base + level.n) {
+          level = parts[Math.floor(b / per) - stretch.first] ?? NO_LEVEL;
+          base = b - (b % per);
+        }
+        const i = b - base;
+        const cover = level.cover[i] ?? 0;
         if (cover === 0) continue;
-        const value = level.value[b]!;
-        const weight = states && isFaint(value) ? 0 : cover;
+        const own = level.value[i]!;
+        const weight = states && isFaint(own) ? 0 : cover;
         filled += weight;
-        flags |= level.flags[b]!;
+        flags |= level.flags[i]!;
         // The last two different things that must not be hidden; more are only counted, by SEVERAL.
-        const note = level.note[b]!;
+        const note = level.note[i]!;
         if (note !== 0 && note !== noteA) {
           noteB = noteA;
           noteA = note;
         }
         // Buckets of different values in one pixel are items merged here, though each bucket held only one.
-        if (pickAt >= 0 && value !== level.value[pickAt]) flags |= MERGED;
+        if (value >= 0 && own !== value) flags |= MERGED;
         if (weight > best) {
           best = weight;
-          pickAt = b;
+          value = own;
+          bestCover = cover;
         }
       }
-      if (pickAt >= 0) {
-        const value = level.value[pickAt]!;
-        const cover = filled === 0 ? level.cover[pickAt]! : filled / (b1 - b0);
+      if (value >= 0) {
+        const cover = filled === 0 ? bestCover : filled / (b1 - b0);
         let alpha = Math.max(FAINTEST, cover) | 0;
         if (matches !== undefined) {
           if (noteA !== 0 && matches[(noteA - 1) >>> shift] === 1) alpha = 255;

@@ -233,7 +233,7 @@ export class NameFrame {
     const { width } = this.span;
     const [body, edge, mark] = [0, 1, 2].map(() => new Uint32Array(width)) as [Uint32Array, Uint32Array, Uint32Array];
     const style: Style = { inks, matches: undefined, rare: undefined, notable: [], background: 0, text: 0 };
-    const complete = paintLine(line, this.span, style, (u) => this.recording.want(line, u), { body, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
+    const complete = paintLine(line, this.span, style, this.recording, { body, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
     this.complete &&= complete;
     return { body };
   }

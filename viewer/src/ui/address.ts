@@ -5,6 +5,7 @@ import { format, parse, type Saved } from "../view/fragment";
 import { clampRange } from "../view/viewport";
 import type { Arrows } from "./arrows";
 import type { Navigation } from "./navigation";
+import { setProgram } from "./program";
 import type { Search } from "./search";
 import type { Selection } from "./selection";
 import { RUNNING_BY, type ViewState } from "./state";
@@ -69,6 +70,7 @@ export class Keeper {
       hidden: [...choices.hidden],
       toggled: [...choices.toggled],
       filter: choices.filter,
+      ...(choices.program !== undefined && { program: choices.program }),
       ...(choices.compact !== undefined && { compact: choices.compact }),
       ...(this.state.runningBy !== this.state.runningByItself && { runningBy: this.state.runningBy }),
       search: this.parts.search.text,
@@ -88,6 +90,7 @@ export class Keeper {
     state.choices.hidden = new Set(saved.hidden);
     state.choices.toggled = new Set(saved.toggled);
     state.choices.filter = saved.filter ?? "";
+    if (saved.program !== undefined) setProgram(state, saved.program);
     if (saved.compact !== undefined) state.choices.compact = saved.compact;
     const by = RUNNING_BY.find((by) => by === saved.runningBy);
     if (by) state.setRunningBy(by);

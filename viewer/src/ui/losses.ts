@@ -1,7 +1,7 @@
 // The bar that says which events were lost. What was never recorded is no loss: the Recording tab has it.
 import type { LossRow } from "../data/index";
 import type { Recording } from "../data/recording";
-import { count } from "../view/units";
+import { count, duration } from "../view/units";
 import { h } from "./dom";
 import type { Navigation } from "./navigation";
 import { button, link } from "./widgets";
@@ -9,10 +9,12 @@ import { button, link } from "./widgets";
 /** Losses that are listed. */
 const LISTED = 50;
 
-/** `name` is what screen readers call the bar; without losses it is empty. */
+/** `name` is what screen readers call the bar; where nothing was lost and no time stamp stands apart it is empty. */
 export function lossBanner(recording: Recording, navigation: Navigation, name: string): HTMLElement {
   const { losses } = recording.index;
   const box = h("section", { class: "banners", "aria-label": name });
+  const stray = strayNote(recording, navigation);
+  if (stray) box.append(stray);
   if (losses.length === 0) return box;
   const known = losses.reduce((sum, loss) => sum + loss.count, 0);
   const list = h(
@@ -25,6 +27,15 @@ export function lossBanner(recording: Recording, navigation: Navigation, name: s
   const note = h("div", { class: "banner lost", role: "note" }, h("div", { class: "text" }, list), button("Close this note", "\u2715", () => note.remove()));
   box.append(note);
   return box;
+}
+
+/** That the view begins without the time stamps that stand apart from all others, as if of another clock. */
+function strayNote({ index }: Recording, navigation: Navigation): HTMLElement | undefined {
+  const rest = index.without_stray;
+  if (!rest) return undefined;
+  const text = `All but a few time stamps stand within ${duration(rest[1] - rest[0])} of the ${duration(index.span[1] - index.span[0])}, as if the others were of another clock: the view begins there. `;
+  const note = h("div", { class: "banner", role: "note" }, h("div", { class: "text" }, text, link("show all of it", () => navigation.show(index.span))), button("Close this note", "\u2715", () => note.remove()));
+  return note;
 }
 
 /** One loss in words: how many, why, where, and what would help. */

@@ -26,6 +26,7 @@ import { Notes } from "./notes";
 import { notesTab } from "./notes-tab";
 import { Panel, type Tab } from "./panel";
 import { savePicture } from "./pictures";
+import { programNote } from "./program";
 import { Rows } from "./rows";
 import { Scenes } from "./scenes";
 import { Search } from "./search";
@@ -170,6 +171,12 @@ export class RecordingView {
     state.selectionChanged.on(() => this.showDetails());
     state.foundChanged.on(() => panel.refresh("found"));
     state.notesChanged.on(() => panel.refresh("notes"));
+    state.programChanged.on(() => {
+      panel.refresh("summary");
+      panel.refresh("threads");
+      panel.refresh("account");
+      minimap.rethemed();
+    });
     // Elements take their colours from the style sheet by this attribute; canvases are painted anew.
     const colour = (): void => {
       document.documentElement.dataset.theme = state.theme.dark ? "dark" : "light";
@@ -232,7 +239,7 @@ export class RecordingView {
     const tabs: (Tab | false)[] = [
       ...(this.companion?.tabs() ?? []),
       index.summary !== null && { id: "summary", text: "Summary", content: () => summaryTab(state, selection) },
-      index.account !== null && { id: "account", text: "Account", content: () => this.accountTab.open() },
+      index.account !== null && { id: "account", text: "Account", content: () => h("div", {}, programNote(state), this.accountTab.open()) },
       this.callPaths.exists && { id: "flame", text: "Flame graph", content: () => this.flame.open(), follow: () => this.flame.selectionChanged() },
       ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(state, selection, panel) })),
       index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection, this.showName) },

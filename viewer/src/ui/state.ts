@@ -76,6 +76,8 @@ export class ViewState {
   /** `runningBy` is another, or what its colours are is known now. */
   readonly runningByChanged = new Signal();
   readonly themeChanged = new Signal();
+  /** Other processes are the program. */
+  readonly programChanged = new Signal();
   /** A sentence for people who listen to the page. */
   readonly said = new Signal<string>();
 
@@ -130,12 +132,17 @@ export class ViewState {
     this.setRunningBy(this.runningBy === by ? "states" : by);
   }
 
+  /** After a change of what colours are made of. */
+  recolour(): void {
+    this.colours = new Colours(this.recording.index, this.theme.dark);
+    this.redraw();
+  }
+
   setTheme(dark: boolean): void {
     if (dark === this.theme.dark) return;
     this.theme = dark ? DARK : LIGHT;
-    this.colours = new Colours(this.recording.index, dark);
+    this.recolour();
     this.themeChanged.emit();
-    this.redraw();
   }
 
   /** Where `t` is on the canvas. */

@@ -7,6 +7,7 @@ import { h } from "./dom";
 import type { Help } from "./help";
 import { menu } from "./menu";
 import type { Navigation } from "./navigation";
+import { programBox } from "./program";
 import type { Rows } from "./rows";
 import type { Search } from "./search";
 import { searchBox } from "./search-box";
@@ -44,6 +45,7 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
     h("span", { class: "span" }, duration(index.span[1] - index.span[0])),
     h("span", { class: "grow" }),
     searchBar,
+    programBox(state, () => rows.arrange()),
     filterBox(state, rows),
     compactButton(state, rows),
     ...runningByButtons(state),

@@ -12,6 +12,8 @@ export interface Saved {
   hidden?: string[];
   toggled?: string[];
   filter?: string;
+  /** Whose rows stand first, in a trace that names no program. */
+  program?: string;
   compact?: boolean;
   search?: string;
   /** Kinds of arrows that are shown for all. */
@@ -52,6 +54,8 @@ export function parse(fragment: string): Saved {
   if (toggled) saved.toggled = toggled;
   const filter = query.get("rows");
   if (filter) saved.filter = filter;
+  const program = query.get("program");
+  if (program) saved.program = program;
   const compact = query.get("compact");
   if (compact === "0" || compact === "1") saved.compact = compact === "1";
   const by = query.get("by");
@@ -78,6 +82,7 @@ export function format(saved: Saved): string {
   if (saved.hidden?.length) query.set("hide", saved.hidden.join(","));
   if (saved.toggled?.length) query.set("open", saved.toggled.join(","));
   if (saved.filter) query.set("rows", saved.filter);
+  if (saved.program) query.set("program", saved.program);
   if (saved.compact !== undefined) query.set("compact", saved.compact ? "1" : "0");
   if (saved.runningBy) query.set("by", saved.runningBy);
   if (saved.search) query.set("find", saved.search);

@@ -14,6 +14,8 @@ export interface Choices {
   filter: string;
   /** One thin row for each thread, CPU and lock; undefined: the person did not choose. */
   compact?: boolean;
+  /** Name of the processes that are the program; undefined: the recording's word for it. */
+  program?: string | undefined;
 }
 
 export type RowRole = "cpu" | "irq" | "state" | "slice" | "syscall" | "instant" | "counter" | "density" | "hold" | "wait" | "account";

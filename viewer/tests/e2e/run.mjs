@@ -6,7 +6,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "../browser.mjs";
 import { access } from "./access.mjs";
 import { code } from "./code.mjs";
+import { found } from "./found.mjs";
 import { scenarios } from "./scenarios.mjs";
+import { viewed } from "./view.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../../..");
@@ -34,26 +36,38 @@ if (existsSync(locks)) files.locks = locks;
 else if (process.env.CI) throw new Error(`no recording of locks at ${locks}`);
 else console.log(`skipped: no recording of locks at ${locks} (make test-viewer makes one)`);
 
+// What `kasuri view` serves: the same recording, by the command itself.
+const kasuri = resolve(process.env.KASURI ?? join(root, "target/release/kasuri"));
+const recording = resolve(process.env.KASURI_RECORDING ?? join(root, "tests/golden/kasuri/mix.kasuri"));
+if (existsSync(kasuri)) files.recording = recording;
+else if (process.env.CI) throw new Error(`no command at ${kasuri}`);
+else console.log(`skipped: no command at ${kasuri} (make rust builds one)`);
+
 const browser = await launch();
 let failed = 0;
 // ONLY: scenarios whose name has this text.
-for (const { name, file, theme, size, run } of [...scenarios, ...code, ...access]) {
+for (const { name, file, theme, size, run } of [...scenarios, ...code, ...access, ...found, ...viewed]) {
   if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
   const page = await browser.newPage({ viewport: size ?? { width: 1440, height: 900 }, colorScheme: theme ?? "light" });
   page.setDefaultTimeout(60_000);
   const trouble = [];
+  const allowed = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") trouble.push(`console: ${message.text()}`);
   });
   page.on("pageerror", (error) => trouble.push(`page: ${error.stack}`));
   page.on("request", (request) => {
-    if (!/^(file|data|blob):/.test(request.url())) trouble.push(`network: ${request.url()}`);
+    if (!/^(file|data|blob):/.test(request.url()) && !allowed.some((address) => request.url().startsWith(address))) trouble.push(`network: ${request.url()}`);
   });
   const kit = {
     page,
     trouble,
     shot: (what) => page.screenshot({ path: join(out, `${what}.png`) }),
     out: (name) => join(out, name),
+    kasuri,
+    recording,
+    /** From now on the page may ask what begins with `address`. */
+    allow: (address) => void allowed.push(address),
     open: async (fragment = "") => {
       await page.goto(pathToFileURL(files[file]).href + fragment);
       await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error);

@@ -6,6 +6,7 @@ import { paintLine, type Style } from "../../src/draw/lines";
 import { Inks } from "../../src/draw/palette";
 import { bytes, recordingOf, sliceUnit, type Made } from "./made";
 
+const none = (): undefined => undefined;
 const rare = Uint8Array.from({ length: 16 }, (_, name) => (name === 9 || name === 10 ? 1 : 0));
 const plain: Style = { inks: new Inks((value) => value >> 4, 256), matches: undefined, rare, notable: [], background: 0xffffff, text: 0x010203 };
 
@@ -13,7 +14,7 @@ function paint(items: Made[], t0: number, t1: number, width: number, style = pla
   const recording = recordingOf(["x"], [items], items.length);
   const unit = decodeUnit(Kind.Slice, bytes(sliceUnit(items)), 0);
   const target = { body: new Uint32Array(width), edge: new Uint32Array(width), mark: new Uint32Array(width), at: 0, labelWidth: 3, labels: [] as number[][], label: (x0: number, x1: number, value: number) => target.labels.push([x0, x1, value >> 4]) };
-  const complete = paintLine(recording.lines[0]!, { t0, t1, width, length: t1 }, style, () => unit, target);
+  const complete = paintLine(recording.lines[0]!, { t0, t1, width, length: t1 }, style, { want: () => unit, wantTile: none, peekTile: none, expectTile: none }, target);
   assert(complete);
   const alpha = [...target.body].map((pixel) => pixel >>> 24);
   const red = [...target.body].map((pixel) => (pixel >> 16) & 255);

@@ -1,6 +1,7 @@
 // Encoders for tests: the writer is in Rust, so this is the format's second implementation.
 import { Kind, type Index } from "../../src/data/index";
 import { Recording } from "../../src/data/recording";
+import type { Packed } from "../../src/data/source";
 import { deflateRawSync } from "node:zlib";
 
 export interface Made {
@@ -33,19 +34,21 @@ export function sliceUnit(made: Made[]): number[] {
   return [...times(made), ...column(made.map((item) => item.name)), ...column(kinds), ...column(none), ...column(none), ...u32(0)];
 }
 
+/** A block of one part, as a file holds it. */
+export function blockOf(part: number[]): Packed {
+  const raw = bytes([...u32(4), ...part]);
+  return { text: deflateRawSync(raw).toString("base64"), raw: raw.length };
+}
+
 /** A recording of slice lines, one thread each, in units of `perUnit` items. */
 export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Recording {
-  const texts: string[] = [];
-  const blocks: number[] = [];
+  const blocks: Packed[] = [];
   const rows = lines.map((items, owner) => {
     const units: number[] = [];
     for (let at = 0; at < items.length; at += perUnit) {
       const part = items.slice(at, at + perUnit);
-      const raw = bytes(sliceUnit(part));
-      const text = deflateRawSync(raw).toString("base64");
-      units.push(texts.length, 0, part.length, part[0]!.start, part.at(-1)!.end);
-      blocks.push(texts.length, 0, text.length, raw.length);
-      texts.push(text);
+      units.push(blocks.length, 0, part.length, part[0]!.start, part.at(-1)!.end);
+      blocks.push(blockOf(sliceUnit(part)));
     }
     return { kind: Kind.Slice, owner, depth: 0, items: items.length, units };
   });
@@ -56,7 +59,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   });
   const length = Math.max(...all.map((item) => item.end));
   const index: Index = {
-    version: 7,
+    version: 9,
     title: "made",
     label: "",
     info: { command: [], root_pid: 0, exit_status: null, host: "", kernel: "", machine: "", cpu_model: "", kernel_source: "", kernel_clock: "", missing: [], recorder: "", realtime_ns: "", kernel_events: 0, annotation_events: 0, slices: all.length },
@@ -69,7 +72,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
     cpus: [1, 1],
     counters: [],
     lines: rows,
-    blocks,
+    blocks: [],
     names: names.filter((row) => row.count > 0),
     locks: [],
     locks_without_row: 0,
@@ -84,7 +87,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
     panels: [],
     account: null,
   };
-  return new Recording(index, (tag, from, length) => Promise.resolve((texts[tag] ?? "").slice(from, from + length)));
+  return new Recording(index, (b) => Promise.resolve(blocks[b]!));
 }
 
 export interface MadeState {
@@ -98,14 +101,12 @@ export interface MadeState {
 /** A recording of the states of threads, each of a process of its own; `programs` are those that were recorded. */
 export function recordingOfStates(threads: MadeState[][], programs = threads.map(() => true)): Recording {
   const made = recordingOf(["t"], threads.map((states) => states.map(({ start, end }) => ({ start, end, name: 0, kind: 0 }))));
-  const texts = threads.map((states) => {
-    const raw = bytes([...times(states), ...column(states.map(({ state }) => state)), ...column(states.map(() => 0)), ...column(states.map(({ by }) => (by ?? -1) + 1))]);
-    return { text: deflateRawSync(raw).toString("base64"), raw: raw.length };
-  });
+  const blocks = threads.map((states) =>
+    blockOf([...times(states), ...column(states.map(({ state }) => state)), ...column(states.map(() => 0)), ...column(states.map(({ by }) => (by ?? -1) + 1))]),
+  );
   const { index } = made;
   index.lines = threads.map((states, owner) => ({ kind: Kind.State, owner, depth: 0, items: states.length, units: [owner, 0, states.length, states[0]!.start, states.at(-1)!.end] }));
-  index.blocks = texts.flatMap(({ text, raw }, tag) => [tag, 0, text.length, raw]);
   index.processes = programs.map((target, p) => ({ pid: 1 + p, name: 0, parent: -1, target, threads: [p, p + 1] as [number, number] }));
   index.threads.forEach((thread, t) => (thread.process = t));
-  return new Recording(index, (tag, from, length) => Promise.resolve(texts[tag]!.text.slice(from, from + length)));
+  return new Recording(index, (b) => Promise.resolve(blocks[b]!));
 }

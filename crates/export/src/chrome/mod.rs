@@ -11,23 +11,32 @@
 //! | phase `ph` | used for |
 //! |---|---|
 //! | `M` | names and order of processes and rows |
-//! | `X` | slices, kernel states, what ran on each CPU, time in the kernel, losses |
+//! | `B`, `E` | begin and end of slices, kernel states, and what ran on each CPU |
+//! | `X` | slices without length, time in the kernel, losses |
 //! | `b`, `e` | critical sections, which need not nest in their thread |
 //! | `i` | instants |
 //! | `C` | values of counters |
 //! | `s`, `f` | tail and head of an arrow |
 //!
-//! Times are microseconds with three decimals, so no nanosecond is lost. A thread has two rows: its slices, and
+//! A member of the document, `systemTraceEvents`, holds the scheduler's events themselves as ftrace's text ([`kernel`]): rows are derived from
+//! them, and who reads the file back derives them again.
+//!
+//! Times are microseconds with three decimals, so no nanosecond is lost. Where one span of a row ends in the moment in which another ends
+//! or begins, both stamps are written, as `B` and `E`: of an `X`, readers add `ts` and `dur` as doubles, and 0.1 + 0.2 is more than 0.3. speedscope
+//! took such spans for crossing ones and dropped them. Its `E` wants the name; our own reader tells a state's row by the category. A thread has two rows: its slices, and
 //! above them its kernel states (its tid plus [`STATE_ROW`]). CPUs are the rows of a process of their own, pid 0,
 //! which no real process has. Events are made and written one by one; memory does not grow with the recording.
 mod event;
+mod kernel;
 
 use crate::Exported;
 use crate::args::ArgCursor;
 use crate::json::{self, Decimal, Micros};
+use crate::sched_events;
 use event::{Arg, Event};
 use kasuri_model::{
-    ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
+    ArgValue, InstantIx, KernelSpanKind, ProgramBy, SchedLog, SliceIx, SliceKind, ThreadIx,
+    ThreadState, Time, Trace,
 };
 use kasuri_model::{arrow, label};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
@@ -59,6 +68,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         },
         display_time_unit: "ns",
         other_data: other_data(trace),
+        system_trace_events: kept(trace).map(|log| kernel::Text { trace, log }),
     };
     // The document and its events: an event has a line.
     json::write(&file, 2, out)?;
@@ -75,6 +85,14 @@ struct File<'a> {
     trace_events: Events<'a>,
     display_time_unit: &'static str,
     other_data: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_trace_events: Option<kernel::Text<'a>>,
+}
+
+/// The scheduler's events, where they were kept and there are any.
+fn kept(trace: &Trace) -> Option<&SchedLog> {
+    let log = trace.sched_events.as_ref();
+    log.filter(|log| log.iter().next().is_some())
 }
 
 /// All events, made while they are written.
@@ -107,13 +125,13 @@ impl Serialize for Events<'_> {
 /// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut left_out = Vec::new();
-    if !trace.occupancy.start.is_empty() {
+    if !trace.occupancy.start.is_empty() && kept(trace).is_none() {
         left_out.push(crate::exported::NO_EVENTS.to_owned());
     }
-    if !trace.wakeups.time.is_empty() {
+    if !trace.wakeups.time.is_empty() && kept(trace).is_none() {
         left_out.push("wake-up arrows (the waker's name is in the runnable state)".to_string());
     }
-    if !trace.migrations.time.is_empty() {
+    if !trace.migrations.time.is_empty() && kept(trace).is_none() {
         left_out.push("migration events (a thread's CPU is shown)".to_string());
     }
     left_out
@@ -152,6 +170,29 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         }
     }
 
+    /// The end of a span.
+    fn end_of(&self, span: &Event<'a>, to: Time) -> Event<'a> {
+        Event {
+            ph: "E",
+            cat: span.cat,
+            name: span.name.clone(),
+            pid: span.pid,
+            tid: span.tid,
+            ts: self.ts(to),
+            ..Event::default()
+        }
+    }
+
+    /// Writes a span that no other one of its row lies in, up to `to`.
+    fn emit_alone(&mut self, span: Event<'a>, to: Time) -> Result<(), Q::Error> {
+        if span.ts == self.ts(to) {
+            return self.emit(&span);
+        }
+        let end = self.end_of(&span, to);
+        self.emit(&begin_of(span))?;
+        self.emit(&end)
+    }
+
     /// The row of a thread; row -1 of the CPUs' process for none.
     fn pid_tid(&self, thread: ThreadIx) -> (i32, i64) {
         let Some(row) = self.trace.threads.get(thread.ix()) else {
@@ -169,8 +210,19 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
     fn name_row(
         &mut self,
         what: &'static str,
+        row: (i32, i64),
+        name: &str,
+    ) -> Result<(), Q::Error> {
+        self.name_row_since(what, row, name, None)
+    }
+
+    /// Names a row that exists since `ts`.
+    fn name_row_since(
+        &mut self,
+        what: &'static str,
         (pid, tid): (i32, i64),
         name: &str,
+        ts: Option<Micros>,
     ) -> Result<(), Q::Error> {
         let args = vec![("name".into(), Arg::Text(name.into()))];
         self.emit(&Event {
@@ -178,6 +230,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
             name: what.into(),
             pid,
             tid,
+            ts,
             args,
             ..Event::default()
         })
@@ -215,9 +268,12 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         for i in 0..self.trace.threads.len() {
             let (pid, tid) = self.pid_tid(ThreadIx(i as u32));
             let name = label::thread(self.trace, ThreadIx(i as u32));
-            self.name_row("thread_name", (pid, tid), &name)?;
+            let has_states = !self.trace.threads[i].states.is_empty();
+            // Since when there is this thread, for a reader of the scheduler's events.
+            let since = has_states.then(|| self.ts(self.trace.threads[i].alive.start));
+            self.name_row_since("thread_name", (pid, tid), &name, since.flatten())?;
             self.sort_row("thread_sort_index", (pid, tid), 2 * i as i64 + 1)?;
-            if !self.trace.threads[i].states.is_empty() {
+            if has_states {
                 self.name_row(
                     "thread_name",
                     (pid, tid + STATE_ROW),
@@ -251,7 +307,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
                     ("pid".into(), Arg::Int(pid.into())),
                     ("tid".into(), Arg::Int(tid)),
                 ];
-                self.emit(&event)?;
+                self.emit_alone(event, end)?;
             }
         }
         Ok(())
@@ -286,7 +342,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
                         .args
                         .push(("by".into(), Arg::Text(self.by(states.by[i]).into())));
                 }
-                self.emit(&event)?;
+                self.emit_alone(event, end)?;
             }
         }
         Ok(())
@@ -301,37 +357,61 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         )
     }
 
-    /// Slices and then instants, in the model's order, which [`ArgCursor`] needs.
+    /// Slices and then instants, in the model's order, which [`ArgCursor`] needs: an end stands after all that lies in the slice.
     fn slices_and_instants(&mut self) -> Result<(), Q::Error> {
         let mut cursor = ArgCursor::default();
-        for i in 0..self.trace.slices.start.len() {
-            let slices = &self.trace.slices;
+        let slices = &self.trace.slices;
+        // The open slices of the thread: their depth and how they end.
+        let mut open: Vec<(u16, Event<'a>)> = Vec::new();
+        for i in 0..slices.start.len() {
+            let is_hold = slices.kind[i] == SliceKind::LockHold;
+            if i > 0 && slices.thread[i] != slices.thread[i - 1] {
+                self.end_from(&mut open, 0)?;
+            } else if !is_hold {
+                self.end_from(&mut open, slices.depth[i])?;
+            }
             let row = self.pid_tid(slices.thread[i]);
             let name = Cow::Borrowed(label::slice(self.trace, SliceIx(i as u32)));
             let mut event = self.span(name, row, slices.start[i], slices.end[i]);
             event.cat = Some(label::kind(slices.kind[i]));
             event.args = self.args(i, &mut cursor);
-            if slices.kind[i] != SliceKind::LockHold {
+            if is_hold {
+                self.hold(event, i)?;
+            } else if slices.start[i] == slices.end[i] {
                 self.emit(&event)?;
-                continue;
+            } else {
+                open.push((slices.depth[i], self.end_of(&event, slices.end[i])));
+                self.emit(&begin_of(event))?;
             }
-            // Critical sections may cross the work around them: asynchronous slices need not nest.
-            let begin = Event {
-                ph: "b",
-                dur: None,
-                id: Some(i as u64 + 1),
-                ..event
-            };
-            self.emit(&begin)?;
-            let ts = self.ts(self.trace.slices.end[i]);
-            self.emit(&Event {
-                ph: "e",
-                ts,
-                args: Vec::new(),
-                ..begin
-            })?;
         }
+        self.end_from(&mut open, 0)?;
         self.instants(cursor)
+    }
+
+    /// Ends the slices that lie at `depth` or deeper, the innermost first.
+    fn end_from(&mut self, open: &mut Vec<(u16, Event<'a>)>, depth: u16) -> Result<(), Q::Error> {
+        while let Some((_, end)) = open.pop_if(|(open, _)| *open >= depth) {
+            self.emit(&end)?;
+        }
+        Ok(())
+    }
+
+    /// Critical sections may cross the work around them: asynchronous slices need not nest.
+    fn hold(&mut self, event: Event<'a>, i: usize) -> Result<(), Q::Error> {
+        let begin = Event {
+            ph: "b",
+            dur: None,
+            id: Some(i as u64 + 1),
+            ..event
+        };
+        self.emit(&begin)?;
+        let ts = self.ts(self.trace.slices.end[i]);
+        self.emit(&Event {
+            ph: "e",
+            ts,
+            args: Vec::new(),
+            ..begin
+        })
     }
 
     /// The arguments of slice `i`: its own and what the model knows.
@@ -488,6 +568,15 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
     }
 }
 
+/// The begin of a span.
+fn begin_of(span: Event<'_>) -> Event<'_> {
+    Event {
+        ph: "B",
+        dur: None,
+        ..span
+    }
+}
+
 /// Facts that the format has no place for: about the machine, the recording and its clocks.
 fn other_data(trace: &Trace) -> serde_json::Value {
     let (info, origin_ns) = (&trace.info, trace.origin_monotonic_ns);
@@ -505,5 +594,22 @@ fn other_data(trace: &Trace) -> serde_json::Value {
         "start_monotonic_ns": origin_ns.saturating_add(trace.span.start.ns()),
         "end_monotonic_ns": origin_ns.saturating_add(trace.span.end.ns()),
         "realtime_minus_monotonic_ns": realtime,
+        "kernel_events": kept(trace).map(|log| kernel_events(trace, log)),
+    })
+}
+
+/// What their text does not say: which CPUs were recorded, whether migrations were, and which processes are the program.
+fn kernel_events(trace: &Trace, log: &SchedLog) -> serde_json::Value {
+    let own = trace.processes.iter().filter(|p| p.is_target);
+    let program: Vec<i32> = match trace.program_by {
+        ProgramBy::Nobody => Vec::new(),
+        ProgramBy::Recording | ProgramBy::Choice => own.map(|p| p.pid).collect(),
+    };
+    serde_json::json!({
+        "source": trace.info.kernel_source,
+        "n_cpus": trace.cpus.len(),
+        "recorded_cpus": sched_events::recorded(trace).collect::<Vec<u16>>(),
+        "has_migrations": log.has_migrations,
+        "program_pids": program,
     })
 }

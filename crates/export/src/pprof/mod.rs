@@ -56,8 +56,6 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
 
 /// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
-    let is_strangers = |t: u32| !trace.process_of(ThreadIx(t)).is_target;
-    let strangers = (0..trace.threads.len() as u32).any(is_strangers);
     let s = &trace.samples;
     let waker = s.kind.contains(&SampleKind::Waker);
     let rows = [
@@ -65,7 +63,6 @@ fn left_out(trace: &Trace) -> Vec<String> {
             !trace.states.start.is_empty() || !s.time.is_empty(),
             "when anything happened",
         ),
-        (strangers, "threads of other programs"),
         (
             !trace.slices.start.is_empty(),
             "slices, locks and other annotations",
@@ -75,7 +72,10 @@ fn left_out(trace: &Trace) -> Vec<String> {
         (!trace.losses.is_empty(), "losses"),
     ];
     let kept = rows.iter().filter(|(is_there, _)| *is_there);
-    kept.map(|(_, what)| (*what).to_owned()).collect()
+    let strangers = crate::exported::threads_of_others(trace);
+    (strangers.into_iter())
+        .chain(kept.map(|(_, what)| (*what).to_owned()))
+        .collect()
 }
 
 /// What a location stands for.
@@ -307,11 +307,8 @@ impl<'t> Maker<'t> {
             ns => ns.saturating_add(start),
         };
         self.profile.duration_nanos = (trace.span.end - trace.span.start).ns();
-        let command = match trace.info.command.is_empty() {
-            true => "whole system".to_owned(),
-            false => trace.info.command.join(" "),
-        };
-        let comment = self.text(&format!("kasuri: {command}"));
+        let title = kasuri_analyze::program(trace).title(&trace.info.command);
+        let comment = self.text(&format!("kasuri: {title}"));
         self.profile.comment.push(comment);
         self.profile
     }

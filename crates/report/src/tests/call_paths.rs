@@ -75,11 +75,11 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-fn samples_of(packed: &blocks::Packed) -> Vec<Seen> {
+fn samples_of(packed: &Whole) -> Vec<Seen> {
     let mut seen = Vec::new();
     for (thread, unit) in &packed.samples {
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let (mut at, n) = (unit.offset as usize, unit.items as usize);
+        let (mut at, n) = (offset(&block, unit), unit.items as usize);
         let columns: Vec<Vec<u64>> = (0..6).map(|_| cell(&block, &mut at, n)).collect();
         let mut now = unit.from;
         for row in (0..n).map(|row| [0, 1, 2, 3, 4, 5].map(|column: usize| columns[column][row])) {
@@ -115,7 +115,7 @@ fn every_sample_is_in_the_page_with_its_path_and_stretch() {
     for n in [2, 100, UNIT_ITEMS as u32 + 1] {
         let trace = sampled(n);
         let plan = lines::plan(&trace);
-        let packed = blocks::pack(&trace, &plan, &Options::default());
+        let packed = pack(&trace, &plan, &Options::default());
         let seen = samples_of(&packed);
         assert_eq!(seen.len(), n as usize + 1);
         let at = |t: i64| (t - plan.base) as u64;
@@ -139,11 +139,11 @@ fn every_sample_is_in_the_page_with_its_path_and_stretch() {
 }
 
 /// ns of each thread on a CPU and blocked that no sample stands for.
-fn unsampled(packed: &blocks::Packed, threads: usize) -> Vec<[u64; 2]> {
+fn unsampled(packed: &Whole, threads: usize) -> Vec<[u64; 2]> {
     let mut sums = vec![[0; 2]; threads];
     for unit in &packed.unsampled {
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let (mut at, n) = (unit.offset as usize, unit.items as usize);
+        let (mut at, n) = (offset(&block, unit), unit.items as usize);
         let columns: Vec<Vec<u64>> = (0..3).map(|_| cell(&block, &mut at, n)).collect();
         let mut now = 0;
         for ((gap, on_cpu), blocked) in columns[0].iter().zip(&columns[1]).zip(&columns[2]) {
@@ -170,12 +170,12 @@ fn samples_and_unsampled_time_add_up_to_the_states() {
         trace.samples.is_complete.push(samples.is_complete[row]);
         trace.samples.path.push(samples.path[row]);
     }
-    let packed = blocks::pack(&trace, &lines::plan(&trace), &Options::default());
+    let packed = pack(&trace, &lines::plan(&trace), &Options::default());
     let mut sums = unsampled(&packed, 2);
     assert!(sums[0][0] > 190 * TICK as u64 && sums[0][1] > TICK as u64 / 2);
     for (thread, unit) in &packed.samples {
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let (mut at, n) = (unit.offset as usize, unit.items as usize);
+        let (mut at, n) = (offset(&block, unit), unit.items as usize);
         let columns: Vec<Vec<u64>> = (0..4).map(|_| cell(&block, &mut at, n)).collect();
         for (moment, weight) in columns[1].iter().zip(&columns[3]) {
             let waits = usize::from(moment & 15 != 0);
@@ -223,13 +223,13 @@ fn pieces_of_cpus_are_in_the_page_by_cpu() {
         pieces: &pieces,
         ..Options::default()
     };
-    let packed = blocks::pack(&trace, &plan, &options);
+    let packed = pack(&trace, &plan, &options);
     let cpus: Vec<u32> = packed.pieces.iter().map(|unit| unit.0).collect();
     assert_eq!(cpus, [0, 0, 3]);
     let mut row = 0;
     for (cpu, unit) in &packed.pieces {
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let (mut at, n) = (unit.offset as usize, unit.items as usize);
+        let (mut at, n) = (offset(&block, unit), unit.items as usize);
         let columns: Vec<Vec<u64>> = (0..4).map(|_| cell(&block, &mut at, n)).collect();
         let mut now = unit.from;
         for (i, piece) in pieces[row..row + n].iter().enumerate() {
@@ -255,10 +255,10 @@ fn pieces_of_cpus_are_in_the_page_by_cpu() {
 #[test]
 fn frames_and_paths_are_in_the_page() {
     let trace = sampled(10);
-    let packed = blocks::pack(&trace, &lines::plan(&trace), &Options::default());
+    let packed = pack(&trace, &lines::plan(&trace), &Options::default());
     let read = |unit: &columns::Unit, columns: usize| -> Vec<Vec<u64>> {
         let block = inflate(&packed.blocks[unit.block as usize].text);
-        let mut at = unit.offset as usize;
+        let mut at = offset(&block, unit);
         (0..columns)
             .map(|_| cell(&block, &mut at, unit.items as usize))
             .collect()
@@ -282,7 +282,7 @@ fn frames_and_paths_are_in_the_page() {
 fn a_sample_takes_a_few_bytes() {
     let n = 100_000;
     let trace = sampled(n);
-    let packed = blocks::pack(&trace, &lines::plan(&trace), &Options::default());
+    let packed = pack(&trace, &lines::plan(&trace), &Options::default());
     let blocks: std::collections::BTreeSet<u32> =
         packed.samples.iter().map(|(_, unit)| unit.block).collect();
     let bytes: usize = blocks
@@ -299,12 +299,10 @@ fn a_sample_takes_a_few_bytes() {
 #[test]
 fn a_recording_without_samples_says_nothing_about_call_paths() {
     let page = |trace: &Trace| {
-        let plan = lines::plan(trace);
-        let packed = blocks::pack(trace, &plan, &Options::default());
-        let index = index::encode(trace, &plan, &packed, &Options::default()).unwrap();
-        let blocks = packed.blocks.len();
+        let served = Served::new(trace, &Options::default()).unwrap();
+        let blocks = (0..).take_while(|&b| served.block(b).is_some()).count();
         (
-            serde_json::from_slice::<serde_json::Value>(&index).unwrap(),
+            serde_json::from_slice::<serde_json::Value>(served.index()).unwrap(),
             blocks,
         )
     };
