@@ -2,13 +2,17 @@
 //! takes seconds, and brings the prompt with history, completion and all formats.
 use crate::programs;
 use anyhow::{Context, bail};
+use kasuri_record::is_ignored;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// Names another DuckDB command.
 const VARIABLE: &str = "KASURI_DUCKDB";
@@ -60,25 +64,87 @@ impl DuckDb {
     }
 
     /// Runs it on an empty database after the statements in `setup`, to its end; with the user's own `~/.duckdbrc` at the prompt
-    /// only. Ctrl-C is its business meanwhile, not ours.
+    /// only. Ctrl-C at the prompt is its business, not ours; other signals end it, and what is done after it is done.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn run(&self, setup: &Path, args: &[OsString]) -> anyhow::Result<ExitStatus> {
-        let ignored = signal_hook::flag::register(
-            signal_hook::consts::SIGINT,
-            Arc::new(AtomicBool::new(false)),
-        )?;
-        let status = self
-            .command()
+    pub fn run(
+        &self,
+        setup: &Path,
+        args: &[OsString],
+        cleaner: &Cleaner,
+    ) -> anyhow::Result<ExitStatus> {
+        let mut command = self.command();
+        command
             .args((!args.is_empty()).then_some("-no-init"))
             .arg("-cmd")
             .arg(format!(".read {}", quoted(&setup.to_string_lossy())))
-            .args(args)
-            .status()
-            .with_context(|| format!("{}: cannot run", self.0.display()));
-        signal_hook::low_level::unregister(ignored);
-        status
+            .args(args);
+        let cannot = || format!("{}: cannot run", self.0.display());
+        let mut child = cleaner
+            .start(&mut command, args.is_empty())
+            .with_context(cannot)?;
+        cleaner.ended(&child);
+        child.wait().with_context(cannot)
+    }
+}
+
+/// Leaves nothing behind where a signal would have ended us at once: no process, and no directory of columns.
+pub struct Cleaner(Arc<Mutex<Running>>);
+
+#[derive(Default)]
+struct Running {
+    /// The process that runs.
+    child: Option<Pid>,
+    /// Whether it has a prompt.
+    is_prompt: bool,
+}
+
+impl Cleaner {
+    /// Takes over SIGINT, SIGTERM and SIGHUP for good: each ends the process that runs, else removes `scratch` and ends us.
+    ///
+    /// # Errors
+    /// When they cannot be taken.
+    pub fn of(scratch: &Path) -> anyhow::Result<Cleaner> {
+        let taken = [SIGINT, SIGTERM, SIGHUP]
+            .into_iter()
+            .filter(|&s| !is_ignored(s));
+        let mut signals = Signals::new(taken).context("cannot take signals")?;
+        let (running, scratch) = (Arc::<Mutex<Running>>::default(), scratch.to_owned());
+        let seen = Arc::clone(&running);
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                // Held meanwhile: no process begins, and none gives its number away.
+                let running = seen.lock().expect("no panic");
+                match running.child {
+                    Some(_) if running.is_prompt && signal == SIGINT => {}
+                    Some(child) => drop(kill_process(child, Signal::TERM)),
+                    None => {
+                        let _ = std::fs::remove_dir_all(&scratch);
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    }
+                }
+            }
+        });
+        Ok(Cleaner(running))
+    }
+
+    fn start(&self, command: &mut Command, is_prompt: bool) -> std::io::Result<Child> {
+        let mut running = self.0.lock().expect("no panic");
+        let child = command.spawn()?;
+        *running = Running {
+            child: Some(Pid::from_child(&child)),
+            is_prompt,
+        };
+        Ok(child)
+    }
+
+    /// Waits until it has ended. It keeps its number until it is waited for.
+    fn ended(&self, child: &Child) {
+        let id = || WaitId::Pid(Pid::from_child(child));
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(Errno::INTR) = rustix::process::waitid(id(), options) {}
+        self.0.lock().expect("no panic").child = None;
     }
 }
 

@@ -2,7 +2,7 @@
 use anyhow::bail;
 use kasuri_analyze::Summary;
 use kasuri_trial::process::{Run, Usage};
-use kasuri_trial::remedy::{Facts, NAMES, allocates, read_by};
+use kasuri_trial::remedy::{Facts, MUTEX_LOCK, NAMES, allocates, read_by};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
@@ -49,33 +49,33 @@ pub fn gather(
         path.file_name()
             .map(|name| name.to_string_lossy().into_owned())
     };
-    let is_libc = |name: &String| {
-        name == "libc.so.6" || name.starts_with("libc-") || name.starts_with("ld-musl")
-    };
     let thp =
         std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let cpus = kasuri_record::host::allowed_cpus();
     Facts {
-        online: online().unwrap_or_else(|| cpus.clone()),
+        online: listed("/sys/devices/system/cpu/online").unwrap_or_else(|| cpus.clone()),
         cpus,
         busy_threads: summary.map_or(1, busy_threads),
         shares: summary.map(shares).unwrap_or_default(),
         cpu_s: usage.cpu_ns as f64 * 1e-9,
         faults: usage.faults as f64,
         preemptions: usage.preemptions as f64,
+        switches: usage.switches as f64,
         allocating: summary.and_then(allocating),
         names,
         is_dynamic: look
             .mapped
             .iter()
             .filter_map(file_name)
-            .any(|name| is_libc(&name)),
+            .any(|name| is_libc(&name) && !name.starts_with("ld-linux")),
         env: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
+        mutexes: kasuri_record::preloaded::mutex().ok(),
+        nodes: listed("/sys/devices/system/node/online").map_or(1, |nodes| nodes.len()),
         allocators: installed_allocators(),
         huge_pages_on_request: thp.contains("[madvise]"),
-        tools: ["taskset", "chrt", "nice"]
+        tools: ["taskset", "chrt", "nice", "numactl"]
             .into_iter()
             .filter_map(|name| Some((name, crate::programs::find(name)?)))
             .collect(),
@@ -84,14 +84,20 @@ pub fn gather(
     }
 }
 
-fn online() -> Option<Vec<usize>> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
-    let mut cpus = Vec::new();
+/// A list of the kernel's: `0-3,8`.
+fn listed(file: &str) -> Option<Vec<usize>> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut all = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+        all.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
     }
-    Some(cpus)
+    Some(all)
+}
+
+/// The C library and its loader.
+fn is_libc(name: &str) -> bool {
+    name == "libc.so.6" || name.starts_with("libc-") || name.starts_with("ld-")
 }
 
 /// Share of the capacity by class.
@@ -151,12 +157,13 @@ fn names(look: &Run) -> BTreeSet<&'static str> {
             continue;
         }
         let bytes = read(path).unwrap_or_default();
+        // The C library and its loader contain this name because they define it.
+        let is_sign = |name: &&&str| **name != MUTEX_LOCK || !is_libc(&file);
         for matched in pattern.find_iter(&bytes) {
-            found.extend(
-                NAMES
-                    .iter()
-                    .find(|name| name.as_bytes() == matched.as_bytes()),
-            );
+            let name = NAMES
+                .iter()
+                .find(|name| name.as_bytes() == matched.as_bytes());
+            found.extend(name.filter(is_sign));
         }
     }
     found

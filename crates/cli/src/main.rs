@@ -1,18 +1,25 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
+mod baseline;
+mod ci;
 mod cmd;
 mod duckdb;
 mod facts;
+mod flight;
 mod gate;
 mod lab;
+mod mcp;
 mod memory;
 mod merge;
 mod message;
 mod names;
 mod open;
 mod output;
+mod program;
 mod programs;
 mod range;
+mod serve;
 mod source;
+mod top;
 mod trial;
 
 use clap::Parser;

@@ -16,7 +16,7 @@ use kasuri_format::container::{
 use kasuri_format::meta::{Anchor, AnnotationsMeta, Host, KernelLoss, KernelMeta, Meta, Proc};
 use kasuri_format::ring::parse_chunks;
 use kasuri_format::tracefs::{EventTable, PageLayout};
-use kasuri_import::{Clock, Opened};
+use kasuri_import::{Clock, Opened, Source};
 use kasuri_model::input::{CpuEvents, Event, Setup};
 use kasuri_model::{AnnotationVec, Strings, Time, Trace};
 use rings::Sites;
@@ -247,7 +247,7 @@ fn annotations(
 
 /// A part's kernel events on the common clock.
 struct Moved<'a> {
-    events: Box<dyn CpuEvents + 'a>,
+    events: Source<'a>,
     shift: i64,
 }
 

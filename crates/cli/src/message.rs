@@ -15,7 +15,7 @@ pub fn error(error: &anyhow::Error) {
 }
 
 /// The failure and its causes. Some errors end with the text of their cause: it is not repeated.
-fn causes(error: &anyhow::Error) -> String {
+pub fn causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();

@@ -4,6 +4,7 @@ use kasuri_format::ErrorKind;
 use kasuri_format::container::Recording;
 use kasuri_import as import;
 use kasuri_model::Trace;
+use kasuri_record::safefs;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -53,8 +54,11 @@ impl Input {
     }
 
     fn read(&self, keeps_events: bool) -> anyhow::Result<Trace> {
+        crate::memory::bound()?;
         let files = Files::read(&self.file)?;
-        let progress = progress(files.bytes(), &self.file);
+        let bytes = files.bytes();
+        let what = format!("reading {} ({} MB)", self.name(), bytes >> 20);
+        let progress = progress(bytes >= PROGRESS_BYTES, &what);
         let trace = self.understand(&files, keeps_events);
         progress.finish_and_clear();
         trace
@@ -68,6 +72,7 @@ impl Input {
         let options = import::Options {
             salvage: self.salvage,
             keeps_events,
+            threads: 0,
             name_code: Some(crate::names::name_code),
         };
         let mut strings = kasuri_model::Strings::default();
@@ -209,6 +214,7 @@ pub fn with_traces<R>(
         let options = import::Options {
             salvage,
             keeps_events: false,
+            threads: 0,
             name_code: None,
         };
         opened.push((*path, import::open(files, &options, &mut strings)?));
@@ -243,6 +249,17 @@ impl Bytes {
         }
         let name = path.display();
         let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+        Bytes::of(&name, file)
+    }
+
+    /// Of a file that was found in a folder: it may be a FIFO by now, which would be waited for.
+    fn read_regular(path: &Path) -> anyhow::Result<Bytes> {
+        let name = path.display();
+        let file = safefs::open_regular(path).with_context(|| format!("{name}: cannot open"))?;
+        Bytes::of(&name, file)
+    }
+
+    fn of(name: &dyn std::fmt::Display, file: File) -> anyhow::Result<Bytes> {
         let facts = file
             .metadata()
             .with_context(|| format!("{name}: cannot look at"))?;
@@ -296,7 +313,7 @@ impl Files {
                 bail!("{}", directory(path));
             }
             for file in folders.iter().flatten() {
-                all.push((file.display().to_string(), Bytes::read(file)?));
+                all.push((file.display().to_string(), Bytes::read_regular(file)?));
             }
         } else {
             all.push((path.display().to_string(), Bytes::read(path)?));
@@ -368,6 +385,10 @@ fn directory(path: &Path) -> String {
         format!(
             "{name}: is a recording that was not finished, needed a .kasuri file; run `kasuri recover {name}`"
         )
+    } else if let Some(stream) = ctf_stream(path) {
+        format!(
+            "{name}: has a stream of a CTF trace ({stream}), but no `metadata`, which describes its events; copy the whole directory of the trace"
+        )
     } else {
         format!(
             "{name}: is a directory without a recording in it, needed a file, or a directory with a CTF trace"
@@ -375,13 +396,26 @@ fn directory(path: &Path) -> String {
     }
 }
 
-/// A line on stderr while a big recording is read; nothing when stderr is no terminal.
-fn progress(bytes: u64, file: &Path) -> indicatif::ProgressBar {
-    if bytes < PROGRESS_BYTES || !std::io::stderr().is_terminal() {
+/// The name of a file there that begins as the packets of a CTF trace do, in either byte order.
+fn ctf_stream(path: &Path) -> Option<String> {
+    let is_stream = |file: &std::fs::DirEntry| {
+        let mut head = [0; 4];
+        file.file_type().is_ok_and(|kind| kind.is_file())
+            && safefs::open_regular(&file.path()).is_ok_and(|mut f| f.read_exact(&mut head).is_ok())
+            && [0xc1fc_1fc1, 0xc11f_fcc1].contains(&u32::from_be_bytes(head))
+    };
+    let files = std::fs::read_dir(path).ok()?.take(MAX_ENTRIES).flatten();
+    let stream = files.filter(is_stream).map(|file| file.file_name()).min()?;
+    Some(stream.to_string_lossy().escape_debug().to_string())
+}
+
+/// A line on stderr while something takes its time (`long`); nothing when stderr is no terminal.
+pub fn progress(long: bool, what: &str) -> indicatif::ProgressBar {
+    if !long || !std::io::stderr().is_terminal() {
         return indicatif::ProgressBar::hidden();
     }
     let bar = indicatif::ProgressBar::new_spinner();
-    bar.set_message(format!("reading {} ({} MB)", file.display(), bytes >> 20));
+    bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }

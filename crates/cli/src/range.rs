@@ -93,6 +93,7 @@ pub fn options(
     Ok(kasuri_analyze::Options {
         range: range.map(|r| Time(start + r.start)..Time(start + r.end)),
         all_processes,
+        ..Default::default()
     })
 }
 

@@ -1,15 +1,19 @@
 //! What `kasuri bench` and `kasuri try` share: lines that are run in turns, what counts as their cost, whether their result is right.
 use crate::lab::Stop;
+use crate::open::Input;
 use anyhow::{Context, bail};
 use kasuri_trial::line::Line;
 use kasuri_trial::process::{self, End, Run, Usage, Watch};
 use kasuri_trial::race::Ran;
 use regex::bytes::Regex;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Seek, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A recorder that is asked to end takes its probes and its tracing instance out of the kernel first.
+const RECORDER_GRACE: Duration = Duration::from_secs(30);
 
 /// Options of both commands.
 #[derive(clap::Args, Debug)]
@@ -126,6 +130,16 @@ impl<'a> Runner<'a> {
 
     /// A run of an arm.
     pub fn run(&mut self, arm: usize, line: &Line) -> Ran {
+        self.run_less(arm, line, || Ok(0))
+    }
+
+    /// A run of an arm, of whose time what `less` says afterwards is taken away: ns, or why the run is not valid.
+    pub fn run_less(
+        &mut self,
+        arm: usize,
+        line: &Line,
+        less: impl FnOnce() -> Result<i64, String>,
+    ) -> Ran {
         let run = match self.once(line, false) {
             Ok(run) => run,
             Err(error) => return Ran::Invalid(format!("{error:#}")),
@@ -133,16 +147,16 @@ impl<'a> Runner<'a> {
         if run.end == End::Stopped {
             return Ran::Stopped;
         }
-        match self.judge(&run) {
+        match self.judge(&run).and_then(|metric| Ok((metric, less()?))) {
             Err(why) => Ran::Invalid(why),
-            Ok(metric) => {
+            Ok((metric, less_ns)) => {
                 let usage = run.usage;
                 self.taken[arm].push(Taken { usage, metric });
                 Ran::Cost(match metric {
                     Some(metric) if self.how.higher => 1.0 / metric,
                     Some(metric) => metric,
                     None if self.how.cpu => run.usage.cpu_ns as f64,
-                    None => run.usage.wall_ns as f64,
+                    None => run.usage.wall_ns as f64 - less_ns as f64,
                 })
             }
         }
@@ -233,6 +247,52 @@ fn read_metric(metric: &Regex, run: &Run) -> Result<f64, String> {
             "--metric matched '{text}', needed a number above 0"
         )),
     }
+}
+
+/// One run as a recording, by this command with more `options`; none where the user wants no more.
+///
+/// # Errors
+/// When it cannot be recorded or read.
+pub fn recording(
+    runner: &Runner<'_>,
+    line: &Line,
+    dir: &Path,
+    usual: Duration,
+    options: &[&str],
+) -> anyhow::Result<Option<kasuri_model::Trace>> {
+    let file = dir.join("run.kasuri");
+    let mut command: Vec<OsString> = vec![std::env::current_exe()?.into()];
+    command.extend(["record", "-q"].iter().chain(options).map(OsString::from));
+    // Should we be killed, it takes its tracing out of the kernel before it ends.
+    command.extend(["--end-with".into(), std::process::id().to_string().into()]);
+    command.extend(["-o".into(), file.clone().into(), "--".into()]);
+    command.extend(line.command.iter().cloned());
+    let recorded = Line {
+        env: line.env.clone(),
+        command,
+    };
+    let watch = Watch {
+        // Learning what events cost takes seconds, once.
+        limit: Some(20 * usual + Duration::from_secs(120)),
+        stop: &|| runner.is_over(),
+        grace: RECORDER_GRACE,
+        mapped: false,
+    };
+    let run = process::run(&recorded, &watch)?;
+    match run.end {
+        End::Status(0) => {}
+        End::Stopped => return Ok(None),
+        End::Status(_) | End::TooLong => bail!(
+            "{}",
+            run.complaint
+                .lines()
+                .next_back()
+                .unwrap_or("it took too long")
+        ),
+    }
+    let trace = Input::new(file.clone(), false).load()?;
+    std::fs::remove_file(file)?;
+    Ok(Some(trace))
 }
 
 /// A line as it can be pasted.

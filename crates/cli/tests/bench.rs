@@ -85,7 +85,7 @@ fn a_planted_slow_down_is_found_by_the_clock() {
         "sleep 0.02",
         "--",
         "sleep",
-        "0.06",
+        "0.2",
     ]);
     let json: Value = serde_json::from_slice(&told.stdout).unwrap();
     assert_eq!(told.status.code(), Some(3), "{json}");
@@ -226,5 +226,68 @@ fn ctrl_c_leaves_the_answer_so_far() {
     assert!(
         page.contains("slower") && message.contains("of 1000 pairs"),
         "{page}{message}"
+    );
+}
+
+/// Told numbers again: a baseline that is stored, and what it is compared with later.
+#[test]
+fn a_stored_baseline_is_compared_with_on_its_machine_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("main.json");
+    let file = file.to_str().unwrap();
+    let told = ["--metric", "[0-9]+", "-n", "8"];
+    let saved = run(&[&told[..], &["--save", file, "--", "echo", "100"]].concat());
+    assert_eq!(saved.status.code(), Some(0), "{}", text(&saved.stderr));
+    assert_eq!(text(&saved.stdout), "");
+    assert!(text(&saved.stderr).contains("8 runs stored, with this machine"));
+    let compare = |words: &[&str]| run(&[&told[..], &["--baseline", file], words].concat());
+    let slower = compare(&["--github", "--", "echo", "107"]);
+    let page = text(&slower.stdout);
+    assert_eq!(slower.status.code(), Some(3), "{}", text(&slower.stderr));
+    assert!(
+        page.starts_with("1.07x worse (1.07..1.07, 8 runs, p 0.0002)\n  against  echo 100\n"),
+        "{page}"
+    );
+    assert!(
+        page.contains(
+            "::error title=kasuri bench::failed: metric > 5%25 (+7.0 %25, p 0.0002): echo 107\n"
+        ),
+        "{page}"
+    );
+    assert_eq!(
+        compare(&["--", "echo", "104"]).status.code(),
+        Some(0),
+        "5 % unless told otherwise"
+    );
+    assert_eq!(
+        compare(&["--fail-if", "metric > 3%", "--", "echo", "104"])
+            .status
+            .code(),
+        Some(3)
+    );
+    // The default, 5 % of wall time, would ask what the machine did meanwhile.
+    let wall = ["--fail-if", "wall > 100000%"];
+    let without = run(&[&["--baseline", file], &wall[..], &["--", "true"]].concat());
+    assert_eq!(
+        without.status.code(),
+        Some(0),
+        "other measures are there: {}",
+        text(&without.stderr)
+    );
+
+    let mut other: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    other["command"] = "".into();
+    std::fs::write(file, other.to_string()).unwrap();
+    let nameless = compare(&["--", "echo", "107"]);
+    assert_eq!(nameless.status.code(), Some(3), "compared all the same");
+
+    other["machine"]["cpus"] = 1000.into();
+    std::fs::write(file, other.to_string()).unwrap();
+    let refused = compare(&["--", "echo", "100"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("times of another machine say nothing"),
+        "{}",
+        text(&refused.stderr)
     );
 }

@@ -86,12 +86,15 @@ fn a_mistyped_option_of_record_is_not_taken_for_the_program() {
 fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
     let out = dir.join("out");
     let out = out.to_str().unwrap();
-    let readers: [&[&str]; 8] = [
+    let readers: [&[&str]; 11] = [
+        &["explain", file],
+        &["explain", "--json", file],
         &["flame", file],
         &["compare", file, file],
         &["stat", file],
         &["stat", "--json", file],
         &["report", "-o", out, file],
+        &["view", file],
         &["export", "--format", "perfetto", "-o", out, file],
         &["export", "--format", "csv", "-o", out, file],
         &["export", "--format", "parquet", "-o", out, file],
@@ -142,6 +145,16 @@ fn cli_wrong_magic() {
     );
     let meant = format!("did you mean `kasuri record -- {elf}`?");
     every_reader_says(&dir, &elf, &["begins like an ELF program", &meant]);
+}
+
+#[test]
+fn cli_ctf_streams_without_metadata() {
+    let dir = scratch("ctf-streams");
+    let trace = dir.join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    file(&trace, "channel0_0", &[0xc1, 0x1f, 0xfc, 0xc1, 0, 0]);
+    let told = ["a stream of a CTF trace (channel0_0), but no `metadata`"];
+    every_reader_says(&dir, trace.to_str().unwrap(), &told);
 }
 
 #[test]

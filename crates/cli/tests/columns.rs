@@ -29,6 +29,13 @@ fn files(path: &Path, name: &str, out: &mut Vec<(String, Vec<u8>)>) {
 }
 
 fn load(path: &Path) -> Trace {
+    // Kasuri's own golden recordings are whole, and must load without it.
+    let salvages = path.extension().is_none_or(|e| e != "kasuri");
+    load_on(path, salvages, 1).expect("columns")
+}
+
+/// The same, read by so many threads.
+fn load_on(path: &Path, salvage: bool, threads: usize) -> Result<Trace, import::Error> {
     let mut all = Vec::new();
     files(path, "trace", &mut all);
     let unpacked: Vec<_> = all
@@ -39,12 +46,12 @@ fn load(path: &Path) -> Trace {
         .map(|((name, _), bytes)| import::File { name, bytes })
         .collect();
     let options = import::Options {
-        // Kasuri's own golden recordings are whole, and must load without it.
-        salvage: import::detect(&parts) != Some(import::Kind::Kasuri),
+        salvage,
         keeps_events: true,
+        threads,
         name_code: None,
     };
-    import::load(&parts, &options).expect("columns")
+    import::load(&parts, &options)
 }
 
 /// The checksum of a value's text.
@@ -52,7 +59,8 @@ fn sum(value: &impl Debug) -> u32 {
     crc32fast::hash(format!("{value:?}").as_bytes())
 }
 
-fn column<T: Debug>(out: &mut String, name: &str, rows: &[T]) {
+fn column<T: Debug>(out: &mut String, name: &str, rows: impl IntoIterator<Item = T>) {
+    let rows: Vec<T> = rows.into_iter().collect();
     writeln!(out, "{name}: {} rows, {:08x}", rows.len(), sum(&rows)).expect("written");
 }
 
@@ -88,11 +96,7 @@ fn text(trace: &Trace) -> String {
         let name = trace.strings.get(thread.name);
         writeln!(out, "{name:?} {thread:?}").expect("written");
     }
-    column(
-        &mut out,
-        "strings",
-        &trace.strings.iter().collect::<Vec<_>>(),
-    );
+    column(&mut out, "strings", trace.strings.iter());
     columns!(out, trace.states: start state cpu by);
     columns!(out, trace.occupancy: start thread idle);
     columns!(out, trace.wakeups: time waker wakee cpu latency);
@@ -133,6 +137,31 @@ fn check(group: &str, name: &str) {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!(format!("{group}-{name}"), text));
+}
+
+/// Also those that are damaged: the error is the same, and so is what was read before it.
+#[test]
+fn any_number_of_threads_reads_the_same() {
+    let mut n_whole = 0;
+    for group in ["kasuri", "perf_data", "trace-dat"] {
+        for entry in std::fs::read_dir(golden().join(group)).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if !["kasuri", "data", "dat"]
+                .map(|e| path.extension() == Some(e.as_ref()))
+                .contains(&true)
+            {
+                continue;
+            }
+            let read = |threads| load_on(&path, false, threads).map(|trace| text(&trace));
+            let read = |threads| read(threads).map_err(|error| error.to_string());
+            let alone = read(1);
+            n_whole += usize::from(alone.is_ok());
+            for threads in [2, 3, 8] {
+                assert_eq!(read(threads), alone, "{threads} threads, {path:?}");
+            }
+        }
+    }
+    assert!(n_whole > 15, "{n_whole}");
 }
 
 macro_rules! golden {

@@ -199,3 +199,164 @@ fn a_planted_fault_is_recorded_and_its_cure_found() {
         "{json}"
     );
 }
+
+fn halved() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("try-whatif");
+    let built = Command::new("gcc")
+        .args(["-O2", "-g", "-pthread", "-I"])
+        .arg(root.join("annotate/include"))
+        .arg("-o")
+        .arg(&out)
+        .arg(root.join("tests/try/whatif.c"))
+        .status();
+    built.is_ok_and(|status| status.success()).then_some(out)
+}
+
+/// The books are checked, not the time: probes/whatif/tests and tests/try/what-if do the rest.
+#[test]
+fn what_ifs_are_replayed_and_tried() {
+    let Some(program) = halved() else {
+        assert!(std::env::var_os("CI").is_none(), "no gcc");
+        println!("skipped: no gcc");
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let mut rounds = 4;
+    let (held, outside) = loop {
+        let n = rounds.to_string();
+        let words = ["-q", "--json", "--what-if", "--blocks", "12", "--"];
+        let told = run(&[&words[..], &[program, "lock", "none", &n]].concat());
+        assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+        let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_eq!(
+            (&json["schema"], &json["blocks"]),
+            (&"kasuri.what_if/1".into(), &12.into())
+        );
+        let of = |change: &str, name: &str| {
+            let mut rows = json["what_ifs"].as_array().unwrap().iter();
+            rows.find(|row| row["change"] == change && row["name"] == name)
+                .cloned()
+        };
+        match (of("half_held", "table"), of("half", "outside")) {
+            (Some(held), Some(outside)) => break (held, outside),
+            // On a busy machine the threads may run one after the other, and the lock is not waited for.
+            _ if rounds < 64 => rounds *= 2,
+            _ => panic!("{json:#}"),
+        }
+    };
+    for row in [outside, held] {
+        assert_eq!(row["entries"], 2 * rounds, "{row}");
+        assert!(row["region_ns"].as_u64().unwrap() > 1_000_000, "{row}");
+        assert!(
+            row["experiment"].as_f64().unwrap() > 0.0 && row["agrees"].is_boolean(),
+            "{row}"
+        );
+        assert!(row["replay"].as_f64().unwrap() >= 1.0, "{row}");
+    }
+    let page = text(
+        &run(&[
+            "-q",
+            "--what-if",
+            "--time",
+            "3s",
+            "--",
+            program,
+            "serial",
+            "none",
+            "4",
+        ])
+        .stdout,
+    );
+    assert!(
+        page.contains("FASTER BY THIS FACTOR IF") && page.contains("took half its time"),
+        "{page}"
+    );
+    assert!(page.lines().all(|line| line.width() <= 80), "{page}");
+}
+
+#[test]
+fn what_ifs_need_something_to_change() {
+    let told = run(&["-q", "--what-if", "--", "true"]);
+    assert_eq!(told.status.code(), Some(1));
+    let message = text(&told.stderr);
+    assert!(
+        message.contains("no annotated slice and no contended lock"),
+        "{message}"
+    );
+}
+
+/// Processes whose command line is these words.
+fn running(words: &[&str]) -> usize {
+    let wanted: Vec<u8> = words
+        .iter()
+        .flat_map(|word| [word.as_bytes(), b"\0"].concat())
+        .collect();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let is_it = |process: std::fs::DirEntry| {
+        std::fs::read(process.path().join("cmdline")).is_ok_and(|line| line == wanted)
+    };
+    processes.map(is_it).filter(|is_it| *is_it).count()
+}
+
+/// Recorders that were started by the process `parent`: their numbers.
+fn recorders(parent: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.unwrap_or_default();
+    let is_recorder = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"record")
+    };
+    children
+        .split(' ')
+        .filter_map(|pid| pid.parse().ok())
+        .filter(is_recorder)
+        .collect()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("not within a minute: {what}");
+}
+
+/// SIGKILL, which nobody can act on: while the program runs, and while it is recorded.
+#[test]
+fn a_kill_leaves_no_program_and_no_recorder() {
+    let sleep = ["sleep", "97.531"];
+    let mut child = command(&["-q", "--only", "--arm", "x=true", "--", sleep[0], sleep[1]])
+        .spawn()
+        .unwrap();
+    wait_until("it runs", || running(&sleep) == 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("it is gone", || running(&sleep) == 0);
+
+    // Two runs before the recording, which is the third.
+    let mut child = command(&["-q", "--", "sleep", "1.0123"]).spawn().unwrap();
+    wait_until("it is recorded", || !recorders(child.id()).is_empty());
+    let recorder = recorders(child.id())[0];
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the recorder has ended", || {
+        !Path::new(&format!("/proc/{recorder}")).exists()
+    });
+    let traced = [
+        "/sys/kernel/tracing/instances",
+        "/sys/kernel/debug/tracing/instances",
+    ];
+    let left = traced
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flatten()
+        .flatten();
+    let of_it = format!("kasuri-{recorder}-");
+    let left: Vec<_> = left
+        .filter(|dir| dir.file_name().to_string_lossy().starts_with(&of_it))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -147,3 +147,37 @@ fn sql_without_duckdb_says_how_to_get_it() {
     assert_eq!(show.status.code(), Some(1));
     assert!(stderr(&show).contains("--list"), "{}", stderr(&show));
 }
+
+/// A DuckDB that is asked for something long, and a user who gives up.
+#[test]
+fn a_signal_leaves_no_process_and_no_columns() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = scratch("tables_signal");
+    let engine = dir.join("duckdb");
+    let text = "#!/bin/sh\n[ \"$1\" != --version ] || { echo v1.4.0; exit; }\necho $$ >pid.new; mv pid.new pid\nexec sleep 600\n";
+    std::fs::write(&engine, text).unwrap();
+    std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let temporary = dir.join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut asked = Command::new(env!("CARGO_BIN_EXE_kasuri"))
+        .args(["sql", "run.kasuri", "FROM threads"])
+        .current_dir(&dir)
+        .env("KASURI_DUCKDB", &engine)
+        .env("TMPDIR", &temporary)
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = loop {
+        if let Ok(text) = std::fs::read_to_string(dir.join("pid")) {
+            break text.trim().to_owned();
+        }
+        assert!(asked.try_wait().unwrap().is_none(), "it ended early");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1);
+    let own = rustix::process::Pid::from_child(&asked);
+    rustix::process::kill_process(own, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(asked.wait().unwrap().code(), Some(128 + 15));
+    assert!(!Path::new("/proc").join(pid).exists());
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}

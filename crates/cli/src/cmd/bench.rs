@@ -1,4 +1,6 @@
 //! `kasuri bench --against CMD -- CMD`: two commands in turns; is the second one slower?
+use crate::baseline::{Baseline, Measure};
+use crate::ci;
 use crate::cmd::stat::screen_width;
 use crate::gate::{Answer, Gate, p_text};
 use crate::output::Output;
@@ -9,9 +11,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_text::table::grid::{Grid, number, word};
 use kasuri_text::table::units::{self, printable};
 use kasuri_trial::line::Line;
-use kasuri_trial::paired::{Paired, holm, paired};
+use kasuri_trial::paired::{Paired, holm, paired, unpaired};
 use kasuri_trial::process::Usage;
-use kasuri_trial::race::{self, Plan};
+use kasuri_trial::race::{self, Plan, Ran};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,7 +25,7 @@ use std::process::ExitCode;
 ///
 /// Runs both commands N times, in pairs whose order is drawn by chance, so that whatever else happens on the machine hits both.
 /// Prints wall time, CPU time, context switches and page faults of both with the change, the interval that covers it in 95 % of
-/// cases, and p: how often chance alone gets as far (exact signed-rank test; below the first line corrected for the number of rows). Exits with 3 if a gate fails: if a
+/// cases, and p: how often chance alone gets as far (exact signed-rank test, against a baseline rank-sum test; below the first line corrected for the number of rows). Exits with 3 if a gate fails: if a
 /// measure rose by more than its percentage and by more than noise (p <= 0.05, corrected for the number of gates).
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -33,26 +35,40 @@ Examples:
   kasuri bench --against 'OMP_NUM_THREADS=2 ./program' -- ./program
   kasuri bench --against ./old --metric 'rate: ([0-9.]+)' --higher -- ./new
   kasuri bench --against ./old --junit bench.xml --markdown comment.md -- ./new
+  kasuri bench --save main.json -- ./program; kasuri bench --baseline main.json --fail-if 'wall > 5%' -- ./program
 
 Measures for --fail-if: wall, cpu, switches (to wait), preemptions, faults, metric.
 Programs get no input, and are expected to exit with 0.
 Exit status: 0, or 3 if a gate fails; 1 if a command fails or cannot be run, or the time ends before six pairs.")]
 pub struct Args {
     /// What to compare with: a command line. With pipes, variables or other shell syntax it runs in a shell, and its start is timed too
-    #[arg(long, value_name = "CMD")]
-    against: String,
+    #[arg(long, value_name = "CMD", required_unless_present_any = ["baseline", "save"])]
+    against: Option<String>,
 
-    /// Number of pairs
+    /// Compare with runs that --save stored on this machine. Weaker than --against: whatever the machine does otherwise by now is
+    /// taken for a change
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    baseline: Option<PathBuf>,
+
+    /// Store the runs of the command to judge, with the machine
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Number of pairs, or of runs without --against
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(6..=1000))]
     pairs: u32,
 
-    /// Fail if a measure rises by more than this and more than noise; may be given several times [default: 1% of what is compared]
+    /// Fail if a measure rises by more than this and more than noise; may be given several times [default: 1% of what is compared; 5% with --baseline]
     #[arg(long, value_name = "MEASURE > PERCENT%")]
     fail_if: Vec<Gate>,
 
     /// Write the gates as a JUnit report, for CI
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+
+    /// Print the gates as GitHub Actions' annotations, too
+    #[arg(long, conflicts_with = "json")]
+    github: bool,
 
     /// Write the result as Markdown, for a comment on a pull request
     #[arg(long, value_name = "FILE")]
@@ -92,6 +108,8 @@ struct Bench {
     /// The measure that the verdict is about.
     compared: &'static str,
     pairs: usize,
+    /// Against stored runs, which are no pairs.
+    stored: bool,
     seed: u64,
     stopped: bool,
     measures: Vec<Row>,
@@ -106,52 +124,63 @@ struct Bench {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let gates = gates(&args)?;
     let outputs = outputs(&args)?;
-    let against = Line::read(&args.against)
-        .map_err(|why| anyhow::anyhow!("--against {}: {why}", args.against))?;
-    let lines = [against, Line::of(&args.command)];
-    let mut runner = Runner::new(&args.how, lines.len())?;
-    for line in &lines {
-        // The first run finds colder caches than all others.
-        runner.try_out(line, false)?;
-    }
-    let bar = ProgressBar::new(2 * u64::from(args.pairs)).with_style(
-        ProgressStyle::with_template("{msg:16} {wide_bar} {pos}/{len} runs, {eta} left")
-            .expect("a fixed template"),
-    );
-    if args.how.quiet {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    let plan = Plan {
-        arms: lines.len(),
-        blocks: args.pairs as usize,
-        least: 1.0,
-        seed: args.how.seed,
+    let line = Line::of(&args.command);
+    let (stored, warning) = match &args.baseline {
+        Some(path) => {
+            let (baseline, warning) = Baseline::read(path)?;
+            (Some(baseline), warning)
+        }
+        None => (None, None),
     };
-    let outcome = race::race(&plan, |arm| {
-        bar.inc(1);
-        runner.run(arm, &lines[arm])
-    });
-    bar.finish_and_clear();
-    if let Some(why) = outcome.broken {
-        bail!("a run of {why}");
+    if let Some(warning) = warning {
+        message::warning(warning);
     }
-    if outcome.blocks < 6 {
-        bail!(
-            "{} of {} pairs were measured, needed 6 to tell a change from noise",
-            outcome.blocks,
-            args.pairs
-        );
+    let (against, mut lines) = match (&args.against, &stored) {
+        (Some(text), _) => {
+            let line =
+                Line::read(text).map_err(|why| anyhow::anyhow!("--against {text}: {why}"))?;
+            (Some(shown(&line)), vec![line])
+        }
+        (None, Some(stored)) => (Some(stored.command.clone()), Vec::new()),
+        (None, None) => (None, Vec::new()),
+    };
+    lines.push(line);
+    let mut runner = Runner::new(&args.how, lines.len())?;
+    let (pairs, stopped) = measure(&args, &mut runner, &lines)?;
+    let own = lines.len() - 1;
+    let command = shown(&lines[own]);
+    if let Some(output) = &outputs[2] {
+        let measures = (measured(&runner, own, pairs).into_iter())
+            .map(|(name, _, runs)| Measure {
+                name: name.to_owned(),
+                runs,
+            })
+            .collect();
+        let baseline = Baseline::new(command.clone(), measures);
+        output
+            .write(|out| kasuri_text::json::write(&baseline, out))
+            .context("--save")?;
     }
-    let measures = rows(&runner, outcome.blocks, args.how.higher);
+    let Some(against) = against else {
+        if !args.how.quiet {
+            message::note(format_args!("{pairs} runs stored, with this machine"));
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let measures = match &stored {
+        Some(stored) => rows_since(&runner, stored, pairs, args.how.higher)?,
+        None => rows(&runner, pairs, args.how.higher),
+    };
     let gates = judge(&gates, &measures);
     let bench = Bench {
         schema: "kasuri.bench/1",
-        against: shown(&lines[0]),
-        command: shown(&lines[1]),
+        against,
+        command,
         compared: args.how.measure(),
-        pairs: outcome.blocks,
+        pairs,
+        stored: stored.is_some(),
         seed: args.how.seed,
-        stopped: outcome.stopped,
+        stopped,
         failed: gates.iter().any(|gate| gate.failed),
         measures,
         gates,
@@ -159,12 +188,61 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     print(&bench, &args, &outputs)
 }
 
+/// Runs the lines in turns; how many whole pairs (or runs of the only one), and whether it was ended early.
+fn measure(args: &Args, runner: &mut Runner<'_>, lines: &[Line]) -> anyhow::Result<(usize, bool)> {
+    for line in lines {
+        // The first run finds colder caches than all others.
+        runner.try_out(line, false)?;
+    }
+    let bar = ProgressBar::new(lines.len() as u64 * u64::from(args.pairs)).with_style(
+        ProgressStyle::with_template("{msg:16} {wide_bar} {pos}/{len} runs, {eta} left")
+            .expect("a fixed template"),
+    );
+    if args.how.quiet {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    let mut run = |arm: usize| {
+        bar.inc(1);
+        runner.run(arm, &lines[arm])
+    };
+    let wanted = args.pairs as usize;
+    let (mut done, mut stopped) = (0, false);
+    if lines.len() == 1 {
+        while done < wanted && !stopped {
+            match run(0) {
+                Ran::Cost(_) => done += 1,
+                Ran::Invalid(why) => bail!("a run of {}: {why}", shown(&lines[0])),
+                Ran::Stopped => stopped = true,
+            }
+        }
+    } else {
+        let plan = Plan {
+            arms: lines.len(),
+            blocks: wanted,
+            least: 1.0,
+            seed: args.how.seed,
+        };
+        let outcome = race::race(&plan, run);
+        if let Some(why) = outcome.broken {
+            bail!("a run of {why}");
+        }
+        (done, stopped) = (outcome.blocks, outcome.stopped);
+    }
+    bar.finish_and_clear();
+    if done < 6 {
+        let what = if lines.len() == 1 { "runs" } else { "pairs" };
+        bail!("{done} of {wanted} {what} were measured, needed 6 to tell a change from noise");
+    }
+    Ok((done, stopped))
+}
+
 fn gates(args: &Args) -> anyhow::Result<Vec<Gate>> {
     let mut gates = args.fail_if.clone();
     if gates.is_empty() {
         gates.push(Gate {
             measure: args.how.measure().to_owned(),
-            share: 0.01,
+            // Another day on the same machine is another level.
+            share: if args.baseline.is_some() { 0.05 } else { 0.01 },
         });
     }
     let is_known = |gate: &Gate| {
@@ -183,19 +261,19 @@ fn gates(args: &Args) -> anyhow::Result<Vec<Gate>> {
     }
 }
 
-/// JUnit's and Markdown's destinations: that they can be written is known before anything runs.
-fn outputs(args: &Args) -> anyhow::Result<[Option<Output>; 2]> {
+/// Destinations of JUnit, Markdown and the baseline: that they can be written is known before anything runs.
+fn outputs(args: &Args) -> anyhow::Result<[Option<Output>; 3]> {
     let to = |path: &Option<PathBuf>| match path {
         None => Ok(None),
         Some(path) if path.as_os_str() == "-" => Ok(Some(Output::Stdout)),
         Some(path) => Output::to(path.clone()).map(Some),
     };
-    Ok([to(&args.junit)?, to(&args.markdown)?])
+    Ok([to(&args.junit)?, to(&args.markdown)?, to(&args.save)?])
 }
 
-type Measure = (&'static str, &'static str, fn(&Usage) -> u64);
+type Measured = (&'static str, &'static str, fn(&Usage) -> u64);
 
-const MEASURES: [Measure; 5] = [
+const MEASURES: [Measured; 5] = [
     ("wall", "ns", |usage| usage.wall_ns),
     ("cpu", "ns", |usage| usage.cpu_ns),
     ("switches", "count", |usage| usage.switches),
@@ -203,34 +281,74 @@ const MEASURES: [Measure; 5] = [
     ("faults", "count", |usage| usage.faults),
 ];
 
-fn rows(runner: &Runner<'_>, pairs: usize, higher: bool) -> Vec<Row> {
-    let side = |arm: usize, of: &dyn Fn(&Taken) -> f64| -> Vec<f64> {
-        runner.taken[arm][..pairs].iter().map(of).collect()
-    };
-    let mut rows = Vec::new();
-    if runner.taken[0].iter().any(|run| run.metric.is_some()) {
-        let metric = |run: &Taken| run.metric.unwrap_or(f64::NAN);
-        rows.push(row(("metric", ""), side(0, &metric), side(1, &metric)));
+/// What the valid runs of an arm took: name, unit, each run.
+fn measured(
+    runner: &Runner<'_>,
+    arm: usize,
+    runs: usize,
+) -> Vec<(&'static str, &'static str, Vec<f64>)> {
+    let taken = &runner.taken[arm][..runs];
+    let side = |of: &dyn Fn(&Taken) -> f64| -> Vec<f64> { taken.iter().map(of).collect() };
+    let mut all = Vec::new();
+    if taken.iter().any(|run| run.metric.is_some()) {
+        all.push(("metric", "", side(&|run| run.metric.unwrap_or(f64::NAN))));
     }
     for (name, unit, of) in MEASURES {
-        let value = |run: &Taken| of(&run.usage) as f64;
-        rows.push(row((name, unit), side(0, &value), side(1, &value)));
+        all.push((name, unit, side(&|run| of(&run.usage) as f64)));
     }
+    all
+}
+
+fn rows(runner: &Runner<'_>, pairs: usize, higher: bool) -> Vec<Row> {
+    let sides = measured(runner, 0, pairs).into_iter();
+    let told = |against: &[f64], command: &[f64]| -> Option<Paired> {
+        let pairs = against.iter().zip(command);
+        paired(&pairs.map(|(a, b)| b - a).collect::<Vec<f64>>(), 0.95)
+    };
+    let mut rows: Vec<Row> = sides
+        .zip(measured(runner, 1, pairs))
+        .map(|((name, unit, against), (_, _, command))| row((name, unit), against, command, told))
+        .collect();
     if let Some(first) = rows.first_mut() {
         first.higher = higher;
     }
     rows
 }
 
-fn row((name, unit): (&'static str, &'static str), against: Vec<f64>, command: Vec<f64>) -> Row {
+/// The same since a baseline was stored.
+fn rows_since(
+    runner: &Runner<'_>,
+    stored: &Baseline,
+    runs: usize,
+    higher: bool,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (name, unit, command) in measured(runner, 0, runs) {
+        let against = stored.runs(name).with_context(|| {
+            format!("--baseline: it has no runs of {name}; save it with --metric")
+        })?;
+        rows.push(row((name, unit), against.to_vec(), command, |a, b| {
+            unpaired(a, b, 0.95)
+        }));
+    }
+    if let Some(first) = rows.first_mut() {
+        first.higher = higher;
+    }
+    Ok(rows)
+}
+
+/// `compare`: what the logarithms of both sides say.
+fn row(
+    (name, unit): (&'static str, &'static str),
+    against: Vec<f64>,
+    command: Vec<f64>,
+    compare: impl Fn(&[f64], &[f64]) -> Option<Paired>,
+) -> Row {
     // Counts may be 0, which has no logarithm: one is added on both sides.
     let one = if unit == "count" { 1.0 } else { 0.0 };
-    let differences: Vec<f64> = against
-        .iter()
-        .zip(&command)
-        .map(|(a, b)| ((b + one) / (a + one)).ln())
-        .collect();
-    let told: Option<Paired> = paired(&differences, 0.95);
+    let logarithms =
+        |values: &[f64]| -> Vec<f64> { values.iter().map(|value| (value + one).ln()).collect() };
+    let told = compare(&logarithms(&against), &logarithms(&command));
     let interval = told.and_then(|told| told.interval);
     Row {
         name,
@@ -277,13 +395,14 @@ fn judge(gates: &[Gate], rows: &[Row]) -> Vec<Answer> {
 fn print(
     bench: &Bench,
     args: &Args,
-    [junit, markdown]: &[Option<Output>; 2],
+    [junit, markdown, _]: &[Option<Output>; 3],
 ) -> anyhow::Result<ExitCode> {
     let write = |output: &Option<Output>, text: String| match output {
         Some(output) => output.write(|out| out.write_all(text.as_bytes())),
         None => Ok(()),
     };
-    write(junit, as_junit(bench)).context("--junit")?;
+    let junit_text = ci::junit("kasuri bench", &bench.command, &bench.gates);
+    write(junit, junit_text).context("--junit")?;
     write(markdown, as_markdown(bench)).context("--markdown")?;
     let mut out = std::io::stdout().lock();
     if args.how.json {
@@ -291,11 +410,16 @@ fn print(
     } else {
         out.write_all(as_text(bench, screen_width()).as_bytes())?;
     }
+    if args.github {
+        out.write_all(ci::github("kasuri bench", &bench.command, &bench.gates).as_bytes())?;
+    }
     out.flush()?;
     if bench.stopped && !args.how.quiet {
         message::note(format_args!(
-            "ended early: {} of {} pairs",
-            bench.pairs, args.pairs
+            "ended early: {} of {} {}",
+            bench.pairs,
+            args.pairs,
+            if bench.stored { "runs" } else { "pairs" }
         ));
     }
     Ok(match bench.failed {
@@ -331,6 +455,12 @@ fn corrected(bench: &Bench) -> Vec<f64> {
     bench.measures.iter().filter_map(of).collect()
 }
 
+/// `20 pairs`.
+fn runs(bench: &Bench) -> String {
+    let what = if bench.stored { "run" } else { "pair" };
+    units::plural(bench.pairs as u64, what)
+}
+
 /// One sentence: how what is compared changed.
 fn verdict(bench: &Bench, row: &Row) -> String {
     let ([Some(ratio), low, high], Some(p)) = (row.worse(), row.p_value) else {
@@ -345,7 +475,7 @@ fn verdict(bench: &Bench, row: &Row) -> String {
         "{} ({}{}, p {})",
         told.words(row.name),
         told.range(),
-        units::plural(bench.pairs as u64, "pair"),
+        runs(bench),
         p_text(p)
     )
 }
@@ -397,17 +527,9 @@ fn as_text(bench: &Bench, width: usize) -> String {
     }
     text.push('\n');
     for gate in &bench.gates {
-        let _ = writeln!(text, "{}", gate_line(gate));
+        let _ = writeln!(text, "{}", ci::line(gate));
     }
     text
-}
-
-fn gate_line(gate: &Answer) -> String {
-    let how = match gate.failed {
-        true => "failed",
-        false => "passed",
-    };
-    format!("{how}: {gate}")
 }
 
 fn as_markdown(bench: &Bench) -> String {
@@ -419,13 +541,13 @@ fn as_markdown(bench: &Bench) -> String {
         )
     };
     let mut text = format!(
-        "**{}**\n\n{} pairs of {} (against) and {} (this)\n\n| | against | this | change | 95 % interval | p |\n|---|--:|--:|--:|--:|--:|\n",
+        "**{}**\n\n{} of {} (against) and {} (this)\n\n| | against | this | change | 95 % interval | p |\n|---|--:|--:|--:|--:|--:|\n",
         if bench.failed {
             "slower"
         } else {
             "no gate failed"
         },
-        bench.pairs,
+        runs(bench),
         code(&bench.against),
         code(&bench.command)
     );
@@ -443,51 +565,8 @@ fn as_markdown(bench: &Bench) -> String {
         );
     }
     for gate in &bench.gates {
-        let _ = write!(text, "\n- {}", gate_line(gate).replace('>', "&gt;"));
+        let _ = write!(text, "\n- {}", ci::line(gate).replace('>', "&gt;"));
     }
     text.push('\n');
     text
-}
-
-fn as_junit(bench: &Bench) -> String {
-    let failures = bench.gates.iter().filter(|gate| gate.failed).count();
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"kasuri bench\" tests=\"{}\" failures=\"{failures}\">\n",
-        bench.gates.len()
-    );
-    for gate in &bench.gates {
-        let _ = write!(
-            text,
-            "  <testcase classname=\"{}\" name=\"{}\"",
-            escaped(&bench.command),
-            escaped(&gate.gate)
-        );
-        match gate.failed {
-            true => {
-                let _ = writeln!(
-                    text,
-                    ">\n    <failure message=\"{}\"/>\n  </testcase>",
-                    escaped(&gate_line(gate))
-                );
-            }
-            false => text.push_str("/>\n"),
-        }
-    }
-    text.push_str("</testsuite>\n");
-    text
-}
-
-/// As text of an attribute in XML, which cannot hold control characters at all.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in printable(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
 }

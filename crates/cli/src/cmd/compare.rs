@@ -2,11 +2,14 @@
 use crate::cmd::stat::{has_colour, screen_width};
 use crate::gate::{Answer, Gate, key};
 use crate::open::Input;
-use crate::{exit, message};
-use anyhow::bail;
+use crate::output::Output;
+use crate::program::{ProgramArgs, say_nobody};
+use crate::{ci, exit, message};
+use anyhow::{Context, bail};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::compare::{Change, Comparison};
+use kasuri_text::table::units::shell_word;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
@@ -43,6 +46,12 @@ pub struct Args {
     /// tables; may be given several times. Needs four or more runs of each side
     #[arg(long, value_name = "MEASURE > PERCENT%")]
     fail_if: Vec<Gate>,
+    /// Write the gates as a JUnit report, for CI
+    #[arg(long, value_name = "FILE", requires = "fail_if")]
+    junit: Option<PathBuf>,
+    /// Print the gates as GitHub Actions' annotations, too
+    #[arg(long, requires = "fail_if", conflicts_with = "json")]
+    github: bool,
     /// Print JSON (schema kasuri.compare/1), with every row of every table
     #[arg(long)]
     json: bool,
@@ -52,6 +61,8 @@ pub struct Args {
     /// Read the undamaged part of damaged recordings
     #[arg(long)]
     salvage: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
 }
 
 /// Prints the comparison.
@@ -67,15 +78,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             files.len()
         ),
     };
-    let load = |files: Vec<PathBuf>| files.into_iter().map(|file| summary(file, args.salvage));
-    let before: Vec<Summary> = load(before).collect::<anyhow::Result<_>>()?;
-    let after: Vec<Summary> = load(after).collect::<anyhow::Result<_>>()?;
+    let words = words(&args);
+    let junit = match &args.junit {
+        Some(path) if path.as_os_str() == "-" => Some(Output::Stdout),
+        Some(path) => Some(Output::to(path.clone())?),
+        None => None,
+    };
+    // Once is enough: the command that chooses is about all of them.
+    let mut is_said = false;
+    let mut load = |files: Vec<PathBuf>| -> anyhow::Result<Vec<Summary>> {
+        let all = files.into_iter();
+        all.map(|file| {
+            let input = Input::new(file, args.salvage);
+            let mut trace = input.load()?;
+            args.program.choose(&mut trace, &input.name())?;
+            is_said = is_said || say_nobody(&trace, "kasuri compare", &words);
+            let options = kasuri_analyze::Options {
+                omits_moves: true,
+                ..Default::default()
+            };
+            Ok(kasuri_analyze::summary(&trace, &options))
+        })
+        .collect()
+    };
+    let (before, after) = (load(before)?, load(after)?);
     let comparison = kasuri_analyze::compare::compare(&before, &after);
     let answers = judge(&args.fail_if, &comparison)?;
     let code = match answers.iter().any(|answer| answer.failed) {
         true => ExitCode::from(exit::GATE_FAILED),
         false => ExitCode::SUCCESS,
     };
+    if let Some(junit) = junit {
+        let text = ci::junit("kasuri compare", &words, &answers);
+        (junit.write(|out| out.write_all(text.as_bytes()))).context("--junit")?;
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
         kasuri_text::json::write(&comparison, &mut out)?;
@@ -89,6 +125,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Layout::default()
     };
     out.write_all(table::render_comparison(&comparison, &layout).as_bytes())?;
+    if args.github {
+        out.write_all(ci::github("kasuri compare", &words, &answers).as_bytes())?;
+    }
     out.flush()?;
     say(&answers);
     Ok(code)
@@ -158,8 +197,18 @@ fn names(comparison: &Comparison) -> String {
     format!("{}, or an annotation's name", names.join(", "))
 }
 
-/// One recording's numbers; the recording itself is let go before the next is read.
-fn summary(file: PathBuf, salvage: bool) -> anyhow::Result<Summary> {
-    let trace = Input::new(file, salvage).load()?;
-    Ok(kasuri_analyze::summary(&trace, &Default::default()))
+/// The recordings as words of a shell command.
+fn words(args: &Args) -> String {
+    let words = |files: &[PathBuf]| {
+        let words = files.iter().map(|file| shell_word(&file.to_string_lossy()));
+        words.collect::<Vec<String>>().join(" ")
+    };
+    match args.files.is_empty() {
+        false => words(&args.files),
+        true => format!(
+            "--before {} --after {}",
+            words(&args.before),
+            words(&args.after)
+        ),
+    }
 }

@@ -1,6 +1,7 @@
 //! `kasuri critical FILE`.
 use crate::cmd::stat::{has_colour, screen_width};
 use crate::open::Input;
+use crate::program::{ProgramArgs, named};
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,10 +15,13 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   kasuri critical run.kasuri
-  kasuri critical --json run.kasuri | jq '.what_if'")]
+  kasuri critical --json run.kasuri | jq '.what_if'
+  kasuri try --what-if -- ./program               check the what-ifs by experiment")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -31,7 +35,9 @@ pub struct Args {
 /// # Errors
 /// When the recording cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = args.input.load()?;
+    let mut trace = args.input.load()?;
+    let name = args.input.name();
+    (args.program).choose_one(&mut trace, "the critical path", "kasuri critical", &name)?;
     let path = kasuri_analyze::critical_path::critical_path(&trace);
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -40,13 +46,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     anyhow::ensure!(
         path.length_ns > 0,
-        "{}: no scheduler events of the program, so its critical path is not known; record as root, or see kasuri doctor",
-        args.input.name()
+        "{name}: no scheduler events of the program, so its critical path is not known; kasuri info {name} says how to record them"
     );
     let layout = Layout {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
+        program: named(&trace),
         start_ns: trace.span.start.ns(),
         ..Layout::default()
     };

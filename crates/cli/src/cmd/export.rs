@@ -6,6 +6,7 @@ pub use tables::machine_of;
 use crate::message;
 use crate::open::Input;
 use crate::output::{self, Output};
+use crate::program::ProgramArgs;
 use anyhow::bail;
 use clap::builder::PossibleValue;
 use kasuri_export::{EXPORTS, Export, Exported, Shape};
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// perfetto: protobuf, opens in the Perfetto UI (ui.perfetto.dev) with CPU tracks, thread states, slices,
 /// counters and arrows. chrome-json: Trace Event Format, for chrome://tracing, speedscope and scripts.
-/// firefox: for profiler.firefox.com; speedscope: for speedscope.app; paraver: .prv with .pcf and .row beside it.
+/// firefox: for profiler.firefox.com; speedscope: for speedscope.app; both with the threads of the program alone. paraver: .prv with .pcf and .row beside it.
 /// pprof: times by call path, thread and class of the account, for `go tool pprof` and services that take its profiles.
 /// ctf, ctf1.8: a directory with a kernel trace under LTTng's names and a user-space trace, for babeltrace2 and Trace Compass.
 /// trace-dat: for trace-cmd report and KernelShark; annotations are texts as programs write them to trace_marker.
@@ -33,6 +34,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Format of the result
     #[arg(long, short, value_enum)]
     format: Format,
@@ -101,15 +104,31 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .output
         .unwrap_or_else(|| args.input.beside(args.format.extension()));
     match args.format {
-        Format::Tables(kind) => tables::run(&args.input, &path, kind, args.tables),
-        Format::Export(export) => write(&args.input, path, export),
+        Format::Tables(kind) => tables::run(&args.input, &args.program, &path, kind, args.tables),
+        Format::Export(export) => write(&args.input, &args.program, path, export),
     }
 }
 
-fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCode> {
-    let load = || match export.has_events {
-        true => input.load_with_events(),
-        false => input.load(),
+fn write(
+    input: &Input,
+    program: &ProgramArgs,
+    path: PathBuf,
+    export: &Export,
+) -> anyhow::Result<ExitCode> {
+    let load = || {
+        let mut trace = match export.has_events {
+            true => input.load_with_events(),
+            false => input.load(),
+        }?;
+        let name = input.name();
+        match export.is_of_program {
+            true => {
+                let command = format!("kasuri export --format {}", export.name);
+                program.choose_or_say(&mut trace, &command, &name)?;
+            }
+            false => program.choose(&mut trace, &name)?,
+        }
+        anyhow::Ok(trace)
     };
     match export.shape {
         Shape::Stream(write) => {

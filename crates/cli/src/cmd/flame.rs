@@ -2,6 +2,7 @@
 use super::stat::screen_width;
 use crate::open::Input;
 use crate::output::Output;
+use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{self, FlameOptions};
@@ -25,6 +26,9 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    /// Take this process and those that it started for the program; `*` in a name stands for any letters; may be repeated
+    #[arg(long, value_name = "NAME|PID")]
+    process: Vec<String>,
     /// Show what explains this class of the account
     #[arg(long, value_name = "CLASS", value_parser = class_keys())]
     loss: Option<String>,
@@ -63,8 +67,9 @@ fn class_keys() -> clap::builder::PossibleValuesParser {
 /// # Errors
 /// When the recording cannot be read, has no samples, or the result not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = args.input.load()?;
+    let mut trace = args.input.load()?;
     let name = args.input.name().to_string();
+    ProgramArgs::of_processes(args.process).choose_or_say(&mut trace, "kasuri flame", &name)?;
     anyhow::ensure!(
         !trace.samples.time.is_empty(),
         "{name}: no samples of call paths, needed a recording with them; `kasuri record --help` says how (--stacks)"

@@ -1,6 +1,7 @@
 //! `kasuri locks FILE | -- PROGRAM`.
 use super::predict::machine;
 use super::stat::{has_colour, screen_width};
+use crate::program::{ProgramArgs, named};
 use crate::range::{self, TimeRange};
 use crate::source::Source;
 use kasuri_text::table::{self, Layout};
@@ -22,6 +23,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Print JSON (schema kasuri.locks/1), with every row of every table
     #[arg(long)]
     json: bool,
@@ -44,9 +47,12 @@ pub struct Args {
 /// # Errors
 /// When there is no recording or stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = args
+    let mut trace = args
         .source
         .load(&|options| options.syscalls = args.syscalls)?;
+    let name = args.source.name();
+    args.program
+        .choose_or_say(&mut trace, "kasuri locks", &name)?;
     let options = range::options(&trace, args.range, args.all)?;
     let locks = kasuri_analyze::locks(&trace, &options);
     let mut out = std::io::stdout().lock();
@@ -79,6 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
+        program: named(&trace),
         ..Layout::default()
     };
     out.write_all(table::locks(&locks, prediction.as_ref(), &layout).as_bytes())?;

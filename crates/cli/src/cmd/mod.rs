@@ -6,28 +6,38 @@ mod completions;
 mod critical;
 mod doctor;
 mod events;
+mod explain;
 mod export;
 mod flame;
+pub mod flight;
 mod info;
 mod lab_worker;
 mod locks;
 mod man;
+mod mcp;
 mod merge;
 mod overhead;
 mod plan;
 mod predict;
+mod receive;
 pub mod record;
 mod recover;
 mod remedies;
 mod remedies_text;
 mod report;
+mod run;
 mod sql;
 mod stat;
 mod symbolize;
+mod top;
 mod usdt;
+mod view;
 mod volume;
+mod what_if;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
@@ -65,19 +75,26 @@ pub struct Cli {
 pub enum Command {
     Record(record::Args),
     Stat(stat::Args),
+    Explain(explain::Args),
+    Top(top::Args),
+    Flight(flight::Args),
     Info(info::Args),
     Flame(flame::Args),
     Critical(critical::Args),
     Compare(compare::Args),
     Try(remedies::Args),
     Bench(bench::Args),
+    Run(run::Args),
     Report(report::Args),
+    View(view::Args),
     Locks(locks::Args),
     Predict(predict::Args),
     Plan(plan::Args),
     Export(export::Args),
     Merge(merge::Args),
+    Receive(receive::Args),
     Sql(sql::Args),
+    Mcp(mcp::Args),
     Recover(recover::Args),
     Symbolize(symbolize::Args),
     Overhead(overhead::Args),
@@ -99,6 +116,22 @@ pub fn shm_dir() -> std::path::PathBuf {
     std::env::var_os("KASURI_SHM_DIR").map_or_else(|| "/dev/shm".into(), Into::into)
 }
 
+/// A socket that becomes readable when the user wants the command to end; from here on these signals do nothing else.
+///
+/// # Errors
+/// When there are no more descriptors.
+pub fn end_signals() -> anyhow::Result<UnixStream> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let (stop, signalled) = UnixStream::pair().context("cannot wait for signals")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Under nohup it outlives its terminal.
+        if signal != SIGHUP || !kasuri_record::is_ignored(SIGHUP) {
+            signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+        }
+    }
+    Ok(stop)
+}
+
 /// The whole command line, for help, completions and manual pages.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -112,22 +145,29 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Flight(args) => flight::run(args),
         Command::Info(args) => info::run(args),
         Command::Flame(args) => flame::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Try(args) => remedies::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
+        Command::View(args) => view::run(args),
         Command::Locks(args) => locks::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Export(args) => export::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Sql(args) => sql::run(args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Receive(args) => receive::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Symbolize(args) => symbolize::run(args),
         Command::Completions(args) => completions::run(args),

@@ -3,6 +3,7 @@ use super::stat::{has_colour, screen_width};
 use crate::message;
 use crate::open::Input;
 use crate::output::Output;
+use crate::program::{ProgramArgs, named};
 use crate::source::Source;
 use anyhow::Context;
 use kasuri_analyze::call_paths::OffWork;
@@ -38,6 +39,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Also record PROGRAM on two CPUs; a short one, three times
     #[arg(long, requires = "program")]
     second_run: bool,
@@ -79,13 +82,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let cpu = allowed.first().copied().unwrap_or(0);
     let (begin, mut again) = (Instant::now(), Vec::new());
-    let trace = args.source.load(&|options| {
+    let mut trace = args.source.load(&|options| {
         options.cpus = vec![cpu];
         // Else a woken thread takes the CPU, and whether the one that woke it would have waited is not recorded.
         options.batch = true;
     })?;
+    let name = args.source.name();
+    (args.program).choose_or_say(&mut trace, "kasuri predict", &name)?;
     let second = match &args.second {
-        Some(path) => Some(Input::new(path.clone(), false).load()?),
+        Some(path) => {
+            let mut second = Input::new(path.clone(), false).load()?;
+            args.program.choose(&mut second, &path.display())?;
+            Some(second)
+        }
         None if args.second_run && allowed.len() < 2 => {
             message::warning("no second run: this process may use only one CPU");
             None
@@ -134,18 +143,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let places = places.take(10).map(table::inversion);
         prediction.notes.splice(0..0, places);
     }
+    if let Some(whole) = of_whole_system(&trace) {
+        prediction.notes.insert(0, whole);
+    }
     if let Some(path) = args.svg {
         let output = Output::to(path)?;
         output.write(|out| {
             out.write_all(kasuri_text::chart::curve::speedup(&prediction).as_bytes())
         })?;
     }
-    show(&prediction, args.json)?;
+    show(&prediction, &trace, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints it: as JSON, or as text as wide as the screen.
-fn show(prediction: &Prediction, json: bool) -> anyhow::Result<()> {
+fn show(prediction: &Prediction, trace: &Trace, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         kasuri_text::json::write(prediction, &mut out)?;
@@ -154,6 +166,7 @@ fn show(prediction: &Prediction, json: bool) -> anyhow::Result<()> {
     let layout = Layout {
         width: screen_width(),
         colour: has_colour(),
+        program: named(trace),
         ..Layout::default()
     };
     out.write_all(table::predict(prediction, &layout).as_bytes())?;
@@ -215,6 +228,17 @@ fn published() -> anyhow::Result<ExitCode> {
     });
     kasuri_text::json::write(&value, std::io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a prediction of a trace that names no program is worth.
+fn of_whole_system(trace: &Trace) -> Option<String> {
+    let program = kasuri_analyze::program(trace);
+    (program.by == kasuri_analyze::ProgramBy::Nobody).then(|| {
+        format!(
+            "of all {} processes as if they were one program; --process NAME takes one",
+            program.n_processes
+        )
+    })
 }
 
 /// The machine of an earlier answer.

@@ -3,20 +3,25 @@ use crate::{exit, message};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
+use kasuri_record::output;
 use kasuri_record::selection::Selections;
 use kasuri_record::{
-    Annotated, Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, USDT_LIMIT,
-    UnitCosts,
+    Annotated, Error, Flight, LockProbe, Notice, OnSlice, Options, Stacks, Summary, Target, To,
+    USDT_LIMIT, UnitCosts,
 };
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   kasuri record -- ./program 8              writes program.kasuri
   kasuri record -o run.kasuri -- make -j8
+  ssh board kasuri record -o - -- ./program > board.kasuri    through a pipe, while it runs; what the program prints goes to stderr
+  kasuri record --to desk:7117 --key board.key -- ./program   to another machine, on which `kasuri receive` waits
   kasuri record --locks -- ./program        also every pthread lock
   kasuri record --openmp -- ./program       also regions, loops, barriers and tasks of OpenMP
   kasuri record --itt -- ./program          also what oneTBB and others tell VTune
@@ -44,9 +49,17 @@ Exit status: the program's (128 + N if signal N killed it); 125 if kasuri failed
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Write the recording to FILE [default: PROGRAM.kasuri, PID.kasuri or system.kasuri]
+    /// Write the recording to FILE, or to standard output while it is made: - [default: PROGRAM.kasuri, PID.kasuri or system.kasuri]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Send the recording to another machine while it is made, to `kasuri receive` there
+    #[arg(long, value_name = "HOST:PORT", requires = "key", conflicts_with_all = ["output", "flight", "no_pack", "check_overhead"])]
+    to: Option<String>,
+
+    /// File with the key that both machines have, which `kasuri receive` makes
+    #[arg(long, value_name = "FILE", requires = "to")]
+    key: Option<PathBuf>,
 
     /// Record the running process PID until it ends
     #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "program"])]
@@ -67,6 +80,15 @@ pub struct Args {
     /// Length of what --flight keeps
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "flight")]
     keep: Duration,
+
+    /// With --flight: save when a slice of this name takes so long, as in render=50ms, once in --keep at most; may be repeated
+    #[arg(long, value_name = "NAME=TIME", value_parser = on_slice, requires = "flight")]
+    on_slice: Vec<OnSlice>,
+
+    /// Take at most SIZE of memory for the recorder, the kernel's buffers and one program's annotations: 16M, at least 8M. What finds no
+    /// room is counted as lost
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "flight")]
+    memory: Option<u64>,
 
     /// Size of the kernel's buffer for each CPU, in MiB [default: 16, or less if memory is short]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -128,9 +150,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = USDT_LIMIT, requires = "usdt")]
     usdt_limit: u64,
 
-    /// Record which code runs, as samples of call paths: `deep` copies more of each stack
-    #[arg(long, value_name = "HOW", value_enum, default_value = "on")]
-    stacks: HowStacks,
+    /// Record which code runs, as samples of call paths: `deep` copies more of each stack [default: on; with --memory off]
+    #[arg(long, value_name = "HOW", value_enum)]
+    stacks: Option<HowStacks>,
 
     /// Limit the cost of kernel events to PERCENT of the program's CPU time, for example 2%. If needed, kasuri first disables
     /// events that the timeline can do without, then records only windows of time; the report shows which
@@ -152,6 +174,10 @@ pub struct Args {
     /// Keep the recording directory instead of packing it into one file
     #[arg(long)]
     no_pack: bool,
+
+    /// End when this process, which started us, has ended
+    #[arg(long, value_name = "PID", hide = true)]
+    end_with: Option<i32>,
 
     /// Print errors only
     #[arg(short, long)]
@@ -188,6 +214,13 @@ enum HowStacks {
 /// # Errors
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.flight {
+        // Before there is anything to save, a request ends nothing and saves nothing.
+        signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default())?;
+    }
+    if let Some(parent) = args.end_with {
+        end_with(parent)?;
+    }
     let mut options = options(&args)?;
     if args.check_overhead {
         let price = |options: &Options| unit_costs(options, args.quiet, true);
@@ -225,6 +258,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&summary))
 }
 
+/// Has the kernel send SIGTERM when the parent ends, which is the process of this number.
+fn end_with(parent: i32) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    // It may have ended before.
+    if rustix::process::getppid().map(|pid| pid.as_raw_pid()) != Some(parent) {
+        bail!("process {parent}, which was to be served, has ended");
+    }
+    Ok(())
+}
+
 fn options(args: &Args) -> anyhow::Result<Options> {
     let target = match (args.pid, args.all) {
         (Some(pid), _) if pid < 1 => bail!("-p needs the number of a process, not {pid}"),
@@ -235,17 +278,34 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         }
         (None, false) => Target::Program(args.program.clone()),
     };
+    let to = match (&args.to, &args.key) {
+        (Some(address), Some(file)) => Some(To {
+            address: address.clone(),
+            key: super::receive::key(file, false)?,
+        }),
+        _ => None,
+    };
     let output = match &args.output {
+        _ if to.is_some() => PathBuf::from(args.to.as_deref().unwrap_or_default()),
+        Some(output) if output == Path::new("-") => PathBuf::from(output::STANDARD),
         Some(output) => output.clone(),
         None => PathBuf::from(default_name(&target)),
     };
-    if let Err(why) = kasuri_record::output::kind(&output) {
+    if output::is_standard(&output) {
+        can_be_piped(args)?;
+    }
+    if to.is_none()
+        && let Err(why) = output::kind(&output)
+    {
         bail!("cannot write {}: {why}", output.display());
     }
     let mut options = Options::new(target, output);
+    options.to = to;
     options.duration = args.duration;
     options.flight = args.flight.then_some(Flight { keep: args.keep });
+    options.on_slices = args.on_slice.clone();
     options.kernel = !args.no_kernel;
+    options.memory = args.memory;
     options.buffer_mb = args.buffer_mb;
     options.ring_mb = args.ring_mb;
     options.keep_free = args.keep_free.map(|mib| mib << 20);
@@ -271,15 +331,37 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.usdt_limit = args.usdt_limit;
     options.budget = args.budget;
     options.stacks = match args.stacks {
-        HowStacks::Off => Stacks::Off,
-        HowStacks::On => Stacks::On,
-        HowStacks::Deep => Stacks::Deep,
+        Some(HowStacks::Off) => Stacks::Off,
+        Some(HowStacks::On) => Stacks::On,
+        Some(HowStacks::Deep) => Stacks::Deep,
+        // Their buffers take up to 8 MiB for each CPU.
+        None if args.memory.is_some() => Stacks::Off,
+        None => Stacks::On,
     };
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
         options.shm_dir = PathBuf::from(dir);
     }
     Ok(options)
+}
+
+/// Refuses what cannot go to standard output.
+fn can_be_piped(args: &Args) -> anyhow::Result<()> {
+    if args.flight {
+        bail!("-o - holds one recording, and --flight saves several: name a file")
+    }
+    if args.no_pack {
+        bail!("-o - holds one file, and --no-pack leaves a directory: name a file")
+    }
+    if args.check_overhead {
+        bail!("-o - holds one recording, and --check-overhead makes several: name a file")
+    }
+    if std::io::stdout().is_terminal() {
+        bail!(
+            "a recording is no text for a terminal: `kasuri record -o - ... > FILE`, or name a file with -o"
+        )
+    }
+    Ok(())
 }
 
 /// `2%`, `0.5 %` or `2`: a share of 1.
@@ -365,6 +447,7 @@ fn exit_code(summary: &Summary) -> ExitCode {
 fn summary_line(summary: &Summary) -> String {
     let megabytes = summary.bytes as f64 / 1e6;
     let place = match (summary.files.last(), &summary.dir) {
+        (Some(file), _) if output::is_standard(file) => "standard output".to_owned(),
         (Some(file), _) => file.display().to_string(),
         (None, Some(dir)) => dir.display().to_string(),
         (None, None) => "nothing kept".to_owned(),
@@ -436,6 +519,35 @@ impl Reporter {
     }
 }
 
+/// `render=50ms`: a slice and the time that is too long for it. A name may have a `=` of its own.
+fn on_slice(text: &str) -> Result<OnSlice, String> {
+    let (name, least) = text
+        .rsplit_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("write NAME=TIME, as in render=50ms")?;
+    Ok(OnSlice {
+        name: name.to_owned(),
+        least: duration(least)?,
+    })
+}
+
+/// "16M", "1G": bytes of memory.
+fn memory(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.trim_end_matches(['B', 'i']) {
+        text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 1u64 << 20),
+        text if text.ends_with(['G', 'g']) => (&text[..text.len() - 1], 1 << 30),
+        _ => return Err("write a number of MiB or GiB, as in 16M".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "write a number of MiB or GiB, as in 16M".to_owned())?;
+    match number.checked_mul(unit) {
+        Some(bytes) if bytes >= 8 << 20 => Ok(bytes),
+        Some(_) => Err("a recording takes at least 8M".to_owned()),
+        None => Err("so much memory does not exist".to_owned()),
+    }
+}
+
 /// "5s", "500ms", "2m", "5" (seconds).
 pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text
@@ -476,6 +588,15 @@ mod tests {
             duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err()
         );
         assert!(duration("1e400").is_err() && duration("-1s").is_err());
+    }
+
+    #[test]
+    fn memory_has_units() {
+        assert_eq!(memory("16M"), Ok(16 << 20));
+        assert_eq!((memory("1G"), memory("8MiB")), (Ok(1 << 30), Ok(8 << 20)));
+        for wrong in ["16", "7M", "M", "", "1T", "99999999999999G", "-9M", "éM"] {
+            assert!(memory(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

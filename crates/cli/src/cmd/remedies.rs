@@ -1,16 +1,15 @@
 //! `kasuri try -- PROGRAM`: records once, tries what the account makes plausible against the unchanged program, says what helps.
 use crate::cmd::remedies_text::{self, Arm, Tried};
+use crate::cmd::what_if;
 use crate::facts;
-use crate::open::Input;
-use crate::trial::{How, Runner, shown};
+use crate::trial::{How, Runner, recording, shown};
 use crate::{exit, message};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_analyze::Summary;
 use kasuri_trial::line::Line;
-use kasuri_trial::process::{self, End, Watch};
 use kasuri_trial::race::{self, AGAIN, Outcome, Plan, Ran};
-use kasuri_trial::remedy::{Remedy, plausible};
+use kasuri_trial::remedy::{self, Facts, Remedy, plausible};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,8 +17,6 @@ use std::time::Duration;
 
 /// How long all of it may take, if nothing else was said.
 const TIME: Duration = Duration::from_secs(600);
-/// A recorder that is asked to end takes its probes and its tracing instance out of the kernel first.
-const RECORDER_GRACE: Duration = Duration::from_secs(30);
 
 /// Try remedies on the program, and say which makes it faster
 ///
@@ -28,8 +25,8 @@ const RECORDER_GRACE: Duration = Duration::from_secs(30);
 /// interval (95 %) and p (corrected for the number of remedies), and the line to paste. The program as it is runs as a second
 /// arm too: how far that one is from itself is the noise.
 ///
-/// Remedies are environment variables and words in front of the program: threads, placement, how OpenMP's threads wait, schedules of
-/// loops, malloc's settings, allocators of this machine, huge pages, scheduling. Nothing on the machine is changed. A run whose
+/// Remedies are environment variables and words in front of the program: threads, placement, how OpenMP's threads and those at a mutex
+/// wait, schedules of loops, malloc's settings, allocators of this machine, huge pages, scheduling. Nothing on the machine is changed. A run whose
 /// exit status or stdout differs is no valid run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -39,6 +36,7 @@ Examples:
   kasuri try --threads 8 -- ./program -t {}             the program's own option for its number of threads
   kasuri try --arm 'small=./program --block 64' -- ./program --block 256
   kasuri try --check 'grep -q PASSED' -- ./benchmark    its output varies: what makes it right
+  kasuri try --what-if -- ./program                     what a faster slice or lock would gain
   kasuri try --metric 'Gflop/s: ([0-9.]+)' --higher -- ./program
 
 The program runs with your rights and without input, up to 24 times for each remedy; it must be able to.
@@ -51,6 +49,11 @@ pub struct Args {
     /// Try only the commands of --arm
     #[arg(long, requires = "arms")]
     only: bool,
+
+    /// Check what-ifs instead: an annotated slice, or the holders of a lock, take half the time. Replays the recording with this
+    /// change, and runs the program with all other threads delayed by as much. Prints how far both agree
+    #[arg(long, conflicts_with_all = ["arms", "only", "threads", "cpu", "metric"])]
+    what_if: bool,
 
     /// Words {} among the program's arguments are its number of threads, which is N as it is; other numbers are tried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -102,25 +105,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let slowest = Duration::from_nanos(look.usage.wall_ns.max(again.usage.wall_ns));
     runner.limit = Some(5 * slowest + Duration::from_secs(1));
-    let before = if args.only {
-        None
-    } else {
-        recorded(&runner, &baseline, scratch.path(), slowest)
+    if args.what_if {
+        let blocks = args.blocks as usize;
+        return what_if::run(
+            &mut runner,
+            &baseline,
+            &look,
+            scratch.path(),
+            &what_if::How::new(&how, blocks, checked),
+        );
+    }
+    let before = match args.only {
+        true => None,
+        false => recorded(&runner, &baseline, scratch.path(), slowest),
     };
     let mut arms = vec![
         arm("as it is", "", &baseline),
         arm("as it is, again", "", &baseline),
     ];
+    let mut untried = Vec::new();
     if !args.only {
         let facts = facts::gather(before.as_ref(), &look, &again.usage, threads);
-        for remedy in plausible(&facts) {
-            let command = facts::with_threads(&args.program, remedy.threads.or(threads))?;
-            arms.push(Arm {
-                line: line(&remedy, &command),
-                name: remedy.name,
-                why: remedy.why,
-            });
-        }
+        arms.extend(remedies(&facts, &args.program, threads)?);
+        untried = remedy::untried(&facts);
     }
     arms.extend(own);
     let mut tried = Tried {
@@ -134,6 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         arms,
         measure: how.measure(),
         checked,
+        untried,
         seed: how.seed,
         before,
         after: None,
@@ -152,6 +160,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => ExitCode::from(exit::ERROR),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// What is plausible, as lines to run.
+fn remedies(
+    facts: &Facts,
+    program: &[OsString],
+    threads: Option<usize>,
+) -> anyhow::Result<Vec<Arm>> {
+    let arm = |remedy: Remedy| {
+        let command = facts::with_threads(program, remedy.threads.or(threads))?;
+        Ok(Arm {
+            line: line(&remedy, &command),
+            name: remedy.name,
+            why: remedy.why,
+        })
+    };
+    plausible(facts).into_iter().map(arm).collect()
 }
 
 fn hint(why: &str) -> &'static str {
@@ -223,41 +248,9 @@ fn compete(arms: &[Arm], runner: &mut Runner<'_>, blocks: usize, least: f64, how
 
 /// The account of one run. Without it fewer remedies are plausible; so whatever is wrong is said, and no error.
 fn recorded(runner: &Runner<'_>, line: &Line, dir: &Path, usual: Duration) -> Option<Summary> {
-    let summary = || -> anyhow::Result<Option<Summary>> {
-        let file = dir.join("run.kasuri");
-        let mut command: Vec<OsString> = vec![std::env::current_exe()?.into()];
-        command.extend(["record", "-q", "-o"].map(OsString::from));
-        command.extend([file.clone().into(), "--".into()]);
-        command.extend(line.command.iter().cloned());
-        let recording = Line {
-            env: line.env.clone(),
-            command,
-        };
-        let watch = Watch {
-            // Learning what events cost takes seconds, once.
-            limit: Some(20 * usual + Duration::from_secs(120)),
-            stop: &|| runner.is_over(),
-            grace: RECORDER_GRACE,
-            mapped: false,
-        };
-        let run = process::run(&recording, &watch)?;
-        match run.end {
-            End::Status(0) => {}
-            End::Stopped => return Ok(None),
-            End::Status(_) | End::TooLong => bail!(
-                "{}",
-                run.complaint
-                    .lines()
-                    .next_back()
-                    .unwrap_or("it took too long")
-            ),
-        }
-        let trace = Input::new(file.clone(), false).load()?;
-        std::fs::remove_file(file)?;
-        Ok(Some(kasuri_analyze::summary(&trace, &Default::default())))
-    };
-    match summary() {
-        Ok(summary) => summary,
+    let summary = |trace| kasuri_analyze::summary(&trace, &Default::default());
+    match recording(runner, line, dir, usual, &[]) {
+        Ok(trace) => trace.map(summary),
         Err(error) => {
             message::warning(format_args!(
                 "{} could not be recorded, remedies are chosen without an account: {error:#}",

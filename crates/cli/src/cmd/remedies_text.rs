@@ -34,6 +34,8 @@ pub struct Tried {
     pub measure: &'static str,
     /// Whether results were compared.
     pub checked: bool,
+    /// What cannot be tried on this machine.
+    pub untried: Vec<String>,
     /// Seed of the orders.
     pub seed: u64,
     /// The program recorded as it is.
@@ -85,6 +87,9 @@ fn text(tried: &Tried, width: usize) -> String {
         }
     }
     text.push_str(&rest(tried));
+    if !tried.untried.is_empty() {
+        let _ = writeln!(text, "not tried: {}", tried.untried.join("; "));
+    }
     text.push('\n');
     text.push_str(&table(tried, width));
     text.push_str(&account(tried));
@@ -292,7 +297,7 @@ fn json(tried: &Tried) -> Value {
     json!({
         "schema": "kasuri.try/1", "compared": tried.measure, "seed": tried.seed,
         "blocks": tried.outcome.blocks, "runs": tried.outcome.runs, "stopped": tried.outcome.stopped,
-        "results_compared": tried.checked, "best": tried.outcome.best(), "arms": arms,
+        "results_compared": tried.checked, "untried": tried.untried, "best": tried.outcome.best(), "arms": arms,
         "account": tried.before.as_ref().map(|before| &before.account.classes),
         "account_with_best": tried.after.as_ref().map(|after| &after.account.classes),
     })

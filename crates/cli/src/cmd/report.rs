@@ -2,14 +2,17 @@
 use crate::message;
 use crate::open::Input;
 use crate::output::Output;
+use crate::program::{ProgramArgs, named};
 use anyhow::{Context, bail};
 use kasuri_report as html;
+use kasuri_text::table::units::shell_word;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// Write the timeline as one HTML file
 ///
 /// The file contains the recording, its summary and the viewer. It opens in any browser without a network connection.
+/// Recordings of more than 20 million slices make files that browsers open slowly: `kasuri view` shows these at once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,6 +24,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Second recording, shown below the first on an aligned time axis
     #[arg(value_name = "FILE2")]
     second: Option<PathBuf>,
@@ -62,11 +67,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--open needs a file, found -o -");
     }
     let plan = args.plan.map(|by| (by, args.workers));
-    let first = Side::load(&args.input, &args.title, args.level, plan)?;
+    let program = (&args.program, "kasuri report");
+    let first = Side::load(&args.input, program, &args.title, args.level, plan)?;
     let stats = match &second {
         None => output.write(|mut out| html::write(&first.trace, &first.options(), &mut out))?,
         Some(second) => {
-            let second = Side::load(second, &args.title, args.level, plan)?;
+            let second = Side::load(second, program, &args.title, args.level, plan)?;
             let (a, b) = (first.options(), second.options());
             output.write(|mut out| {
                 html::write_pair((&first.trace, &a), (&second.trace, &b), &mut out)
@@ -79,6 +85,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             path.display(),
             stats.bytes as f64 * 1e-6
         ));
+        if stats.slices > MOST_SLICES {
+            let file = args.input.name();
+            message::note(format!(
+                "{} million slices are much for a browser to open; `kasuri view {file}` shows them without reading all",
+                stats.slices / 1_000_000
+            ));
+        }
         if args.open {
             open_in_browser(path)?;
         }
@@ -86,12 +99,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Slices up to which a report opens in about a second.
+const MOST_SLICES: u64 = 20_000_000;
+
 /// Columns of the lines about waits: what a panel of the page has room for.
 const WAITS_WIDTH: usize = 110;
 
+/// Fewer slices are analysed before one has read that they are.
+pub(super) const MANY: usize = 2_000_000;
+
 /// A recording and its analyses.
-struct Side {
-    trace: kasuri_model::Trace,
+pub(super) struct Side {
+    pub(super) trace: kasuri_model::Trace,
     answers: kasuri_analyze::Answers,
     locks: kasuri_analyze::Locks,
     panels: Vec<html::Panel>,
@@ -100,18 +119,26 @@ struct Side {
     summary: serde_json::Value,
     title: String,
     label: String,
+    candidates: Vec<html::Candidate>,
     level: u32,
 }
 
 impl Side {
-    fn load(
+    pub(super) fn load(
         input: &Input,
+        (program, command): (&ProgramArgs, &str),
         title: &str,
         level: u32,
         plan: Option<(super::plan::Scheduler, Option<u16>)>,
     ) -> anyhow::Result<Side> {
         let mut trace = input.load()?;
-        let answers = kasuri_analyze::answers(&trace, &kasuri_analyze::Options::default());
+        program.choose_or_say(&mut trace, command, &input.name())?;
+        let progress = crate::open::progress(trace.slices.start.len() >= MANY, "analysing");
+        let options = kasuri_analyze::Options {
+            omits_moves: true,
+            ..kasuri_analyze::Options::default()
+        };
+        let answers = kasuri_analyze::answers(&trace, &options);
         let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
         let panels = panels(&trace, &locks);
         // Last: what is planned is no part of what was recorded.
@@ -120,7 +147,9 @@ impl Side {
             Some((by, workers)) => super::plan::add_rows(&mut trace, by, workers)
                 .with_context(|| super::plan::nothing(&input.name()))?,
         };
+        progress.finish_and_clear();
         let summary = &answers.summary;
+        let candidates = candidates(&summary.program, command, &input.name());
         Ok(Side {
             locks,
             panels,
@@ -128,14 +157,20 @@ impl Side {
             headline: kasuri_text::table::headline(summary),
             summary: serde_json::to_value(summary).context("cannot encode the summary")?,
             answers,
-            trace,
-            title: title.to_owned(),
+            title: match (title, named(&trace)) {
+                ("", program) if !program.is_empty() => {
+                    kasuri_text::table::program::title(&program, &trace.info.command)
+                }
+                (title, _) => title.to_owned(),
+            },
             label: input.label(),
+            candidates,
             level,
+            trace,
         })
     }
 
-    fn options(&self) -> html::Options<'_> {
+    pub(super) fn options(&self) -> html::Options<'_> {
         html::Options {
             title: self.title.clone(),
             label: self.label.clone(),
@@ -150,9 +185,28 @@ impl Side {
             locks: Some(&self.locks),
             panels: self.panels.clone(),
             lateness: self.lateness.clone(),
+            candidates: self.candidates.clone(),
             ..html::Options::default()
         }
     }
+}
+
+/// Which processes may be the program, where the trace names none, with the commands that make a page of each.
+fn candidates(
+    program: &kasuri_analyze::Program,
+    command: &str,
+    file: &dyn std::fmt::Display,
+) -> Vec<html::Candidate> {
+    let file = shell_word(&file.to_string());
+    let all = kasuri_text::table::program::candidates(program, command, &file);
+    let row = |(of, command): (&kasuri_analyze::Candidate, String)| html::Candidate {
+        name: of.name.clone(),
+        pids: of.pids.clone(),
+        n_processes: of.n_processes,
+        on_cpu_ns: of.on_cpu_ns,
+        command,
+    };
+    all.map(row).collect()
 }
 
 /// Tabs for what needs locks: a recording without any has none.
@@ -177,7 +231,7 @@ fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<htm
     tabs.into_iter().flatten().collect()
 }
 
-fn open_in_browser(path: &Path) -> anyhow::Result<()> {
+pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
     let opener = crate::programs::find("xdg-open").unwrap_or_else(|| "/usr/bin/xdg-open".into());
     let mut opener = Command::new(opener);
     let opener = opener

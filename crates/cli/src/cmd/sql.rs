@@ -1,8 +1,9 @@
 //! `kasuri sql FILE [QUERY]`.
-use crate::duckdb::{DuckDb, quoted};
+use crate::duckdb::{Cleaner, DuckDb, quoted};
 use crate::message;
 use crate::open::Input;
 use crate::output::Output;
+use crate::program::ProgramArgs;
 use anyhow::{Context, bail};
 use kasuri_tables::queries::{QUERIES, Query, query};
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,9 +49,14 @@ pub struct Args {
     /// Write to OUT [default: stdout]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Let the query read the recording's tables and nothing else, and write nothing: for queries that others wrote
+    #[arg(long, requires = "query", conflicts_with = "output")]
+    confined: bool,
     /// Read the undamaged part of a damaged recording
     #[arg(long)]
     salvage: bool,
+    #[command(flatten)]
+    program: ProgramArgs,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,28 +96,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("the prompt writes to the screen; use .mode and .output there, or give a QUERY");
     }
     let scratch = tempfile::Builder::new().prefix("kasuri-sql-").tempdir()?;
+    let cleaner = Cleaner::of(scratch.path())?;
     let is_set = file.is_dir() && dataset::is_dataset(&file);
     let wanted = asked.as_deref().map_or_else(all_names, names_in);
     let dir = match is_set {
+        true if !args.program.is_empty() => bail!(
+            "--process and --thread choose in one trace, found a folder of exported runs; `kasuri export` takes them"
+        ),
         true => file.clone(),
-        false => {
-            extract(
-                &Input::new(file.clone(), args.salvage),
-                scratch.path(),
-                &wanted,
-            )?;
-            scratch.path().to_path_buf()
-        }
+        false => scratch.path().to_path_buf(),
     };
+    if !is_set {
+        let input = Input::new(file.clone(), args.salvage);
+        extract(&input, &args.program, &dir, &wanted)?;
+    }
     let setup = scratch.path().join("setup.sql");
-    std::fs::write(&setup, statements(&dir, &wanted, asked.is_none()))
+    let confined = args.confined;
+    std::fs::write(&setup, statements(&dir, &wanted, asked.is_none(), confined))
         .with_context(|| format!("{}: cannot write", setup.display()))?;
     let Some(text) = asked else {
         banner(&file);
         // Errors at the prompt have been printed already.
-        engine.run(&setup, &[])?;
+        engine.run(&setup, &[], &cleaner)?;
         return Ok(ExitCode::SUCCESS);
     };
+    if confined && text.starts_with('.') {
+        bail!("the query is a command of the prompt, needed SQL");
+    }
     let text = answered(&text, is_set);
     // DuckDB writes into a private directory; Kasuri writes the file that the user named.
     let written = scratch.path().join("answer");
@@ -131,10 +143,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.format == Format::Pretty {
         more.extend(["-cmd", ".mode duckbox", "-cmd", ".maxrows 200"].map(OsString::from));
     }
+    if confined {
+        more.extend(["-cmd", ".safe_mode", "-c", IS_CONFINED].map(OsString::from));
+    }
     for command in told.into_iter().chain([text]) {
         more.extend(["-c".into(), OsString::from(command)]);
     }
-    let status = engine.run(&setup, &more)?;
+    let status = engine.run(&setup, &more, &cleaner)?;
     if let Some(output) = output.filter(|_| status.success()) {
         let mut answer = std::fs::File::open(&written)
             .with_context(|| format!("{}: cannot read", written.display()))?;
@@ -142,6 +157,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     finished(status)
 }
+
+/// Fails, and with it all that follows, where DuckDB is too old to know its safe mode.
+const IS_CONFINED: &str = "CREATE TEMP TABLE is_confined AS SELECT CASE WHEN current_setting('lock_configuration') THEN 1 \
+    ELSE error('this DuckDB cannot be confined, needed 1.1 or later') END";
+/// What a confined query may take of the machine.
+const BOUNDS: &str = "SET memory_limit = '2GB';\nSET threads = 2;\nSET temp_directory = '';\n";
 
 const NO_QUERY: &str = "no query of that name; `kasuri sql --list` lists them";
 
@@ -246,8 +267,14 @@ fn names_in(text: &str) -> BTreeSet<&'static str> {
     found
 }
 
-fn extract(input: &Input, dir: &Path, wanted: &BTreeSet<&str>) -> anyhow::Result<()> {
-    let trace = input.load()?;
+fn extract(
+    input: &Input,
+    program: &ProgramArgs,
+    dir: &Path,
+    wanted: &BTreeSet<&str>,
+) -> anyhow::Result<()> {
+    let mut trace = input.load()?;
+    program.choose(&mut trace, &input.name())?;
     let tables: Vec<&Table> = TABLES
         .iter()
         .copied()
@@ -262,9 +289,13 @@ fn extract(input: &Input, dir: &Path, wanted: &BTreeSet<&str>) -> anyhow::Result
     Ok(())
 }
 
-/// Views of tables and queries; with their documentation when people will look at it.
-fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool) -> String {
-    let mut out = String::new();
+/// Views of tables and queries; with their documentation when people will look at it. Confined: tables that are read now, as no file can be
+/// read later.
+fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool, confined: bool) -> String {
+    let (mut out, kind) = match confined {
+        true => (BOUNDS.to_owned(), "TABLE"),
+        false => (String::new(), "VIEW"),
+    };
     let present = dataset::tables_in(dir);
     for table in present.iter().filter(|t| wanted.contains(t.name)) {
         let columns: Vec<String> = table
@@ -275,7 +306,7 @@ fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool) -> String {
         let files = dataset::pattern(dir, table);
         let _ = writeln!(
             out,
-            "CREATE VIEW \"{}\" AS SELECT machine, run, {} FROM read_parquet({}, hive_partitioning = true, hive_types_autocast = false);",
+            "CREATE {kind} \"{}\" AS SELECT machine, run, {} FROM read_parquet({}, hive_partitioning = true, hive_types_autocast = false);",
             table.name,
             columns.join(", "),
             quoted(&files.to_string_lossy()),
@@ -323,8 +354,9 @@ fn banner(file: &Path) {
 
 fn finished(status: std::process::ExitStatus) -> anyhow::Result<ExitCode> {
     // DuckDB has printed the error.
-    Ok(match status.success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(crate::exit::ERROR),
+    Ok(match (status.success(), status.signal()) {
+        (true, _) => ExitCode::SUCCESS,
+        (_, Some(signal)) => ExitCode::from(128 + signal as u8),
+        _ => ExitCode::from(crate::exit::ERROR),
     })
 }

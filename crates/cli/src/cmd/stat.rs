@@ -1,7 +1,9 @@
 //! `kasuri stat FILE`.
 use crate::open::Input;
+use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
-use kasuri_text::table::{self, Layout, Section, Sections};
+use kasuri_text::table::units::shell_word;
+use kasuri_text::table::{self, Layout, Section, Sections, program};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -40,6 +42,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Print every section
     #[arg(short, long, conflicts_with = "section")]
     verbose: bool,
@@ -65,8 +69,12 @@ pub struct Args {
 /// # Errors
 /// When the recording cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = args.input.load()?;
-    let options = range::options(&trace, args.range, args.all)?;
+    let mut trace = args.input.load()?;
+    args.program.choose(&mut trace, &args.input.name())?;
+    let options = kasuri_analyze::Options {
+        omits_moves: !args.json,
+        ..range::options(&trace, args.range, args.all)?
+    };
     let summary = kasuri_analyze::summary(&trace, &options);
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -79,6 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         top: args.top,
         start_ns: trace.span.start.ns(),
         file: shell_word(&args.input.name().to_string()),
+        program: program::named(&summary.program, &summary.command),
         sections: sections(&args),
     };
     out.write_all(table::render(&summary, &layout).as_bytes())?;
@@ -119,14 +128,4 @@ pub(super) fn has_colour() -> bool {
     std::io::stdout().is_terminal()
         && !is_set("NO_COLOR")
         && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
-}
-
-/// The text as one word of a shell command.
-fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }

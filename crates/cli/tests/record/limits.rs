@@ -193,6 +193,8 @@ fn a_result_that_cannot_get_its_name_is_kept() {
         "{}",
         said(&output)
     );
+    let told = said(&output).matches("cannot pack").count();
+    assert_eq!(told, 1, "{}", said(&output));
     // Nothing was lost, and that is known.
     assert!(said(&output).contains("none lost"), "{}", said(&output));
     let recover = ["recover", "run.kasuri.d", "-o", "saved.kasuri"];

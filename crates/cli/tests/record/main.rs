@@ -16,6 +16,7 @@ mod python;
 mod shadow;
 mod stacks;
 mod strangers;
+mod streams;
 mod support;
 mod throttled;
 mod waits;

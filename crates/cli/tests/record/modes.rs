@@ -174,6 +174,32 @@ fn the_whole_system_is_recorded_for_a_time() {
     );
 }
 
+/// A program that is annotated and knows nothing of triggers: its slice is told while it goes on, by its name; short ones are not.
+#[test]
+fn the_flight_recorder_saves_when_a_slice_takes_too_long() {
+    let dir = scratch();
+    let slow = program("slow_slice");
+    // It ends its slice once that was saved.
+    let slices = ["--on-slice=quick=30s", "--on-slice=slow=100ms"];
+    let mut command = kasuri(dir.path());
+    command.args(["record", "--no-kernel", "--flight", "-o", "y.kasuri"]);
+    let out = run(command.args(slices).arg("--").arg(slow));
+    let said = said(&out);
+    assert!(out.status.success(), "{said}");
+    let told = said.lines().filter(|line| line.contains("saving: slice"));
+    let told: Vec<&str> = told.collect();
+    assert!(
+        told.len() == 1
+            && told[0].contains("slice slow of thread")
+            && told[0].contains("has taken"),
+        "{said}"
+    );
+    assert!(
+        dir.path().join("y.2.kasuri").exists(),
+        "the end is saved too"
+    );
+}
+
 #[test]
 fn the_flight_recorder_saves_on_signal_trigger_and_end() {
     let dir = scratch();
@@ -367,4 +393,65 @@ fn doctor_says_what_is_missing_and_how_to_get_it() {
     let record = ["record", "-q", "-o", "run.kasuri", "--", "true"];
     assert!(run(kasuri(dir.path()).args(record)).status.success());
     assert_eq!(clock["found"], facts(&dir.path().join("run.kasuri")).clock);
+}
+
+/// As in `ssh board kasuri record -o - -- ./program > FILE`: the pipe has the recording alone, and a pipe that breaks loses nothing.
+#[test]
+fn a_recording_goes_through_a_pipe() {
+    let dir = scratch();
+    let record = |stdout: Stdio| {
+        let mut command = kasuri(dir.path());
+        command
+            .env("TMPDIR", dir.path())
+            .args(["record", "--no-kernel", "-o", "-", "--"])
+            .args(["sh", "-c", "echo printed; exec \"$0\" 100"])
+            .arg(program("steps"))
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        command
+    };
+    let left = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().flatten();
+        let mut names = names.map(|entry| entry.path());
+        names.find(|path| path.extension().is_some_and(|e| e == "d"))
+    };
+    let output = record(Stdio::piped()).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && words.contains("printed") && words.contains("standard output"),
+        "{words}"
+    );
+    let file = dir.path().join("piped.kasuri");
+    std::fs::write(&file, &output.stdout).unwrap();
+    let whole = facts(&file).annotations;
+    assert!(whole > 0 && left().is_none(), "{:?}", left());
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = record(writer.into()).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{words}");
+    assert!(
+        words.contains("Broken pipe") && words.contains("kasuri recover"),
+        "{words}"
+    );
+    let left = left().expect("the recording remains");
+    let output = run(kasuri(dir.path()).arg("recover").arg(&left));
+    assert!(output.status.success(), "{}", said(&output));
+    let recovered = facts(&left.with_extension("")).annotations;
+    assert_eq!(recovered, whole);
+}
+
+#[test]
+fn what_cannot_go_through_a_pipe_is_refused_with_the_reason() {
+    let dir = scratch();
+    for option in ["--flight", "--no-pack", "--check-overhead"] {
+        let output = run(kasuri(dir.path()).args(["record", "-o", "-", option, "--", "true"]));
+        let words = said(&output);
+        assert!(!output.status.success(), "{option}");
+        assert!(
+            words.contains("name a file") && words.contains(option),
+            "{words}"
+        );
+    }
 }

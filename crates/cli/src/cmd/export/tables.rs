@@ -1,6 +1,7 @@
 //! The tables as files: a folder of CSV, or of Parquet with as many runs as are put there.
 use crate::message;
 use crate::open::Input;
+use crate::program::ProgramArgs;
 use anyhow::bail;
 use kasuri_model::Trace;
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
@@ -76,14 +77,21 @@ pub fn machine_of(trace: &Trace) -> String {
 }
 
 /// Writes the tables below `dir`.
-pub fn run(input: &Input, dir: &Path, kind: Kind, args: Tables) -> anyhow::Result<ExitCode> {
+pub fn run(
+    input: &Input,
+    program: &ProgramArgs,
+    dir: &Path,
+    kind: Kind,
+    args: Tables,
+) -> anyhow::Result<ExitCode> {
     if dir.as_os_str() == "-" {
         bail!("tables are several files, needed a folder; use -o DIR");
     }
     if dir.is_file() {
         bail!("{}: is a file, needed a folder", dir.display());
     }
-    let trace = input.load()?;
+    let mut trace = input.load()?;
+    program.choose(&mut trace, &input.name())?;
     let labels: BTreeMap<String, String> = args.label.into_iter().collect();
     let key = dataset::Key {
         machine: args.machine.unwrap_or_else(|| machine_of(&trace)),

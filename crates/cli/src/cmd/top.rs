@@ -1,0 +1,147 @@
+//! `kasuri top`: where the machine's CPU time goes, now.
+use super::record::duration;
+use super::stat::screen_width;
+use crate::message;
+use crate::top::{Follower, Screen};
+use kasuri_record::tap::Keep;
+use kasuri_text::table::{self, TopSort, TopView};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo kasuri top
+  sudo kasuri top --sort ready --interval 2s
+  sudo kasuri top -n 1 --interval 5s               one table of 5 s, without a screen
+  sudo kasuri top --json -n 10 | jq '.window.busy_ns'
+
+Columns: CPUS time on CPUs; READY time able to run without a CPU; OTHERS the part of READY in which
+threads of other processes had that CPU; all three as a number of CPUs or threads, on average.
+IMBAL (longest - mean) / longest CPU time of its busy threads. SW/S switches per second. P99: 99 % of its wake-ups
+reached a CPU within this time. BLOCKED IN: system calls in which its threads wait right now; `? 7`: seven were not asked.
+
+Keys: q quit, space freeze, t threads or processes, c r o w sort by CPU, READY, OTHERS, switches,
+/ filter by name or number, s save the last seconds as a recording.";
+
+/// Show where the machine's CPU time goes, live
+///
+/// Uses the kernel's scheduler events of the whole system, as `kasuri record -a` does, and keeps only sums, and the last seconds to
+/// save. Nothing is sampled but the column BLOCKED IN. Needs root.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Length of a window
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    interval: Duration,
+    /// End after N windows; without a terminal each is printed in turn
+    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    n: Option<u64>,
+    /// One row for each thread
+    #[arg(short, long)]
+    threads: bool,
+    /// The order of the rows
+    #[arg(long, value_name = "BY", default_value = "cpu", value_parser = ["cpu", "ready", "others", "switches"])]
+    sort: String,
+    /// Only processes and threads with TEXT in their name, or with this number
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Rows of a table that is printed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    rows: usize,
+    /// Print one line of JSON (schema kasuri.top/1) for each window, with every row
+    #[arg(long)]
+    json: bool,
+    /// Print windows one after the other also to a terminal
+    #[arg(long)]
+    plain: bool,
+    /// What the key s saves, and --save at the end: this much time, 64 MiB of events at most
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    keep: Duration,
+    /// Save the last seconds as a recording when it ends
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+/// Memory for the events that may be saved.
+const KEEP_BYTES: usize = 64 << 20;
+
+/// Follows the machine until the user ends it.
+///
+/// # Errors
+/// When the kernel gives no events, or the output cannot be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let keep = Keep {
+        time: args.keep,
+        bytes: KEEP_BYTES,
+    };
+    let mut follower = Follower::start(keep, args.interval)?;
+    for note in follower.notes() {
+        message::note(&note);
+    }
+    let view = TopView {
+        width: screen_width(),
+        rows: args.rows,
+        threads: args.threads,
+        sort: TopSort::ALL
+            .iter()
+            .find(|(name, _)| *name == args.sort)
+            .map_or(TopSort::Cpu, |(_, sort)| *sort),
+        filter: args.filter.clone(),
+    };
+    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    match is_screen && !args.plain && !args.json && args.n.is_none() {
+        true => Screen::open(view)?.follow(&mut follower)?,
+        false => print(&args, &mut follower, &view)?,
+    }
+    if let Some(file) = &args.save {
+        follower.save(file)?;
+        message::note(format!("saved {}", file.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut n = 0;
+    while args.n.is_none_or(|most| n < most) {
+        // Ctrl-C ends it; what was printed is whole.
+        let Some((window, facts)) = follower.next()? else {
+            break;
+        };
+        if args.json {
+            let line = serde_json::json!({
+                "schema": "kasuri.top/1",
+                "own_cpu_ns": facts.own_ns,
+                "lost": facts.lost,
+                "wake_to_cpu_ns": percentiles(&window.latencies),
+                "process_wake_to_cpu_ns": window.processes.iter().filter(|p| p.latencies.count() > 0)
+                    .map(|p| (p.pid.to_string(), percentiles(&p.latencies))).collect::<serde_json::Map<_, _>>(),
+                "blocked_in": facts.blocked_in.iter().filter(|(_, found)| !found.calls.is_empty())
+                    .map(|(of, found)| (of.to_string(), serde_json::json!(found.calls))).collect::<serde_json::Map<_, _>>(),
+                "blocked_not_asked": facts.blocked_in.iter().filter(|(_, found)| found.not_asked > 0)
+                    .map(|(of, found)| (of.to_string(), found.not_asked.into())).collect::<serde_json::Map<_, _>>(),
+                "limits": facts.limits.iter().map(|(pid, cpus, ns)| serde_json::json!({"pid": pid, "cpus": cpus, "throttled_ns": ns})).collect::<Vec<_>>(),
+                "window": window,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            let page = table::top(&window, &facts, view);
+            writeln!(
+                out,
+                "{}{}",
+                if n == 0 { "" } else { "\n" },
+                page.lines.join("\n")
+            )?;
+        }
+        out.flush()?;
+        n += 1;
+    }
+    Ok(())
+}
+
+fn percentiles(latencies: &kasuri_live::Latencies) -> serde_json::Value {
+    let at = |share| latencies.percentile(share);
+    serde_json::json!({"count": latencies.count(), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999)})
+}
