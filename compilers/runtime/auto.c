@@ -199,7 +199,7 @@ static inline __attribute__((always_inline)) void emit(struct kasuri_site *site,
     uint32_t gate = kasuri__gate_load();
     int32_t id = site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0;
     struct kasuri__writer *w = kasuri__writer;
-    uint64_t pos = 0;
+    kasuri__word pos = 0;
     if (gate == 0)
         return;
     kind |= 1u << 8;

@@ -155,6 +155,30 @@ static void *half(void *arg) {
     return NULL;
 }
 
+/* Threads that hold a mutex for some microseconds, often: they sleep and wake each other all the time. */
+static pthread_mutex_t convoy_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t convoy_sum;
+
+static void *in_convoy(void *arg) {
+    uint64_t own = (uint64_t)(uintptr_t)arg + 1;
+    for (int i = 0; i < 25000; i++) {
+        pthread_mutex_lock(&convoy_lock);
+        convoy_sum += spin(7, 600) & 1;
+        pthread_mutex_unlock(&convoy_lock);
+        own = spin(own, 600);
+    }
+    return own ? NULL : arg;
+}
+
+static uint64_t convoy(void) {
+    pthread_t id[2];
+    for (uintptr_t i = 0; i < 2; i++)
+        pthread_create(&id[i], NULL, in_convoy, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(id[i], NULL);
+    return convoy_sum;
+}
+
 /* Two threads with work for a CPU each. */
 static uint64_t two(void) {
     pthread_t id[2];
@@ -200,6 +224,8 @@ int main(int argc, char **argv) {
         told = pages();
     else if (!strcmp(name, "threads"))
         told = threads(argc > 3 ? atoi(argv[3]) : 2);
+    else if (!strcmp(name, "convoy"))
+        told = convoy();
     else if (!strcmp(name, "two"))
         told = two();
     else if (!strcmp(name, "two_omp"))
