@@ -251,7 +251,7 @@ fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -
     let (_, online) = data.features.n_cpus.unwrap_or_default();
     let online = online.min(8192);
     Setup {
-        span: time(first)..time(last),
+        span: Time::from_ns(first)..Time::from_ns(last),
         n_cpus: online as usize,
         root_pids: match root {
             Some((pid, _)) => vec![pid],
@@ -296,7 +296,7 @@ fn add_known(data: &PerfData<'_>, setup: &mut Setup, until: Time) {
         let mut reader = data.reader(cpu);
         // Damage ends this scan silently; it is reported when the events are read.
         while let Some(Ok(record)) = reader.next(data) {
-            let time = time(record.time);
+            let time = Time::from_ns(record.time);
             if time >= until {
                 break;
             }
@@ -369,11 +369,6 @@ fn missing_code(stacks: &Stacks) -> Vec<String> {
         );
     }
     out
-}
-
-/// A stamp as time.
-fn time(ns: u64) -> Time {
-    Time(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
 /// Facts for people.
@@ -713,7 +708,7 @@ impl CpuEvents for CpuSource<'_> {
                 }
                 Err(error) => return Err(crate::error::source(error)),
             };
-            let time = time(record.time);
+            let time = Time::from_ns(record.time);
             if time < shared.start {
                 continue;
             }

@@ -15,6 +15,11 @@ pub struct Time(pub i64);
 pub struct Duration(pub i64);
 
 impl Time {
+    /// An unsigned stamp in ns; what lies beyond the range is its end.
+    pub fn from_ns(ns: u64) -> Time {
+        Time(i64::try_from(ns).unwrap_or(i64::MAX))
+    }
+
     /// Before everything.
     pub const MIN: Time = Time(i64::MIN);
     /// After everything.

@@ -319,7 +319,7 @@ fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
             purpose(&e.name).to_owned(),
         ]);
     }
-    let mut page = lines(grid, width);
+    let mut page = grid.page(width);
     let what = match args.program.first() {
         Some(program) => format!("the first {:?} of {}", args.look, program.display()),
         None => format!("{:?} of this system", args.look),
@@ -353,14 +353,6 @@ fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
             b.what.to_owned(),
         ]);
     }
-    page.push_str(&lines(grid, width));
+    page.push_str(&grid.page(width));
     page
-}
-
-/// The grid as text.
-pub fn lines(grid: Grid, width: usize) -> String {
-    grid.lines(width)
-        .iter()
-        .map(|line| format!("{line}\n"))
-        .collect()
 }

@@ -376,7 +376,7 @@ impl Stacks {
         let lives = Lives::new(trace);
         let mut rows = Vec::with_capacity(self.rows.len());
         for row in self.rows {
-            let time = Time(super::time(row.time).0.saturating_sub(start.0));
+            let time = Time(Time::from_ns(row.time).0.saturating_sub(start.0));
             let Some(thread) = lives.of(trace, row.tid, time) else {
                 continue;
             };

@@ -101,6 +101,14 @@ impl Grid {
         self.across.push((self.rows.len(), printable(text)));
     }
 
+    /// [`Grid::lines`] as one text.
+    pub fn page(self, width: usize) -> String {
+        self.lines(width)
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+
     /// The lines, none wider than `width` where that is possible; the first is the heading.
     pub fn lines(mut self, width: usize) -> Vec<String> {
         self.drop_empty();
