@@ -44,10 +44,9 @@ else if (process.env.CI) throw new Error(`no command at ${kasuri}`);
 else console.log(`skipped: no command at ${kasuri} (make rust builds one)`);
 
 const browser = await launch();
-let failed = 0;
-// ONLY: scenarios whose name has this text.
-for (const { name, file, theme, size, run } of [...scenarios, ...code, ...access, ...found, ...viewed]) {
-  if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
+
+/** Runs a scenario on a page of its own; the error that it ended with, if any. */
+async function attempt({ name, file, theme, size, run }) {
   const page = await browser.newPage({ viewport: size ?? { width: 1440, height: 900 }, colorScheme: theme ?? "light" });
   page.setDefaultTimeout(60_000);
   const trouble = [];
@@ -81,13 +80,33 @@ for (const { name, file, theme, size, run } of [...scenarios, ...code, ...access
   try {
     await run(kit);
     if (trouble.length > 0) throw new Error(trouble.join("\n"));
-    console.log(`ok ${name}`);
+    return undefined;
   } catch (error) {
+    await kit.shot(`failed-${name}`).catch(() => undefined);
+    return error;
+  } finally {
+    await page.close();
+  }
+}
+
+// A scenario that fails is run again, twice at most; that it passed then is said.
+const TRIES = 3;
+let failed = 0;
+// ONLY: scenarios whose name has this text.
+for (const scenario of [...scenarios, ...code, ...access, ...found, ...viewed]) {
+  const { name, file } = scenario;
+  if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
+  let tries = 1;
+  let error = await attempt(scenario);
+  for (; error && tries < TRIES; tries++) {
+    console.log(`again: ${name}\n${error.stack ?? error}`);
+    error = await attempt(scenario);
+  }
+  if (!error) console.log(tries === 1 ? `ok ${name}` : `flaky ${name}`);
+  else {
     failed++;
     console.log(`not ok ${name}\n${error.stack ?? error}`);
-    await kit.shot(`failed-${name}`).catch(() => undefined);
   }
-  await page.close();
 }
 await browser.close();
 if (failed > 0) {
