@@ -625,7 +625,7 @@ static void *forks(void *arg) {
     f->pid = fork();
     CHECK(f->pid >= 0);
     if (f->pid == 0) {
-        alarm(60); /* a child that hangs fails */
+        alarm(200); /* a child that hangs fails */
         child_goes_on(&held, f->key, f->other);
         if (!f->of_ito)
             _exit(0);
@@ -679,7 +679,7 @@ static void a_forked_child_syncs(void) {
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(60);
+            alarm(200);
             close(2); /* a task that was stolen is told, and the child ends by abort */
         }
         CHECK_EQ(ITO_SYNC(y, forked_sum), 55);

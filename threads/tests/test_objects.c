@@ -353,15 +353,19 @@ static void see_where(size_t begin, size_t end, void *arg) {
     if (ito_self() != s->caller)
         __atomic_fetch_add(&s->elsewhere, end - begin, __ATOMIC_RELAXED);
 }
+/* The kernel may take the CPU away, which makes a loop long, and some of those after it: so one thousand in a row of many has
+ * to stay, each begun when the others have had the time to become idle. Where loops are divided whatever they take, each
+ * thousand has tens of thousands of indices elsewhere. */
 static void short_loops_stay_where_they_are(void) {
     struct stays s = {ito_self(), 0};
-    for (int i = 0; i < 20; i++) /* its pace becomes known */
-        ito_for(0, 100, 1, see_where, &s);
-    s.elsewhere = 0;
-    for (int i = 0; i < 1000; i++)
-        ito_for(0, 100, 1, see_where, &s);
-    /* The kernel may take the CPU away, which makes a loop long, and some of those after it. */
-    CHECK(s.elsewhere < 100 * 1000 / 2);
+    uint64_t give_up = 0;
+    do {
+        CHECK_EQ(ito_sleep_ns(MS), 0);
+        s.elsewhere = 0;
+        for (int i = 0; i < 1000; i++)
+            ito_for(0, 100, 1, see_where, &s);
+    } while (s.elsewhere >= 100 * 1000 / 10 && check_is_early(&give_up));
+    CHECK(s.elsewhere < 100 * 1000 / 10);
 }
 
 /* Two indices that last are two threads, also if nothing was known of them; each waits until the other has begun. */
@@ -412,20 +416,23 @@ static void takes_long_at_first(size_t begin, size_t end, void *sum, void *arg) 
 static void reduce_does_not_stay_divided(void) {
     struct ito_reduction how = {.size = sizeof(double), .body = takes_long_at_first, .join = add_sums};
     double sum;
+    uint64_t give_up = 0;
     reducer = ito_self();
     index_ns = 10000;
-    for (int i = 0; i < 20; i++)
+    do
         CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
+    while (ito_n_workers() > 1 && elsewhere == 0 && check_is_early(&give_up));
     CHECK(ito_n_workers() == 1 || elsewhere > 0);
     index_ns = 0;
-    for (int i = 0; i < 200; i++) /* its pace becomes known */
-        CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
-    elsewhere = 0;
-    for (int i = 0; i < 1000; i++)
-        CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
-    CHECK(sum == 100);
-    /* The kernel may take the CPU away, which makes one long, and some of those after it. */
-    CHECK(elsewhere < 100 * 1000 / 2);
+    give_up = 0;
+    do { /* the first ones until its pace is known; then as in short_loops_stay_where_they_are() */
+        CHECK_EQ(ito_sleep_ns(MS), 0);
+        elsewhere = 0;
+        for (int i = 0; i < 1000; i++)
+            CHECK_EQ(ito_reduce(0, 100, 1, &how, &sum), 0);
+        CHECK(sum == 100);
+    } while (elsewhere >= 100 * 1000 / 10 && check_is_early(&give_up));
+    CHECK(elsewhere < 100 * 1000 / 10);
 }
 
 static void reduce_gives_the_same_bits(void) {
