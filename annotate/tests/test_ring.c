@@ -309,22 +309,51 @@ static int a_handler_may_get_the_first_chunk(void) {
     return failed;
 }
 
-/* The gate of a child is open while its first thread attaches: what its other threads emit meanwhile is not lost. */
-static int threads_of_a_child_wait_for_its_session(void) {
+/* For what has to happen, on a busy machine later: true for a minute from the first question (*give_up == 0). */
+static int is_early(uint64_t *give_up) {
+    if (*give_up == 0)
+        *give_up = monotonic_ns() + 60000000000;
+    return monotonic_ns() < *give_up;
+}
+
+/* A thread gives up after 0.2 s (KASURI__SLEEPS), and rightly so: a child that took as long from before the first one could wait
+ * proves nothing when events are missing. Return: whether none are, or that could not be. */
+#define WAITS_FOR_NS 190000000u
+static int child_with_threads(void) {
     struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096};
     struct reader *r = reader_open(&o, NULL, NULL);
+    uint64_t begin = monotonic_ns(),
+             others = 500 + 4; /* the parent's, and the first event of each thread of the child */
     setenv("HOLD_POINT", "10", 1);
     pid_t pid = start(reader_path(r), "fork_threads", "4", "500");
-    while (!__atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
+    while (!__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE)) { /* not forked yet */
+        begin = monotonic_ns();
         usleep(1000);
-    usleep(20000); /* the others come to their first event; a thread waits for ten times as long */
+    }
+    while (!__atomic_load_n(&counts->held, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&counts->started, __ATOMIC_RELAXED) < others)
+        usleep(1000);
+    usleep(5000); /* the last of them comes from its count to its wait */
     __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE);
     int status = drive(r, pid);
+    uint64_t took = monotonic_ns() - begin;
     const struct reader_totals *t = reader_totals(r);
     show(t);
-    EXPECT(status == 0 && counts->started == 500 + 4 * 500);
-    EXPECT(t->kept == counts->started && t->lost == 0 && t->clients == 2);
+    EXPECT(status == 0 && counts->started == 500 + 4 * 500 && t->clients == 2);
+    EXPECT(t->kept + t->lost == counts->started);
+    int proves = t->lost == 0 || took < WAITS_FOR_NS;
+    EXPECT(t->lost == 0 || !proves);
     reader_close(r);
+    return proves;
+}
+
+/* The gate of a child is open while its first thread attaches: what its other threads emit meanwhile is not lost. */
+static int threads_of_a_child_wait_for_its_session(void) {
+    uint64_t give_up = 0;
+    int proved;
+    while (!(proved = child_with_threads()) && !failed && is_early(&give_up))
+        ;
+    EXPECT(proved);
     return failed;
 }
 
@@ -854,7 +883,10 @@ static int attach_many(int times, const char *threads, const char *signals, long
 #else
     (void)slack_kb;
 #endif
-    EXPECT(files_of(pid) == files);
+    /* One may be open for a moment, while a ring grows; what is left open at each recording would be hundreds. */
+    for (uint64_t give_up = 0; files_of(pid) > files && is_early(&give_up);)
+        ;
+    EXPECT(files_of(pid) <= files);
     __atomic_store_n(&counts->stop, 1, __ATOMIC_RELEASE);
     waitpid(pid, &status, 0);
     EXPECT(status == 0);
@@ -911,10 +943,11 @@ static int outlast(int point, const char *event) {
 static int an_emit_may_outlast_its_recording(void) {
     static const char *const events[] = {"-1", "-1", "-1", "2"};
     for (int i = 0; i < 4; i++) {
-        int tries = 0;
-        while (!outlast(i % 3 + 1, events[i]) && !failed && ++tries < 5)
+        uint64_t give_up = 0;
+        int good;
+        while (!(good = outlast(i % 3 + 1, events[i])) && !failed && is_early(&give_up))
             ;
-        EXPECT(tries < 5);
+        EXPECT(good);
     }
     return failed;
 }

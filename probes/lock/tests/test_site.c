@@ -155,7 +155,8 @@ static int full_tables_leave_the_rest_without_a_name(void) {
 }
 
 static void *gives_the_table_back(void *p) {
-    usleep(5000);
+    while (__atomic_load_n(&patience, __ATOMIC_RELAXED) == 1 << 30) /* until the other has found it taken */
+        usleep(100);
     __atomic_store_n(&reading, 0, __ATOMIC_RELEASE);
     return p;
 }
@@ -177,6 +178,7 @@ static int a_table_in_use_is_waited_for_a_while(void) {
     pthread_create(&t, NULL, gives_the_table_back, NULL);
     EXPECT(named(probe_call_site(address + 1), by_loader((void *)(address + 1)), "kasuri.call"));
     EXPECT(patience < 1 << 30 && patience > 0);
+    __atomic_store_n(&patience, 0, __ATOMIC_RELAXED); /* should nobody have waited */
     pthread_join(t, NULL);
     return failed;
 }
