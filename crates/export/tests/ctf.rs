@@ -177,9 +177,7 @@ fn babeltrace2_reads_all_and_complains_of_nothing() {
         .output()
         .is_err()
     {
-        assert!(std::env::var_os("CI").is_none(), "needs babeltrace2");
-        eprintln!("skipped: babeltrace2 is not installed");
-        return;
+        return kasuri_testkit::skip("babeltrace2 is not installed");
     }
     for name in ["kernel", "ust"] {
         let trace = golden(name);

@@ -4,6 +4,7 @@
 //! instance of the test's own. A negative control changes one bit and wants the comparison to fail.
 #![allow(missing_docs, reason = "a test")]
 use kasuri_format::tracefs::{EventFormat, EventTable, FieldKind, Missed, Page, PageLayout};
+use kasuri_testkit::skip;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -11,14 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const TRACING: &str = "/sys/kernel/tracing";
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "cannot run: {why}"
-    );
-    println!("skipped: {why}");
-}
 
 fn data(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -392,14 +392,14 @@ fn slowdown(a: usize, b: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kasuri_testkit::{Need, skip_for};
 
     #[test]
     fn costs_are_plausible_and_pin_nobody_else() {
         let before = allowed_cpus();
         let Some(costs) = measure() else {
             assert!(before.len() < 2, "two CPUs, but nothing measured");
-            println!("skipped: one CPU");
-            return;
+            return skip_for(Need::Machine, "one CPU");
         };
         assert!(
             costs.wake_latency_ns > 100.0 && costs.wake_latency_ns < 1e8,

@@ -3,6 +3,7 @@
 mod plain;
 
 use kasuri_format::call_paths::{NONE, PathEnd, Tables};
+use kasuri_testkit::{Need, skip_for};
 use kasuri_unwind::{Backing, Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
 use plain::Plain;
 
@@ -47,8 +48,7 @@ fn where_saved_registers_are_overwritten_there_is_no_caller_and_then_the_one_tha
         _ => None,
     });
     let Some((mapping, path)) = runtime else {
-        println!("skipped: this program has no libgcc_s");
-        return;
+        return skip_for(Need::Machine, "this program has no libgcc_s");
     };
     let file = std::fs::read(path).unwrap();
     let len = (mapping.end - mapping.start) as usize;
@@ -58,8 +58,7 @@ fn where_saved_registers_are_overwritten_there_is_no_caller_and_then_the_one_tha
     let ends = code.windows(6).enumerate().filter(|(_, w)| *w == jump);
     let ends: Vec<u64> = ends.map(|(at, _)| mapping.start + at as u64).collect();
     if ends.is_empty() {
-        println!("skipped: this libgcc_s jumps in another way");
-        return;
+        return skip_for(Need::Machine, "this libgcc_s jumps in another way");
     }
     let mut unwinder = Unwinder::new(Cpu::X86_64);
     unwinder.set_maps(1, maps.clone());

@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn where_nobody_else_exists_capabilities_are_given_up() {
         match in_a_process(true) {
-            None => eprintln!("skipped: no user name spaces"),
+            None => kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, "no user name spaces"),
             both => assert_eq!(both, Some((true, true))),
         }
     }

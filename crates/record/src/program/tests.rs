@@ -136,8 +136,8 @@ fn a_program_keeps_its_cpu_when_it_wakes_another_thread() {
     };
     let usual = policy(false);
     if usual != libc::SCHED_OTHER {
-        println!("skipped: the tests run under policy {usual}");
-        return;
+        let why = format!("the tests run under policy {usual}");
+        return kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, &why);
     }
     assert_eq!(policy(true), libc::SCHED_BATCH);
     // A process that is gone changes nothing.

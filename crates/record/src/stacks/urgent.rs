@@ -111,9 +111,9 @@ mod tests {
         let mut urgent = Urgent::default();
         urgent.set(true);
         if urgent.is_refused {
-            println!("skipped: no right to be a real-time thread");
             assert_eq!(policy().unwrap(), before);
-            return;
+            let why = "no right to be a real-time thread";
+            return kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, why);
         }
         assert_eq!(policy().unwrap(), libc::SCHED_FIFO);
         let child = std::process::Command::new("sh")

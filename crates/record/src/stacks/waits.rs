@@ -312,7 +312,8 @@ mod tests {
         // A fifth of what may be saved.
         let costly_ns = (SAVED_NS as f64 * SHARE_MAX / 5.0) as u64;
         let Some(cpu) = Cpu::own() else {
-            return println!("skipped: no call paths on this CPU");
+            let need = kasuri_testkit::Need::Machine;
+            return kasuri_testkit::skip_for(need, "no call paths on this CPU");
         };
         let mut waits = Waits::new(cpu, false);
         let (tell, told) = mpsc::channel();
