@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -161,6 +162,7 @@ static void without_a_handler(void) {
 
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool sent; /* under the mutex */
 static void *sleeps_on(void *i) {
     sigset_t set;
     struct timespec at;
@@ -169,9 +171,11 @@ static void *sleeps_on(void *i) {
     block(SIGUSR1);
     CHECK(pthread_mutex_lock(&mutex) == 0);
     pthread_barrier_wait(&barrier);
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec++;
-    CHECK(pthread_cond_timedwait(&cond, &mutex, &at) == ETIMEDOUT); /* nothing ends it early */
+    do { /* main sends while it has the mutex, so during a wait: of the first, unless main had no CPU */
+        clock_gettime(CLOCK_REALTIME, &at);
+        at.tv_sec++;
+        CHECK(pthread_cond_timedwait(&cond, &mutex, &at) == ETIMEDOUT); /* nothing ends it early */
+    } while (!sent);
     CHECK(pthread_mutex_unlock(&mutex) == 0 && atomic_load(&handled) == 0);
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
@@ -185,7 +189,9 @@ static void blocked_until_later(void) {
     CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
     CHECK(pthread_create(&t, NULL, sleeps_on, NULL) == 0);
     pthread_barrier_wait(&barrier);
-    CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_kill(t, SIGUSR1) == 0 && pthread_mutex_unlock(&mutex) == 0);
+    CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_kill(t, SIGUSR1) == 0);
+    sent = true;
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
     CHECK(pthread_join(t, NULL) == 0);
 }
 

@@ -32,7 +32,7 @@ static void *forks(void *unused) {
         if (child == 0) {
             pthread_t t;
             void *result;
-            alarm(10);
+            alarm(200); /* a child that hangs fails */
             CHECK(pthread_create(&t, NULL, once_more, &status) == 0);
             CHECK(pthread_join(t, &result) == 0 && result == &status);
             _exit(0);

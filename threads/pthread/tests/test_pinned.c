@@ -223,7 +223,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t barrier;
-static volatile int released, about_to_wait;
+static volatile int released, about_to_wait, has_ended;
 
 static void *in_mutex(void *unused) {
     about_to_wait = 1;
@@ -257,6 +257,7 @@ static void *in_cond(void *unused) {
 static void *in_sem(void *unused) {
     about_to_wait = 1;
     CHECK(sem_wait(&never) == -1 && errno == EINTR);
+    has_ended = 1;
     return unused;
 }
 static void *in_sleep(void *unused) {
@@ -264,6 +265,7 @@ static void *in_sleep(void *unused) {
     about_to_wait = 1;
     CHECK(nanosleep(&(struct timespec){1000, 0}, &left) == -1 && errno == EINTR && left.tv_sec > 900 &&
           left.tv_sec < 1000);
+    has_ended = 1;
     return unused;
 }
 
@@ -281,7 +283,7 @@ static void release(void) {
 static void signal_in(void *(*wait)(void *), bool ends_by_itself, int sleep_us) {
     pthread_t t;
     handled_by = 0;
-    about_to_wait = 0;
+    about_to_wait = has_ended = 0;
     hold();
     if (wait == in_cond)
         pthread_mutex_unlock(&mutex);
@@ -289,11 +291,14 @@ static void signal_in(void *(*wait)(void *), bool ends_by_itself, int sleep_us) 
     while (!about_to_wait)
         usleep(50);
     usleep((useconds_t)sleep_us);
-    if (wait == in_sem || wait == in_sleep) /* it must have begun: the handler may run just before */
-        usleep(20000);
     CHECK(pthread_kill(t, SIGUSR1) == 0);
     while (!handled_by)
         usleep(50);
+    while (ends_by_itself &&
+           !has_ended) { /* the handler may have run before the wait had begun, as often as it likes */
+        CHECK(pthread_kill(t, SIGUSR1) == 0);
+        usleep(1000);
+    }
     CHECK(pthread_equal(handled_by, t));
     if (wait == in_cond)
         CHECK(pthread_mutex_lock(&mutex) == 0);
@@ -368,7 +373,8 @@ static void writers_first(void) {
         while (!about_to_wait)
             usleep(50);
         int r = 0;
-        for (int i = 0; i < 200 && r == 0; i++) { /* until the writer waits */
+        time_t give_up = 0;
+        for (int i = 0; r == 0 && (prefer ? is_early(&give_up) : i < 200); i++) { /* until the writer waits */
             usleep(prefer ? 1000 : 10);
             if ((r = pthread_rwlock_tryrdlock(&prefers_writer)) == 0)
                 pthread_rwlock_unlock(&prefers_writer);
@@ -391,7 +397,8 @@ static void joined_twice(void) {
 /* ---- deadlines of calls in which a thread is pinned ---------------------------------------------------------------
  *
  * All wait at a time, and are pinned near their end, by what is no signal for the program: then nobody is woken early, nor waits
- * for the whole time again. On a loaded machine any of them may be late, so the latter is tried several times.
+ * for the whole time again. On a loaded machine any of them may be late, so the latter is tried for a minute: each must once have
+ * been in time. One that begins anew always ends WAIT_NS after it was pinned, or later.
  */
 #define WAIT_NS 500000000ll
 #define PINNED_AFTER_NS 400000000
@@ -500,7 +507,7 @@ static void deadlines_stand(void) {
     bool in_time[WAITS] = {false}, all = false;
     cpu_set_t cpus;
     CHECK(sem_init(&never, 0, 0) == 0 && sched_getaffinity(0, sizeof cpus, &cpus) == 0);
-    for (int turn = 0; turn < 20 && !all; turn++) {
+    for (time_t give_up = 0; !all && is_early(&give_up);) {
         pthread_t t[WAITS];
         for (int i = 0; i < WAITS; i++) {
             end[i] = i;

@@ -193,7 +193,12 @@ static void stress(void) {
         CHECK(pthread_create(&t[i], NULL, works, (void *)i) == 0);
     uint64_t mine_too = seed * 2 + 1;
     int cancelled = 0;
-    while (atomic_load(&steps_left) > 0) {
+    /* Main may have no CPU while the others make their steps: then they get more, until both have happened that are asserted
+     * below. */
+    for (time_t give_up = 0;
+         atomic_load(&steps_left) > 0 || ((cancelled == 0 || atomic_load(&handled) == 0) && is_early(&give_up));) {
+        if (atomic_load(&steps_left) <= 0)
+            atomic_store(&steps_left, 1000);
         uint64_t r = next_random(&mine_too);
         intptr_t i = (intptr_t)(r >> 8 & 0xffff) % THREADS;
         if (r & 1) {

@@ -69,12 +69,14 @@ static void scanning(void) {
     pair(scans, writes_numbers, NULL);
 }
 
-/* The child waits for what the other thread writes. */
+/* The child waits for what the other thread writes, which must not find the first reader in the place of the second. */
+static atomic_int first_has_ended;
 static void *has_commands(void *fifo) {
     char command[128], line[16] = "";
     snprintf(command, sizeof command, "cat %s", (char *)fifo);
     FILE *f = popen(command, "r");
     CHECK(f != NULL && fgets(line, sizeof line, f) != NULL && line[0] == 'x' && pclose(f) == 0);
+    atomic_store(&first_has_ended, 1);
     snprintf(command, sizeof command, "read x < %s; test $x = x", (char *)fifo);
     CHECK(system(command) == 0);
     return NULL;
@@ -83,7 +85,8 @@ static void *feeds_them(void *fifo) {
     for (int i = 0; i < 2; i++) {
         int fd = open(fifo, O_WRONLY);
         CHECK(fd >= 0 && write(fd, "x\n", 2) == 2 && close(fd) == 0);
-        usleep(20000); /* the first reader has closed it */
+        while (!atomic_load(&first_has_ended))
+            usleep(1000);
     }
     return NULL;
 }
