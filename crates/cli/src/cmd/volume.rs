@@ -1,5 +1,4 @@
 //! `kasuri overhead --volume`: how many bytes each selection of events writes, by kind and CPU, and packed.
-use super::events::lines;
 use crate::lab::Place;
 use crate::message;
 use anyhow::Context;
@@ -101,10 +100,10 @@ fn page(volume: &Volume, width: usize) -> String {
     for s in &volume.selections {
         grid.row(row(s));
     }
-    page.push_str(&lines(grid, width));
+    page.push_str(&grid.page(width));
     for s in &volume.selections {
         page.push_str(&format!("\n{}: MB/s by kind of event and CPU\n", s.name));
-        page.push_str(&lines(kinds(s), width));
+        page.push_str(&kinds(s).page(width));
     }
     page
 }
@@ -191,9 +190,9 @@ mod tests {
 
     #[test]
     fn few_cpus_have_columns_of_their_own_and_many_share_one() {
-        let two = lines(kinds(&written(2)), 200);
+        let two = kinds(&written(2)).page(200);
         assert!(two.contains("CPU 1") && two.contains("0.250"), "{two}");
-        let many = lines(kinds(&written(32)), 200);
+        let many = kinds(&written(32)).page(200);
         assert!(
             many.contains("BUSIEST CPU") && !many.contains("CPU 31"),
             "{many}"
@@ -202,7 +201,7 @@ mod tests {
 
     #[test]
     fn kinds_beyond_the_table_are_added_up() {
-        let text = lines(kinds(&written(1)), 200);
+        let text = kinds(&written(1)).page(200);
         let rest = text.lines().last().unwrap();
         // Three kinds of 1 MB in 2 s.
         assert!(
