@@ -1,8 +1,9 @@
 //! `kasuri bench` from outside: programs that are slower by plan, or not at all, and what becomes of it.
+use kasuri_testkit::measure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr;
 
 fn bench(words: &[&str]) -> Command {
@@ -73,33 +74,6 @@ fn a_gate_fails_with_status_3_and_only_by_more_than_its_share() {
         ]),
         Some(3)
     );
-}
-
-#[test]
-fn a_planted_slow_down_is_found_by_the_clock() {
-    let told = run(&[
-        "-n",
-        "10",
-        "--json",
-        "--against",
-        "sleep 0.02",
-        "--",
-        "sleep",
-        "0.2",
-    ]);
-    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
-    assert_eq!(told.status.code(), Some(3), "{json}");
-    assert_eq!(
-        (&json["schema"], &json["compared"], &json["pairs"]),
-        (&"kasuri.bench/1".into(), &"wall".into(), &10.into())
-    );
-    let wall = &json["measures"][0];
-    assert_eq!(wall["against"].as_array().unwrap().len(), 10);
-    assert!(
-        wall["low"].as_f64().unwrap() > 1.2 && wall["p_value"].as_f64().unwrap() < 0.05,
-        "{json}"
-    );
-    assert_eq!(json["failed"], true);
 }
 
 #[test]
@@ -204,27 +178,40 @@ fn what_cannot_be_compared_is_an_error_that_says_why() {
 
 #[test]
 fn ctrl_c_leaves_the_answer_so_far() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("runs");
+    let script = |n: u32| format!("echo >> {}; sleep 0.01; echo {n}", log.display());
+    let against = format!("sh -c '{}'", script(1));
     let words = [
         "-n",
         "1000",
+        "--metric",
+        "[0-9]+",
         "--against",
-        "sleep 0.01",
+        &against,
         "--",
-        "sleep",
-        "0.03",
+        "sh",
+        "-c",
+        &script(2),
     ];
     let child = bench(&words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_secs(4));
+    // As soon as a dozen pairs are done, and the numbers are told: the answer does not depend on the machine.
+    let begun = Instant::now();
+    let runs = || std::fs::read(&log).map_or(0, |lines| lines.len());
+    while runs() < 30 {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no pairs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let told = child.wait_with_output().unwrap();
     let (page, message) = (text(&told.stdout), text(&told.stderr));
     assert_eq!(told.status.code(), Some(3), "{page}{message}");
     assert!(
-        page.contains("slower") && message.contains("of 1000 pairs"),
+        page.contains("2.00x worse") && message.contains("of 1000 pairs"),
         "{page}{message}"
     );
 }
@@ -290,4 +277,38 @@ fn a_stored_baseline_is_compared_with_on_its_machine_alone() {
         "{}",
         text(&refused.stderr)
     );
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn a_planted_slow_down_is_found_by_the_clock() {
+        measure(|| {
+            let told = run(&[
+                "-n",
+                "10",
+                "--json",
+                "--against",
+                "sleep 0.02",
+                "--",
+                "sleep",
+                "0.2",
+            ]);
+            let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+            assert_eq!(told.status.code(), Some(3), "{json}");
+            assert_eq!(
+                (&json["schema"], &json["compared"], &json["pairs"]),
+                (&"kasuri.bench/1".into(), &"wall".into(), &10.into())
+            );
+            let wall = &json["measures"][0];
+            assert_eq!(wall["against"].as_array().unwrap().len(), 10);
+            assert!(
+                wall["low"].as_f64().unwrap() > 1.2 && wall["p_value"].as_f64().unwrap() < 0.05,
+                "{json}"
+            );
+            assert_eq!(json["failed"], true);
+        });
+    }
 }

@@ -5,6 +5,7 @@ mod crowd;
 
 use crowd::Crowd;
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -12,6 +13,9 @@ use std::process::{Command, Output, Stdio};
 const MEMORY: u64 = 640 << 20;
 /// Of an unoptimised build.
 const CPU_SECONDS: u64 = 60;
+
+/// As many CPUs as it may use: a thread for each would take more memory on a larger machine.
+const CPUS: usize = 4;
 
 /// Runs `kasuri` with its own memory and CPU time limited.
 fn limited(dir: &Path, arguments: &[&str]) -> Output {
@@ -24,11 +28,15 @@ fn limited(dir: &Path, arguments: &[&str]) -> Output {
         .args(arguments)
         .current_dir(dir)
         .stdin(Stdio::null());
-    // SAFETY: between fork and exec only setrlimit is called, a plain system call.
+    let mut cpus = CpuSet::new();
+    let allowed = kasuri_record::host::allowed_cpus();
+    allowed.iter().take(CPUS).for_each(|&cpu| cpus.set(cpu));
+    // SAFETY: between fork and exec only setrlimit and sched_setaffinity are called, plain system calls.
     unsafe {
         command.pre_exec(move || {
             setrlimit(Resource::As, limit(MEMORY))?;
             setrlimit(Resource::Cpu, limit(CPU_SECONDS))?;
+            sched_setaffinity(None, &cpus)?;
             Ok(())
         })
     };

@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::{can_trace, in_one_of_five, kasuri, repository, run, said, scratch};
+use support::{can_trace, kasuri, measure, repository, run, said, scratch};
 
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", said(output));
@@ -71,9 +71,9 @@ fn probes_left(dir: &Path) -> String {
         .collect()
 }
 
-/// Four writers, 20 rounds of 1 ms each, half of it with `shared` held: a hold goes on while its task waits for its turn.
-#[test]
-fn ito_reports_its_own_locks() {
+/// Records tests/locks/ito.c: four writers, 20 rounds of 1 ms each, half of it with `shared` held: a hold goes on while its task waits for
+/// its turn. `check` has the answer of `kasuri locks --json`, how many workers it was, and whether the kernel hid switches.
+fn with_own_locks(check: impl Fn(&Value, &str, bool)) {
     let library = repository().join("build/threads/libito.a");
     if !library.exists() {
         return support::skip("ito is not built: make c");
@@ -88,18 +88,16 @@ fn ito_reports_its_own_locks() {
         "tests/locks/ito.c",
         &["-Ithreads/include", &library],
     );
-    in_one_of_five(|| {
-        for workers in ["1", "2"] {
-            let mut command = kasuri(dir.path());
-            command
-                .env("ITO_WORKERS", workers)
-                .args(["locks", "--json", "-o", "run.kasuri", "--"])
-                .args([program.as_os_str(), "20".as_ref()]);
-            let answer = json(&run(&mut command));
-            let hides = hides_switches(dir.path(), "run.kasuri");
-            check_own_locks(&answer, workers, hides);
-        }
-    });
+    for workers in ["1", "2"] {
+        let mut command = kasuri(dir.path());
+        command
+            .env("ITO_WORKERS", workers)
+            .args(["locks", "--json", "-o", "run.kasuri", "--"])
+            .args([program.as_os_str(), "20".as_ref()]);
+        let answer = json(&run(&mut command));
+        let hides = hides_switches(dir.path(), "run.kasuri");
+        check(&answer, workers, hides);
+    }
     let mut command = kasuri(dir.path());
     let out = run(command.args(["locks", "run.kasuri"]));
     let text = String::from_utf8_lossy(&out.stdout);
@@ -109,8 +107,12 @@ fn ito_reports_its_own_locks() {
     );
 }
 
-/// What the program does, as `kasuri locks --json` answers it. `hides`: the kernel does not report all switches.
-fn check_own_locks(answer: &serde_json::Value, workers: &str, hides: bool) {
+#[test]
+fn ito_reports_its_own_locks() {
+    with_own_locks(|answer, _, _| every_acquisition_is_there(answer));
+}
+
+fn every_acquisition_is_there(answer: &Value) {
     let shared = row(&answer["locks"], "shared");
     assert_eq!(
         (&shared["source"], &shared["kind"]),
@@ -120,21 +122,6 @@ fn check_own_locks(answer: &serde_json::Value, workers: &str, hides: bool) {
         (&shared["holds"], &shared["threads"]),
         (&80.into(), &4.into()),
         "{shared}"
-    );
-    // 80 holds of 0.5 ms of CPU time each, whatever ran in between.
-    let ns = |key: &str| shared[key].as_i64().unwrap();
-    let (least, off) = match hides {
-        true => (20_000_000, 0.2),
-        false => (39_000_000, 0.05),
-    };
-    assert!(
-        (least..60_000_000).contains(&ns("hold_cpu_ns")),
-        "{workers}: {shared}"
-    );
-    // While the holder was not on its worker others ran there and came to wait.
-    assert!(
-        ns("hold_blocked_ns") > 0 && ns("contended") >= 20,
-        "{workers}: {shared}"
     );
     let table = row(&answer["locks"], "table");
     assert_eq!(
@@ -152,7 +139,29 @@ fn check_own_locks(answer: &serde_json::Value, workers: &str, hides: bool) {
     let tasks = &answer["tasks"];
     assert_eq!(row(tasks, "writer")["tasks"], 4);
     assert_eq!(sum(tasks, "holds"), sum(&answer["locks"], "holds"));
-    let ratio = row(tasks, "writer")["lock_ratio"].as_f64().unwrap();
+}
+
+/// What the program does. `hides`: the kernel does not report all switches.
+fn times_are_the_programs(answer: &Value, workers: &str, hides: bool) {
+    let shared = row(&answer["locks"], "shared");
+    // 80 holds of 0.5 ms of CPU time each, whatever ran in between.
+    let ns = |key: &str| shared[key].as_i64().unwrap();
+    let (least, off) = match hides {
+        true => (20_000_000, 0.2),
+        false => (39_000_000, 0.05),
+    };
+    assert!(
+        (least..60_000_000).contains(&ns("hold_cpu_ns")),
+        "{workers}: {shared}"
+    );
+    // While the holder was not on its worker others ran there and came to wait.
+    assert!(
+        ns("hold_blocked_ns") > 0 && ns("contended") >= 20,
+        "{workers}: {shared}"
+    );
+    let ratio = row(&answer["tasks"], "writer")["lock_ratio"]
+        .as_f64()
+        .unwrap();
     assert!((ratio - 0.5).abs() < off, "{workers}: {ratio}");
     let edges = answer["waits_for"].as_array().unwrap();
     assert!(
@@ -208,28 +217,19 @@ fn a_static_programs_lock_is_seen_by_its_functions() {
     let program = compiled(dir.path(), "tests/locks/static.c", &["-static"]);
     let program = program.display().to_string();
     let functions = "turnstile_enter,turnstile_leave";
-    in_one_of_five(|| {
-        let answer = locks(
-            dir.path(),
-            &["-o", "run.kasuri", "--lock-function", functions],
-            &[&program, "40", "50"],
-        );
-        let lock = &answer["locks"][0];
-        assert_eq!(
-            (&lock["source"], &lock["holds"]),
-            (&"uprobe".into(), &100.into()),
-            "{answer}"
-        );
-        assert_eq!(lock["name"], "lock at turnstile_enter");
-        // 100 holds of 0.4 ms of CPU time. The waiter spins, so the ratio depends on what else runs.
-        let held = lock["hold_cpu_ns"].as_i64().unwrap();
-        let least = match hides_switches(dir.path(), "run.kasuri") {
-            true => 20_000_000,
-            false => 40_000_000,
-        };
-        assert!((least..46_000_000).contains(&held), "{held}");
-        assert_eq!(lock["threads"], 2);
-    });
+    let answer = locks(
+        dir.path(),
+        &["--lock-function", functions],
+        &[&program, "40", "50"],
+    );
+    let lock = &answer["locks"][0];
+    assert_eq!(
+        (&lock["source"], &lock["holds"]),
+        (&"uprobe".into(), &100.into()),
+        "{answer}"
+    );
+    assert_eq!(lock["name"], "lock at turnstile_enter");
+    assert_eq!(lock["threads"], 2);
     // Named by the file, the second function's argument said to be the first one.
     let spec = format!("{program}:turnstile_enter@1,turnstile_leave@1");
     let same = locks(
@@ -312,4 +312,42 @@ fn probes_of_a_killed_recorder_are_removed() {
     assert_eq!(probes_left(dir.path()), "");
     let out = run(kasuri(dir.path()).args(["recover", "dead.kasuri.d"]));
     assert!(out.status.success(), "{}", said(&out));
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn holds_of_ito_are_as_long_as_the_program_makes_them() {
+        measure(|| with_own_locks(times_are_the_programs));
+    }
+
+    #[test]
+    fn holds_of_a_static_program_are_as_long_as_it_makes_them() {
+        if !can_trace() {
+            return;
+        }
+        measure(|| {
+            let dir = scratch();
+            let program = compiled(dir.path(), "tests/locks/static.c", &["-static"]);
+            let answer = locks(
+                dir.path(),
+                &[
+                    "-o",
+                    "run.kasuri",
+                    "--lock-function",
+                    "turnstile_enter,turnstile_leave",
+                ],
+                &[&program.display().to_string(), "40", "50"],
+            );
+            // 100 holds of 0.4 ms of CPU time. The waiter spins, so the ratio depends on what else runs.
+            let held = answer["locks"][0]["hold_cpu_ns"].as_i64().unwrap();
+            let least = match hides_switches(dir.path(), "run.kasuri") {
+                true => 20_000_000,
+                false => 40_000_000,
+            };
+            assert!((least..46_000_000).contains(&held), "{held}");
+        });
+    }
 }

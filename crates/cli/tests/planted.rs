@@ -1,25 +1,18 @@
-//! The account of real runs against what the program measured inside (tests/planted/check): small, for every `make test`.
+//! The account of real runs against what the program measured inside (tests/planted/check): small, for every `make test-measure`.
 #[path = "record/support.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
 
 use std::process::Command;
-use support::{can_trace, repository, run, skip};
+use support::{can_trace, measure, repository, run, skip};
 
-/// Whether the check passes for the cause; a run that others disturbed so that it fails is repeated.
-fn passes(arguments: &[&str], attempts: u32) -> Result<(), String> {
-    let mut said = String::new();
-    for seed in 1..=attempts {
-        let mut check = Command::new(repository().join("tests/planted/check"));
-        check.env("KASURI", env!("CARGO_BIN_EXE_kasuri"));
-        let out = run(check.args(["--rounds", "25"]).args(arguments));
-        said += &format!("attempt {seed}: {}", String::from_utf8_lossy(&out.stdout));
-        said += &String::from_utf8_lossy(&out.stderr);
-        if out.status.success() {
-            return Ok(());
-        }
-    }
-    Err(said)
+/// Whether the check passes for the cause; else what it said.
+fn passes(arguments: &[&str]) -> Result<(), String> {
+    let mut check = Command::new(repository().join("tests/planted/check"));
+    check.env("KASURI", env!("CARGO_BIN_EXE_kasuri"));
+    let out = run(check.args(["--rounds", "25"]).args(arguments));
+    let said = [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text));
+    out.status.success().then_some(()).ok_or(said.concat())
 }
 
 fn can_check() -> bool {
@@ -34,23 +27,30 @@ fn can_check() -> bool {
     can_trace()
 }
 
-/// Waits at a barrier for a thread that waits for the disk or a lock itself are that wait's, in the account and in the truth.
-#[test]
-fn the_account_agrees_with_what_programs_measured() {
-    if !can_check() {
-        return;
-    }
-    for cause in ["io", "lock", "imbalance"] {
-        if let Err(said) = passes(&[cause], 4) {
-            panic!("{said}");
-        }
-    }
-}
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
 
-/// The control: with lock waits taken for barrier waits the same check fails.
-#[test]
-fn a_wrong_account_does_not_agree() {
-    if can_check() {
-        assert!(passes(&["--control", "lock"], 2).is_err());
+    /// Waits at a barrier for a thread that waits for the disk or a lock itself are that wait's, in the account and in the truth.
+    #[test]
+    fn the_account_agrees_with_what_programs_measured() {
+        if !can_check() {
+            return;
+        }
+        measure(|| {
+            for cause in ["io", "lock", "imbalance"] {
+                if let Err(said) = passes(&[cause]) {
+                    panic!("{said}");
+                }
+            }
+        });
+    }
+
+    /// The control: with lock waits taken for barrier waits the same check fails.
+    #[test]
+    fn a_wrong_account_does_not_agree() {
+        if can_check() {
+            measure(|| assert!(passes(&["--control", "lock"]).is_err()));
+        }
     }
 }

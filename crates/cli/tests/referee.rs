@@ -15,23 +15,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::in_one_of_five;
+use support::{measure, skip};
 
 /// Threads that ran for less are compared by switches, and by time in the program's total alone: both tools stamp a
 /// switch within about a microsecond of each other, which over hundreds of short runs is more than 0.1 % of them.
 const MIN_ON_CPU_NS: i64 = 50_000_000;
-
-/// Two recordings of the whole machine at once would be in each other's way.
-static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-/// A test that cannot run here says why; where it must run (CI) that is a failure.
-fn skipped(why: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|v| v != "true"),
-        "skipped: {why}"
-    );
-    println!("skipped: {why}");
-}
 
 fn has(program: &str) -> bool {
     Command::new(program)
@@ -233,84 +221,6 @@ fn tell(control: &mut File, answers: &mut File, command: &str) {
     assert_eq!(answer, b"ack\n");
 }
 
-#[test]
-fn referee_perf_counts_the_same_switches() {
-    if let Some(why) = obstacle("perf") {
-        return skipped(&why);
-    }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    in_one_of_five(|| {
-        let dir = scratch("referee-perf");
-        let (control, answers) = (dir.join("control"), dir.join("answers"));
-        let (mut to, mut from) = (fifo(&control), fifo(&answers));
-        let data = dir.join("perf.data");
-        let perf = Command::new("perf")
-            .args([
-                "record",
-                "-q",
-                "-a",
-                "-k",
-                "CLOCK_MONOTONIC",
-                "-m",
-                "4M",
-                "-D",
-                "-1",
-            ])
-            .args([
-                "-e",
-                "sched:sched_switch",
-                "-e",
-                "sched:sched_waking",
-                "-e",
-                "sched:sched_wakeup_new",
-            ])
-            .arg(format!(
-                "--control=fifo:{},{}",
-                control.display(),
-                answers.display()
-            ))
-            .arg("-o")
-            .arg(&data)
-            .stdout(Stdio::null())
-            .stderr(File::create(dir.join("perf.err")).unwrap())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let mut perf = Referee(perf);
-        tell(&mut to, &mut from, "enable");
-        let (stat, window) = record(&dir);
-        tell(&mut to, &mut from, "disable");
-        perf.stop();
-        let script = Command::new("perf")
-            .args([
-                "script",
-                "--ns",
-                "--show-lost-events",
-                "-F",
-                "comm,tid,cpu,time,event,trace",
-                "-i",
-            ])
-            .arg(&data)
-            .output()
-            .unwrap();
-        let script = String::from_utf8_lossy(&script.stdout);
-        assert!(
-            !script.contains("PERF_RECORD_LOST"),
-            "perf lost events: no referee"
-        );
-        compare_and_control(&stat, &Sched::parse(&script, window), "perf");
-    });
-}
-
-#[test]
-fn referee_trace_cmd_counts_the_same_switches() {
-    if let Some(why) = obstacle("trace-cmd") {
-        return skipped(&why);
-    }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    in_one_of_five(trace_cmd_counts_the_same_switches);
-}
-
 fn trace_cmd_counts_the_same_switches() {
     let dir = scratch("referee-trace-cmd");
     let data = dir.join("trace.dat");
@@ -349,7 +259,8 @@ fn trace_cmd_counts_the_same_switches() {
         let why = std::fs::read_to_string(dir.join("trace-cmd.err")).unwrap_or_default();
         referee.stop();
         let _ = std::fs::remove_dir(instance);
-        return skipped(&format!("trace-cmd does not record here: {}", why.trim()));
+        let why = format!("trace-cmd does not record here: {}", why.trim());
+        return kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, &why);
     }
     let (stat, window) = record(&dir);
     referee.stop();
@@ -376,4 +287,85 @@ fn wait_until(mut is_true: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     false
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn referee_perf_counts_the_same_switches() {
+        if let Some(why) = obstacle("perf") {
+            return skip(&why);
+        }
+        measure(|| {
+            let dir = scratch("referee-perf");
+            let (control, answers) = (dir.join("control"), dir.join("answers"));
+            let (mut to, mut from) = (fifo(&control), fifo(&answers));
+            let data = dir.join("perf.data");
+            let perf = Command::new("perf")
+                .args([
+                    "record",
+                    "-q",
+                    "-a",
+                    "-k",
+                    "CLOCK_MONOTONIC",
+                    "-m",
+                    "4M",
+                    "-D",
+                    "-1",
+                ])
+                .args([
+                    "-e",
+                    "sched:sched_switch",
+                    "-e",
+                    "sched:sched_waking",
+                    "-e",
+                    "sched:sched_wakeup_new",
+                ])
+                .arg(format!(
+                    "--control=fifo:{},{}",
+                    control.display(),
+                    answers.display()
+                ))
+                .arg("-o")
+                .arg(&data)
+                .stdout(Stdio::null())
+                .stderr(File::create(dir.join("perf.err")).unwrap())
+                .process_group(0)
+                .spawn()
+                .unwrap();
+            let mut perf = Referee(perf);
+            tell(&mut to, &mut from, "enable");
+            let (stat, window) = record(&dir);
+            tell(&mut to, &mut from, "disable");
+            perf.stop();
+            let script = Command::new("perf")
+                .args([
+                    "script",
+                    "--ns",
+                    "--show-lost-events",
+                    "-F",
+                    "comm,tid,cpu,time,event,trace",
+                    "-i",
+                ])
+                .arg(&data)
+                .output()
+                .unwrap();
+            let script = String::from_utf8_lossy(&script.stdout);
+            assert!(
+                !script.contains("PERF_RECORD_LOST"),
+                "perf lost events: no referee"
+            );
+            compare_and_control(&stat, &Sched::parse(&script, window), "perf");
+        });
+    }
+
+    #[test]
+    fn referee_trace_cmd_counts_the_same_switches() {
+        if let Some(why) = obstacle("trace-cmd") {
+            return skip(&why);
+        }
+        measure(trace_cmd_counts_the_same_switches);
+    }
 }

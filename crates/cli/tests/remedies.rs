@@ -1,4 +1,5 @@
 //! `kasuri try` from outside: what it finds, what it refuses to find, and what it leaves behind.
+use kasuri_testkit::measure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -125,22 +126,30 @@ fn what_cannot_be_tried_is_an_error_that_says_why() {
 
 #[test]
 fn ctrl_c_leaves_the_answer_so_far_and_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("runs");
+    // Each arm leaves a line before it becomes a sleep.
+    let logged = |seconds: &str| format!("echo >> {}; exec sleep {seconds}", log.display());
+    let fast = format!("fast=sh -c '{}'", logged("0.011"));
     let words = [
         "--only",
         "--blocks",
         "1000",
         "--arm",
-        "fast=sleep 0.011",
+        &fast,
         "--",
-        "sleep",
-        "0.0333",
+        "sh",
+        "-c",
+        &logged("0.0333"),
     ];
     let child = command(&words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_secs(5));
+    // A block has three runs: when there were so many, at least one is whole, however many came before the first.
+    let runs = || std::fs::read(&log).map_or(0, |lines| lines.len());
+    wait_until("blocks are done", || runs() >= 24);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let told = child.wait_with_output().unwrap();
     let page = text(&told.stdout);
@@ -170,36 +179,6 @@ fn planted() -> Option<PathBuf> {
     built.is_ok_and(|status| status.success()).then_some(out)
 }
 
-/// From the recording to the claim: memory that malloc gives back and takes again. tests/try/check has the other faults.
-#[test]
-fn a_planted_fault_is_recorded_and_its_cure_found() {
-    let Some(planted) = planted() else {
-        assert!(std::env::var_os("CI").is_none(), "no gcc with OpenMP");
-        println!("skipped: no gcc with OpenMP");
-        return;
-    };
-    let told = run(&["-q", "--json", "--", planted.to_str().unwrap(), "faults"]);
-    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
-    let best = json["best"].as_u64().unwrap_or_else(|| panic!("{json:#}")) as usize;
-    let best = &json["arms"][best];
-    let cures = [
-        "malloc keeps memory",
-        "huge pages",
-        "jemalloc",
-        "mimalloc",
-        "tcmalloc",
-    ];
-    assert!(cures.contains(&best["name"].as_str().unwrap()), "{best}");
-    assert!(
-        best["low"].as_f64().unwrap() > 1.05 && best["p_value"].as_f64().unwrap() <= 0.05,
-        "{best}"
-    );
-    assert!(
-        !json["account"].is_null() && !json["account_with_best"].is_null(),
-        "{json}"
-    );
-}
-
 fn halved() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("try-whatif");
@@ -211,68 +190,6 @@ fn halved() -> Option<PathBuf> {
         .arg(root.join("tests/try/whatif.c"))
         .status();
     built.is_ok_and(|status| status.success()).then_some(out)
-}
-
-/// The books are checked, not the time: probes/whatif/tests and tests/try/what-if do the rest.
-#[test]
-fn what_ifs_are_replayed_and_tried() {
-    let Some(program) = halved() else {
-        assert!(std::env::var_os("CI").is_none(), "no gcc");
-        println!("skipped: no gcc");
-        return;
-    };
-    let program = program.to_str().unwrap();
-    let mut rounds = 4;
-    let (held, outside) = loop {
-        let n = rounds.to_string();
-        let words = ["-q", "--json", "--what-if", "--blocks", "12", "--"];
-        let told = run(&[&words[..], &[program, "lock", "none", &n]].concat());
-        assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-        let json: Value = serde_json::from_slice(&told.stdout).unwrap();
-        assert_eq!(
-            (&json["schema"], &json["blocks"]),
-            (&"kasuri.what_if/1".into(), &12.into())
-        );
-        let of = |change: &str, name: &str| {
-            let mut rows = json["what_ifs"].as_array().unwrap().iter();
-            rows.find(|row| row["change"] == change && row["name"] == name)
-                .cloned()
-        };
-        match (of("half_held", "table"), of("half", "outside")) {
-            (Some(held), Some(outside)) => break (held, outside),
-            // On a busy machine the threads may run one after the other, and the lock is not waited for.
-            _ if rounds < 64 => rounds *= 2,
-            _ => panic!("{json:#}"),
-        }
-    };
-    for row in [outside, held] {
-        assert_eq!(row["entries"], 2 * rounds, "{row}");
-        assert!(row["region_ns"].as_u64().unwrap() > 1_000_000, "{row}");
-        assert!(
-            row["experiment"].as_f64().unwrap() > 0.0 && row["agrees"].is_boolean(),
-            "{row}"
-        );
-        assert!(row["replay"].as_f64().unwrap() >= 1.0, "{row}");
-    }
-    let page = text(
-        &run(&[
-            "-q",
-            "--what-if",
-            "--time",
-            "3s",
-            "--",
-            program,
-            "serial",
-            "none",
-            "4",
-        ])
-        .stdout,
-    );
-    assert!(
-        page.contains("FASTER BY THIS FACTOR IF") && page.contains("took half its time"),
-        "{page}"
-    );
-    assert!(page.lines().all(|line| line.width() <= 80), "{page}");
 }
 
 #[test]
@@ -359,4 +276,99 @@ fn a_kill_leaves_no_program_and_no_recorder() {
         .filter(|dir| dir.file_name().to_string_lossy().starts_with(&of_it))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    /// From the recording to the claim: memory that malloc gives back and takes again. tests/try/check has the other faults.
+    #[test]
+    fn a_planted_fault_is_recorded_and_its_cure_found() {
+        let Some(planted) = planted() else {
+            return kasuri_testkit::skip("no gcc with OpenMP");
+        };
+        measure(|| {
+            let told = run(&["-q", "--json", "--", planted.to_str().unwrap(), "faults"]);
+            let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+            let best = json["best"].as_u64().unwrap_or_else(|| panic!("{json:#}")) as usize;
+            let best = &json["arms"][best];
+            let cures = [
+                "malloc keeps memory",
+                "huge pages",
+                "jemalloc",
+                "mimalloc",
+                "tcmalloc",
+            ];
+            assert!(cures.contains(&best["name"].as_str().unwrap()), "{best}");
+            assert!(
+                best["low"].as_f64().unwrap() > 1.05 && best["p_value"].as_f64().unwrap() <= 0.05,
+                "{best}"
+            );
+            assert!(
+                !json["account"].is_null() && !json["account_with_best"].is_null(),
+                "{json}"
+            );
+        });
+    }
+
+    /// The books are checked, not the time: probes/whatif/tests and tests/try/what-if do the rest.
+    #[test]
+    fn what_ifs_are_replayed_and_tried() {
+        let Some(program) = halved() else {
+            return kasuri_testkit::skip("no gcc");
+        };
+        measure(|| {
+            let program = program.to_str().unwrap();
+            // So many that the lock is waited for, also where the threads run one after the other for a while.
+            let rounds = 16;
+            let (held, outside) = {
+                let n = rounds.to_string();
+                let words = ["-q", "--json", "--what-if", "--blocks", "12", "--"];
+                let told = run(&[&words[..], &[program, "lock", "none", &n]].concat());
+                assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+                let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+                assert_eq!(
+                    (&json["schema"], &json["blocks"]),
+                    (&"kasuri.what_if/1".into(), &12.into())
+                );
+                let of = |change: &str, name: &str| {
+                    let mut rows = json["what_ifs"].as_array().unwrap().iter();
+                    rows.find(|row| row["change"] == change && row["name"] == name)
+                        .cloned()
+                };
+                let (held, outside) = (of("half_held", "table"), of("half", "outside"));
+                let both = held.zip(outside);
+                both.unwrap_or_else(|| panic!("{json:#}"))
+            };
+            for row in [outside, held] {
+                assert_eq!(row["entries"], 2 * rounds, "{row}");
+                assert!(row["region_ns"].as_u64().unwrap() > 1_000_000, "{row}");
+                assert!(
+                    row["experiment"].as_f64().unwrap() > 0.0 && row["agrees"].is_boolean(),
+                    "{row}"
+                );
+                assert!(row["replay"].as_f64().unwrap() >= 1.0, "{row}");
+            }
+            let page = text(
+                &run(&[
+                    "-q",
+                    "--what-if",
+                    "--time",
+                    "3s",
+                    "--",
+                    program,
+                    "serial",
+                    "none",
+                    "4",
+                ])
+                .stdout,
+            );
+            assert!(
+                page.contains("FASTER BY THIS FACTOR IF") && page.contains("took half its time"),
+                "{page}"
+            );
+            assert!(page.lines().all(|line| line.width() <= 80), "{page}");
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! `kasuri run --ito`: real programs on light threads; those that cannot have them are said, and run all the same.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use kasuri_testkit::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -62,11 +63,6 @@ fn kernel_threads(output: &Output) -> u32 {
     text.trim()
         .parse()
         .unwrap_or_else(|_| panic!("{text}: {}", said(output)))
-}
-
-fn skip(why: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{why}");
-    println!("skipped: {why}");
 }
 
 fn is_built() -> bool {

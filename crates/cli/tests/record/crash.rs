@@ -221,30 +221,6 @@ fn recover_names_what_is_no_recording() {
     }
 }
 
-/// What a recorder leaves when it is killed: pages that fill are handed over at once, one that does not is read after a while.
-#[test]
-fn events_wait_seconds_for_their_page_to_fill_and_no_longer() {
-    if !can_trace() {
-        return;
-    }
-    // The recorder itself wakes fifty times a second: a tenth of a page. On a machine that does much else pages fill, and this shows nothing.
-    in_one_of_five(|| {
-        let dir = scratch();
-        let record = ["record", "-q", "-o", "run.kasuri", "--", "sleep", "300"];
-        let mut recorder = start(kasuri(dir.path()).args(record));
-        let recording = dir.path().join("run.kasuri.d");
-        wait_until("it records", || recording.join("meta.json").exists());
-        let program = program_of(&recorder, "sleep");
-        std::thread::sleep(std::time::Duration::from_secs(5));
-        signal(recorder.id(), Signal::KILL);
-        recorder.wait().unwrap();
-        signal(program, Signal::KILL);
-        let recovered = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
-        assert!(recovered.status.success(), "{}", said(&recovered));
-        assert!(facts(&dir.path().join("run.kasuri")).kernel > 100);
-    });
-}
-
 #[test]
 fn what_is_read_before_its_page_is_full_is_read_once() {
     if !can_trace() {
@@ -303,4 +279,33 @@ fn what_is_read_before_its_page_is_full_is_read_once() {
         }
     }
     assert!(seen.iter().all(|&times| times == 1), "{seen:?}");
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    /// What a recorder leaves when it is killed: pages that fill are handed over at once, one that does not is read after a while.
+    #[test]
+    fn events_wait_seconds_for_their_page_to_fill_and_no_longer() {
+        if !can_trace() {
+            return;
+        }
+        // The recorder itself wakes fifty times a second: a tenth of a page. On a machine that does much else pages fill, and this shows nothing.
+        measure(|| {
+            let dir = scratch();
+            let record = ["record", "-q", "-o", "run.kasuri", "--", "sleep", "300"];
+            let mut recorder = start(kasuri(dir.path()).args(record));
+            let recording = dir.path().join("run.kasuri.d");
+            wait_until("it records", || recording.join("meta.json").exists());
+            let program = program_of(&recorder, "sleep");
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            signal(recorder.id(), Signal::KILL);
+            recorder.wait().unwrap();
+            signal(program, Signal::KILL);
+            let recovered = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+            assert!(recovered.status.success(), "{}", said(&recovered));
+            assert!(facts(&dir.path().join("run.kasuri")).kernel > 100);
+        });
+    }
 }

@@ -55,7 +55,8 @@ fn every_export_of_a_real_recording_answers_as_it_does() {
     assert!(out.status.success(), "{}", said(&out));
     let native = stat(dir, "b.kasuri");
     let sum = |key: &str| -> i64 { threads(&native).values().map(|t| t[key]).sum() };
-    assert!(sum("switches") > 400 && sum("preemptions") > 0 && sum("wakeups") > 100);
+    // Nothing here makes a preemption happen; crates/export/tests/sched_round_trip.rs plants some.
+    assert!(sum("switches") > 400 && sum("wakeups") > 100);
     for format in ["trace-dat", "perfetto", "ctf", "ctf1.8", "chrome-json"] {
         let out = run(kasuri(dir).args(["export", "--format", format, "-o", format, "b.kasuri"]));
         assert!(out.status.success(), "{}", said(&out));

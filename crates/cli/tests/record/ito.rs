@@ -34,16 +34,18 @@ fn library() -> PathBuf {
 }
 
 /// Work and span of a task graph whose tasks spin for known times, ms. A host that takes CPU time away adds to the events' times
-/// and not to the clock that the tasks look at: what it adds to the span it adds to the work as well.
-/// Whether it was little enough for the span to be that of no other path: else the recording is to be made again.
-#[must_use]
-fn sums_are(graph: &serde_json::Value, [work, span]: [f64; 2], case: &str) -> bool {
+/// and not to the clock that the tasks look at: what it adds to the span it adds to the work as well. How much it added to the work, ms:
+/// below [`QUIET_MS`] the span is that of no other path.
+fn sums_are(graph: &serde_json::Value, [work, span]: [f64; 2], case: &str) -> f64 {
     let more = |key: &str, ms: f64| graph[key].as_f64().unwrap() / 1e6 - ms;
     let (more_work, more_span) = (more("work_ns", work), more("span_ns", span));
     assert!(more_work >= 0.0 && more_span >= -0.1, "{case}");
     assert!(more_span <= more_work + 0.1, "{case}");
-    more_work < 2.0
+    more_work
 }
+
+/// Less than the difference between the spans of the graphs here and those with an edge more or less.
+const QUIET_MS: f64 = 2.0;
 
 /// 8 queens: 2,056 legal squares, each a thread (or a task); and the root thread.
 #[test]
@@ -144,6 +146,11 @@ int main(int argc, char **argv) {
 /// other, then a member of 1 ms, of 18 ms of work a run. What `kasuri plan --costs` says of it are costs for the next run.
 #[test]
 fn graphs_are_seen_and_give_their_costs_back() {
+    graphs_are_seen(|_| ());
+}
+
+/// `added` gets what the host added to each run's work, ms.
+fn graphs_are_seen(added: impl Fn(f64)) {
     if !library().exists() {
         return skip("ito is not built: make c");
     }
@@ -176,7 +183,7 @@ fn graphs_are_seen_and_give_their_costs_back() {
         ] {
             assert_eq!(graph[key], count, "{key}, {case}");
         }
-        let quiet = sums_are(graph, [36.0, 14.0], &case);
+        added(sums_are(graph, [36.0, 14.0], &case));
         let output = run(kasuri(dir.path())
             .args(["report", "--plan", "cp", "-P", "2", "-o", "run.html"])
             .arg("run.kasuri"));
@@ -196,11 +203,8 @@ fn graphs_are_seen_and_give_their_costs_back() {
         let most = graph["work_ns"].as_f64().unwrap() - 18e6;
         assert!((18e6..=most).contains(&numbers[1]), "{case}: {printed}");
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
-        quiet
     };
-    for mode in ["0", "1"] {
-        let _ = (0..10).any(|_| recorded(mode));
-    }
+    ["0", "1"].into_iter().for_each(recorded);
 }
 
 /// Calls that end only when the one worker has gone to another kernel thread, where the root thread then runs; each waits for
@@ -336,6 +340,11 @@ int main(int argc, char **argv) {
 /// it 14. On one worker too: the graph does not depend on who ran what.
 #[test]
 fn groups_and_futures_are_edges() {
+    groups_and_futures(|_| ());
+}
+
+/// `added` gets what the host added to each run's work, ms.
+fn groups_and_futures(added: impl Fn(f64)) {
     if !library().exists() {
         return skip("ito is not built: make c");
     }
@@ -359,11 +368,9 @@ fn groups_and_futures_are_edges() {
             assert_eq!(graph[key], count, "{key}, {case}");
         }
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
-        sums_are(graph, [54.0, 24.0], &case)
+        added(sums_are(graph, [54.0, 24.0], &case));
     };
-    for workers in ["1", "3"] {
-        let _ = (0..10).any(|_| recorded(workers));
-    }
+    ["1", "3"].into_iter().for_each(recorded);
 }
 
 /// Each task works 2 ms, forks the next, waits for it and works another ms: no two can run at once.
@@ -399,6 +406,12 @@ int main(void) {
 /// Where the thread that it runs in was the parent, the span of this one was 6 of 17 ms on one worker.
 #[test]
 fn forked_tasks_create_what_they_fork() {
+    // What a host takes between a task's end and its sync adds to the work alone: room for that, far above 6 of 17.
+    forked_tasks(0.7);
+}
+
+/// The span is more than this share of the work.
+fn forked_tasks(least: f64) {
     if !library().exists() {
         return skip("ito is not built: make c");
     }
@@ -433,12 +446,9 @@ fn forked_tasks_create_what_they_fork() {
             ms("work_ns") >= 17.0 && ms("work_ns") <= 1.01 * cpu_ms,
             "{cpu_ms} ms, {case}"
         );
-        ms("span_ns") > 0.96 * ms("work_ns")
+        assert!(ms("span_ns") > least * ms("work_ns"), "{case}");
     };
-    // A worker whose CPU the host takes away between a task's end and its sync adds to the work alone (0.9 ms in 1 of 40 runs).
-    for workers in ["1", "2", "3"] {
-        assert!((0..5).any(|_| chain(workers)), "{workers} workers");
-    }
+    ["1", "2", "3"].into_iter().for_each(chain);
 }
 
 /// Forked tasks: argv 1 is `fib`, a tree of tasks that do nothing, or `leaves`, one whose 64 leaves work 50 us each.
@@ -578,5 +588,29 @@ fn recorded_ito_tasks_make_no_system_calls() {
         let count: u64 = of_masks.map(|row| row["count"].as_u64().unwrap()).sum();
         assert!((1..1000).contains(&count), "{way}: {count} for 2,057 tasks");
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+}
+
+/// Claims about times: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    fn is_little(added_ms: f64) {
+        assert!(added_ms < QUIET_MS, "the host added {added_ms} ms");
+    }
+
+    #[test]
+    fn the_span_of_a_graph_is_that_of_no_other_path() {
+        measure(|| graphs_are_seen(is_little));
+    }
+
+    #[test]
+    fn the_span_of_groups_and_futures_is_that_of_no_other_path() {
+        measure(|| groups_and_futures(is_little));
+    }
+
+    #[test]
+    fn a_chain_of_forked_tasks_is_all_span() {
+        measure(|| forked_tasks(0.96));
     }
 }

@@ -161,76 +161,6 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
     }
 }
 
-#[test]
-fn functions_of_python_stand_in_the_place_of_the_interpreters_frames() {
-    if kasuri_record::perf::reach().is_none() {
-        return skip("perf_event_open is refused");
-    }
-    let pythons = interpreters();
-    if pythons.is_empty() {
-        return skip("no Python 3.8 to 3.13");
-    }
-    let planted = repository().join("tests/record/planted.py");
-    for (python, minor) in pythons {
-        in_one_of_five(|| {
-            let dir = scratch();
-            let output = run(kasuri(dir.path())
-                .args(["record", "-q", "-o", "run.kasuri", "--"])
-                .arg(&python)
-                .arg(&planted)
-                .arg("1"));
-            assert!(output.status.success(), "{}", said(&output));
-            let file = dir.path().join("run.kasuri");
-            let what = python.display().to_string();
-            assert_samples(&taken(&file, SampleKind::OnCpu), minor, &what);
-            assert_gaps(&file, &what);
-            let waits = taken(&file, SampleKind::BlockedRead);
-            let naps = waits.iter().filter(|(sample, calls)| {
-                let whole = plain(calls) == ["nap", "main", "<module>"];
-                whole && calls[0].line == 26 && sample.end == PathEnd::Complete
-            });
-            assert!(naps.count() >= 3, "{what}: {waits:?}");
-        });
-    }
-}
-
-/// Threads that wait for the global interpreter lock wait for a lock, which has its name without the lock probe.
-#[test]
-fn waits_for_pythons_global_lock_are_lock_waits() {
-    const TWO: &str = "import threading\n\
-        def work():\n    for i in range(6000000): i * i\n\
-        threads = [threading.Thread(target=work) for _ in range(2)]\n\
-        [t.start() for t in threads]; [t.join() for t in threads]";
-    if kasuri_record::perf::reach() != Some(kasuri_record::perf::Reach::System) {
-        return skip("waits are sampled as root only");
-    }
-    let pythons = interpreters();
-    // Debian's has no name for the function that waits, without its debug information.
-    let named = pythons.iter().find(|(p, _)| !p.starts_with("/usr"));
-    let Some((python, _)) = named else {
-        return skip("no Python with symbols");
-    };
-    in_one_of_five(|| {
-        let dir = scratch();
-        let output = run(kasuri(dir.path())
-            .args(["record", "-q", "-o", "run.kasuri", "--"])
-            .arg(python)
-            .args(["-c", TWO]));
-        assert!(output.status.success(), "{}", said(&output));
-        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
-        let stat: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let causes = stat["account"]["causes"].as_array().expect("causes");
-        let gil = causes.iter().find(|c| {
-            let names = ["take_gil", "drop_gil"];
-            c["class"] == "lock_wait" && names.iter().any(|n| c["name"] == *n)
-        });
-        assert!(
-            gil.is_some_and(|c| c["note"] == "by_samples"),
-            "{causes:#?}"
-        );
-    });
-}
-
 /// A program that is no interpreter, and says that it is one.
 #[test]
 fn lies_in_the_memory_of_an_interpreter_harm_nobody() {
@@ -263,5 +193,80 @@ fn lies_in_the_memory_of_an_interpreter_harm_nobody() {
                 assert!(!text.contains(char::is_control), "3.{minor}: {text:?}");
             }
         }
+    }
+}
+
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn functions_of_python_stand_in_the_place_of_the_interpreters_frames() {
+        if kasuri_record::perf::reach().is_none() {
+            return skip("perf_event_open is refused");
+        }
+        let pythons = interpreters();
+        if pythons.is_empty() {
+            return skip("no Python 3.8 to 3.13");
+        }
+        let planted = repository().join("tests/record/planted.py");
+        for (python, minor) in pythons {
+            measure(|| {
+                let dir = scratch();
+                let output = run(kasuri(dir.path())
+                    .args(["record", "-q", "-o", "run.kasuri", "--"])
+                    .arg(&python)
+                    .arg(&planted)
+                    .arg("1"));
+                assert!(output.status.success(), "{}", said(&output));
+                let file = dir.path().join("run.kasuri");
+                let what = python.display().to_string();
+                assert_samples(&taken(&file, SampleKind::OnCpu), minor, &what);
+                assert_gaps(&file, &what);
+                let waits = taken(&file, SampleKind::BlockedRead);
+                let naps = waits.iter().filter(|(sample, calls)| {
+                    let whole = plain(calls) == ["nap", "main", "<module>"];
+                    whole && calls[0].line == 26 && sample.end == PathEnd::Complete
+                });
+                assert!(naps.count() >= 3, "{what}: {waits:?}");
+            });
+        }
+    }
+
+    /// Threads that wait for the global interpreter lock wait for a lock, which has its name without the lock probe.
+    #[test]
+    fn waits_for_pythons_global_lock_are_lock_waits() {
+        const TWO: &str = "import threading\n\
+        def work():\n    for i in range(6000000): i * i\n\
+        threads = [threading.Thread(target=work) for _ in range(2)]\n\
+        [t.start() for t in threads]; [t.join() for t in threads]";
+        if kasuri_record::perf::reach() != Some(kasuri_record::perf::Reach::System) {
+            return skip("waits are sampled as root only");
+        }
+        let pythons = interpreters();
+        // Debian's has no name for the function that waits, without its debug information.
+        let named = pythons.iter().find(|(p, _)| !p.starts_with("/usr"));
+        let Some((python, _)) = named else {
+            return skip("no Python with symbols");
+        };
+        measure(|| {
+            let dir = scratch();
+            let output = run(kasuri(dir.path())
+                .args(["record", "-q", "-o", "run.kasuri", "--"])
+                .arg(python)
+                .args(["-c", TWO]));
+            assert!(output.status.success(), "{}", said(&output));
+            let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+            let stat: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let causes = stat["account"]["causes"].as_array().expect("causes");
+            let gil = causes.iter().find(|c| {
+                let names = ["take_gil", "drop_gil"];
+                c["class"] == "lock_wait" && names.iter().any(|n| c["name"] == *n)
+            });
+            assert!(
+                gil.is_some_and(|c| c["note"] == "by_samples"),
+                "{causes:#?}"
+            );
+        });
     }
 }

@@ -135,86 +135,6 @@ pub fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathB
     dir.join("run.kasuri")
 }
 
-#[test]
-fn code_that_takes_60_30_and_10_percent_is_found_to() {
-    if !perf_allows() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(dir.path(), &[], &program, &["split", "3"]);
-        let taken = taken(&file, &program);
-        taken.assert_split(300);
-        assert!(taken.complete(SampleKind::OnCpu) >= 0.98);
-        let (_, names) = taken.of(SampleKind::OnCpu).nth(20).expect("more than 20");
-        assert!(names.contains(&"main".to_owned()), "{names:?}");
-    });
-}
-
-#[test]
-fn each_long_wait_shows_where_it_waits() {
-    if !perf_allows() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(dir.path(), &[], &program, &["block"]);
-        let taken = taken(&file, &program);
-        assert!(taken.complete(SampleKind::BlockedRead) >= 0.999);
-        for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
-            let there: Vec<i32> = taken
-                .of(SampleKind::BlockedRead)
-                .filter(|(_, names)| names.first().is_some_and(|name| name == function))
-                .map(|(s, _)| s.tid)
-                .collect();
-            assert!(
-                (8..=13).contains(&there.len()),
-                "{function}: {} of 12 waits",
-                there.len()
-            );
-            assert!(
-                there.iter().all(|&tid| tid == there[0]),
-                "one thread waits there"
-            );
-        }
-    });
-}
-
-/// Waits that are over before anyone could read their stacks, and what ended them.
-#[test]
-fn each_short_wait_shows_where_it_begins_and_who_ends_it() {
-    if !switches_are_sampled() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(dir.path(), &[], &program, &["short"]);
-        let taken = taken(&file, &program);
-        let blocked = taken.of(SampleKind::Blocked).count() as f64;
-        for function in ["in_nap", "in_answer"] {
-            let there = taken.of(SampleKind::Blocked);
-            let there = there.filter(|(_, names)| names.first().is_some_and(|n| n == function));
-            let share = there.count() as f64 / blocked;
-            // Of four waits in turn; the other thread's two are in `answer`.
-            assert!(
-                (share - 0.25).abs() < 0.05,
-                "{function}: {share} of {blocked}"
-            );
-        }
-        assert!(taken.complete(SampleKind::Blocked) >= 0.99);
-        let gives = |names: &Vec<String>| names.first().is_some_and(|n| n == "give_answer");
-        let gave = taken
-            .of(SampleKind::Waker)
-            .filter(|(_, names)| gives(names));
-        assert!(gave.count() > 100);
-        let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
-        let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
-        let slept = &stat["call_paths"]["blocked"];
-        let part = |key: &str| slept[key].as_f64().expect("a number");
-        assert!(part("complete_ns") >= 0.95 * part("ns"), "{slept}");
-    });
-}
-
 /// How much of the time of the program's waits shorter than 8 us has a path, and all of that time, ns. Longer ones are those in which
 /// another program had the CPU.
 fn short_waits(bytes: &[u8]) -> (i64, i64) {
@@ -240,149 +160,12 @@ fn short_waits(bytes: &[u8]) -> (i64, i64) {
     (known, all)
 }
 
-/// Hundreds of thousands of waits a second cost no more than their share: few are sampled, that is said, and they stand for the others.
-#[test]
-fn a_storm_of_waits_is_sampled_for_short_times_in_turn() {
-    if !switches_are_sampled() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(dir.path(), &[], &program, &["storm"]);
-        let bytes = std::fs::read(&file).expect("a recording");
-        let recording = Recording::parse(&bytes).expect("sound");
-        let rows = recording.sampling();
-        for source in ["switch", "wake"] {
-            let said = rows.iter().filter(|row| row.source == source);
-            let said: Vec<&str> = said.map(|row| row.reason.as_str()).collect();
-            assert!(
-                said.iter().any(|r| r.contains("short times in turn")),
-                "{source}: {said:?}"
-            );
-        }
-        let taken = taken(&file, &program);
-        let n = taken.of(SampleKind::Blocked).count() + taken.of(SampleKind::Waker).count();
-        assert!(
-            (50..10_000).contains(&n),
-            "{n} of 400,000 waits and wake-ups"
-        );
-        let (known, all) = short_waits(&bytes);
-        assert!(
-            all > 30_000_000 && known as f64 > 0.9 * all as f64,
-            "{known} of {all} ns"
-        );
-    });
-}
-
-/// Samples that others' timers added must not make the ordinary ones look rare.
-#[test]
-fn time_after_a_storm_of_timers_has_samples() {
-    if !switches_are_sampled() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(dir.path(), &[], &program, &["timer"]);
-        let stat = (kasuri(dir.path()).args(["stat", "--json"]).arg(&file)).output();
-        let stat: serde_json::Value =
-            serde_json::from_slice(&stat.expect("kasuri").stdout).expect("JSON");
-        let ran = &stat["call_paths"]["on_cpu"];
-        let ns = |key: &str| ran[key].as_i64().expect("ns");
-        assert!(ns("ns") > 1_000_000_000, "{ran}");
-        assert!(ns("unsampled_ns") * 20 < ns("ns"), "{ran}");
-    });
-}
-
 #[test]
 fn stacks_off_takes_none() {
     let (dir, program) = (scratch(), program("paths"));
     let file = record(dir.path(), &["--stacks=off"], &program, &["split", "0.3"]);
     let taken = taken(&file, &program);
     assert!(taken.samples.is_empty() && taken.sources.is_empty());
-}
-
-#[test]
-fn a_running_process_is_sampled() {
-    if !perf_allows() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let mut running = Command::new(&program)
-            .args(["split", "30"])
-            .spawn()
-            .expect("it runs");
-        let mut command = kasuri(dir.path());
-        command.args(["record", "-q", "-o", "run.kasuri", "--duration", "3s", "-p"]);
-        let output = run(command.arg(running.id().to_string()));
-        let _ = running.kill();
-        let _ = running.wait();
-        assert!(output.status.success(), "{}", said(&output));
-        taken(&dir.path().join("run.kasuri"), &program).assert_split(40);
-    });
-}
-
-#[test]
-fn the_flight_recorder_keeps_the_samples_of_its_time() {
-    if !perf_allows() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let file = record(
-            dir.path(),
-            &["--flight", "--keep", "1s"],
-            &program,
-            &["split", "3"],
-        );
-        let taken = taken(&file, &program);
-        taken.assert_split(20);
-        let times = || taken.samples.iter().map(|(s, _)| s.time_ns);
-        let kept = times().max().unwrap_or(0) - times().min().unwrap_or(0);
-        assert!(kept <= 1_000_000_000, "{kept} ns");
-    });
-}
-
-#[test]
-fn a_killed_recorder_leaves_its_samples() {
-    if !perf_allows() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let mut recorder = kasuri(dir.path())
-            .args(["record", "-q", "-o", "run.kasuri", "--"])
-            .arg(&program)
-            .args(["split", "30"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("kasuri runs");
-        let pid = program_of(&recorder, "paths");
-        let log = dir.path().join("run.kasuri.d/call-paths.log");
-        wait_until("there are samples", || {
-            std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 2000)
-        });
-        std::thread::sleep(Duration::from_millis(300));
-        recorder.kill().expect("it runs");
-        let _ = recorder.wait();
-        let _ = rustix::process::kill_process(
-            rustix::process::Pid::from_raw(pid as i32).expect("a pid"),
-            rustix::process::Signal::KILL,
-        );
-        // In the middle of a record.
-        let len = std::fs::metadata(&log).expect("the log").len();
-        let cut = std::fs::OpenOptions::new().write(true).open(&log);
-        cut.and_then(|file| file.set_len(len - 3)).expect("cut");
-        let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
-        assert!(output.status.success(), "{}", said(&output));
-        assert!(
-            !said(&output).contains("call-paths.log"),
-            "{}",
-            said(&output)
-        );
-        taken(&dir.path().join("run.kasuri"), &program).assert_split(20);
-    });
 }
 
 /// A setting of the kernel, which has its value again when this goes.
@@ -413,132 +196,357 @@ impl Drop for Setting {
     }
 }
 
-#[test]
-fn without_root_code_and_waits_are_sampled() {
-    if !is_root() || !perf_allows() {
-        return;
-    }
-    let Some(_paranoid) = Setting::set("/proc/sys/kernel/perf_event_paranoid", "2") else {
-        return skip("perf_event_paranoid cannot be set to 2");
-    };
-    let yama = Setting::set("/proc/sys/kernel/yama/ptrace_scope", "1");
-    if yama.is_none() {
-        eprintln!("without yama's ptrace_scope, which this kernel lacks or which cannot be set");
-    }
-    in_one_of_five(|| {
-        let dir = tempfile::tempdir_in("/tmp").expect("a directory");
-        std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).expect("chown");
-        let program = program("paths");
-        for (from, to) in [
-            (program.clone(), "paths"),
-            (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
-        ] {
-            copy_program(from, dir.path().join(to));
-        }
-        let as_nobody = |args: &[&str]| {
-            let mut command = Command::new("setpriv");
-            command
-                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-                .arg("./kasuri")
-                .args(args)
-                .current_dir(dir.path())
-                .stdin(Stdio::null());
-            command.output().expect("setpriv")
-        };
-        let doctor = String::from_utf8(as_nobody(&["doctor"]).stdout).unwrap();
-        assert!(doctor.contains("the code of waits under 20 ms"), "{doctor}");
-        assert!(
-            yama.is_none() || doctor.contains("ptrace_scope is 1: of programs that"),
-            "{doctor}"
-        );
-        for rest in [&["split", "3"][..], &["block"]] {
-            let begin = ["record", "-q", "-o", "run.kasuri", "--", "./paths"];
-            let output = as_nobody(&[&begin, rest].concat());
-            assert!(output.status.success(), "{}", said(&output));
-            let taken = taken(&dir.path().join("run.kasuri"), &program);
-            assert!(taken.sources.contains("cpu-clock"), "{:?}", taken.sources);
-            match rest[0] {
-                "split" => taken.assert_split(100),
-                _ => {
-                    assert!(taken.of(SampleKind::BlockedRead).count() >= 30);
-                    let mut names = taken.tables.names.iter();
-                    assert!(names.any(|names| names.calls[0].function == "pipe"));
-                }
-            }
-        }
-    });
-}
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
 
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn strange_code_and_stacks_harm_nobody_and_are_said_to_be_unknown() {
-    if !perf_allows() {
-        return;
-    }
-    let program = program("strange_code");
-    for mode in ["no-elf", "fifo", "mappings", "stack"] {
-        in_one_of_five(|| {
-            let dir = scratch();
-            let file = record(dir.path(), &[], &program, &[mode]);
+    #[test]
+    fn code_that_takes_60_30_and_10_percent_is_found_to() {
+        if !perf_allows() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(dir.path(), &[], &program, &["split", "3"]);
             let taken = taken(&file, &program);
-            let n = taken.of(SampleKind::OnCpu).count();
-            assert!(n >= 10, "{mode}: {n} samples");
-            let whole = taken.complete(SampleKind::OnCpu);
-            let unreadable = |m: &kasuri_format::call_paths::Module| {
-                m.kind == ModuleKind::Unreadable && m.path.ends_with("garbage.so")
-            };
-            match mode {
-                "no-elf" | "fifo" | "mappings" => {
-                    assert!(taken.tables.modules.iter().any(unreadable), "{mode}");
-                }
-                _ => assert!(whole < 0.5, "{mode}: {whole} are complete"),
+            taken.assert_split(300);
+            assert!(taken.complete(SampleKind::OnCpu) >= 0.98);
+            let (_, names) = taken.of(SampleKind::OnCpu).nth(20).expect("more than 20");
+            assert!(names.contains(&"main".to_owned()), "{names:?}");
+        });
+    }
+
+    #[test]
+    fn each_long_wait_shows_where_it_waits() {
+        if !perf_allows() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(dir.path(), &[], &program, &["block"]);
+            let taken = taken(&file, &program);
+            assert!(taken.complete(SampleKind::BlockedRead) >= 0.999);
+            for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
+                let there: Vec<i32> = taken
+                    .of(SampleKind::BlockedRead)
+                    .filter(|(_, names)| names.first().is_some_and(|name| name == function))
+                    .map(|(s, _)| s.tid)
+                    .collect();
+                assert!(
+                    (8..=13).contains(&there.len()),
+                    "{function}: {} of 12 waits",
+                    there.len()
+                );
+                assert!(
+                    there.iter().all(|&tid| tid == there[0]),
+                    "one thread waits there"
+                );
             }
         });
     }
-}
 
-/// Everyone's long waits, too: of a program that began before the recording, and of one that began in it.
-#[test]
-fn waits_of_the_whole_system_are_read() {
-    if !switches_are_sampled() {
-        return;
+    /// Waits that are over before anyone could read their stacks, and what ended them.
+    #[test]
+    fn each_short_wait_shows_where_it_begins_and_who_ends_it() {
+        if !switches_are_sampled() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(dir.path(), &[], &program, &["short"]);
+            let taken = taken(&file, &program);
+            let blocked = taken.of(SampleKind::Blocked).count() as f64;
+            for function in ["in_nap", "in_answer"] {
+                let there = taken.of(SampleKind::Blocked);
+                let there = there.filter(|(_, names)| names.first().is_some_and(|n| n == function));
+                let share = there.count() as f64 / blocked;
+                // Of four waits in turn; the other thread's two are in `answer`.
+                assert!(
+                    (share - 0.25).abs() < 0.05,
+                    "{function}: {share} of {blocked}"
+                );
+            }
+            assert!(taken.complete(SampleKind::Blocked) >= 0.99);
+            let gives = |names: &Vec<String>| names.first().is_some_and(|n| n == "give_answer");
+            let gave = taken
+                .of(SampleKind::Waker)
+                .filter(|(_, names)| gives(names));
+            assert!(gave.count() > 100);
+            let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+            let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+            let slept = &stat["call_paths"]["blocked"];
+            let part = |key: &str| slept[key].as_f64().expect("a number");
+            assert!(part("complete_ns") >= 0.95 * part("ns"), "{slept}");
+        });
     }
-    in_one_of_five(|| {
-        let (dir, program) = (scratch(), program("paths"));
-        let start = || {
-            let mut command = Command::new(&program);
-            command.arg("block").spawn().expect("it runs")
+
+    /// Hundreds of thousands of waits a second cost no more than their share: few are sampled, that is said, and they stand for the others.
+    #[test]
+    fn a_storm_of_waits_is_sampled_for_short_times_in_turn() {
+        if !switches_are_sampled() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(dir.path(), &[], &program, &["storm"]);
+            let bytes = std::fs::read(&file).expect("a recording");
+            let recording = Recording::parse(&bytes).expect("sound");
+            let rows = recording.sampling();
+            for source in ["switch", "wake"] {
+                let said = rows.iter().filter(|row| row.source == source);
+                let said: Vec<&str> = said.map(|row| row.reason.as_str()).collect();
+                assert!(
+                    said.iter().any(|r| r.contains("short times in turn")),
+                    "{source}: {said:?}"
+                );
+            }
+            let taken = taken(&file, &program);
+            let n = taken.of(SampleKind::Blocked).count() + taken.of(SampleKind::Waker).count();
+            assert!(
+                (50..10_000).contains(&n),
+                "{n} of 400,000 waits and wake-ups"
+            );
+            let (known, all) = short_waits(&bytes);
+            assert!(
+                all > 30_000_000 && known as f64 > 0.9 * all as f64,
+                "{known} of {all} ns"
+            );
+        });
+    }
+
+    /// Samples that others' timers added must not make the ordinary ones look rare.
+    #[test]
+    fn time_after_a_storm_of_timers_has_samples() {
+        if !switches_are_sampled() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(dir.path(), &[], &program, &["timer"]);
+            let stat = (kasuri(dir.path()).args(["stat", "--json"]).arg(&file)).output();
+            let stat: serde_json::Value =
+                serde_json::from_slice(&stat.expect("kasuri").stdout).expect("JSON");
+            let ran = &stat["call_paths"]["on_cpu"];
+            let ns = |key: &str| ran[key].as_i64().expect("ns");
+            assert!(ns("ns") > 1_000_000_000, "{ran}");
+            assert!(ns("unsampled_ns") * 20 < ns("ns"), "{ran}");
+        });
+    }
+
+    #[test]
+    fn a_running_process_is_sampled() {
+        if !perf_allows() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let mut running = Command::new(&program)
+                .args(["split", "30"])
+                .spawn()
+                .expect("it runs");
+            let mut command = kasuri(dir.path());
+            command.args(["record", "-q", "-o", "run.kasuri", "--duration", "3s", "-p"]);
+            let output = run(command.arg(running.id().to_string()));
+            let _ = running.kill();
+            let _ = running.wait();
+            assert!(output.status.success(), "{}", said(&output));
+            taken(&dir.path().join("run.kasuri"), &program).assert_split(40);
+        });
+    }
+
+    #[test]
+    fn the_flight_recorder_keeps_the_samples_of_its_time() {
+        if !perf_allows() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let file = record(
+                dir.path(),
+                &["--flight", "--keep", "1s"],
+                &program,
+                &["split", "3"],
+            );
+            let taken = taken(&file, &program);
+            taken.assert_split(20);
+            let times = || taken.samples.iter().map(|(s, _)| s.time_ns);
+            let kept = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+            assert!(kept <= 1_000_000_000, "{kept} ns");
+        });
+    }
+
+    #[test]
+    fn a_killed_recorder_leaves_its_samples() {
+        if !perf_allows() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let mut recorder = kasuri(dir.path())
+                .args(["record", "-q", "-o", "run.kasuri", "--"])
+                .arg(&program)
+                .args(["split", "30"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("kasuri runs");
+            let pid = program_of(&recorder, "paths");
+            let log = dir.path().join("run.kasuri.d/call-paths.log");
+            wait_until("there are samples", || {
+                std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 2000)
+            });
+            std::thread::sleep(Duration::from_millis(300));
+            recorder.kill().expect("it runs");
+            let _ = recorder.wait();
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid as i32).expect("a pid"),
+                rustix::process::Signal::KILL,
+            );
+            // In the middle of a record.
+            let len = std::fs::metadata(&log).expect("the log").len();
+            let cut = std::fs::OpenOptions::new().write(true).open(&log);
+            cut.and_then(|file| file.set_len(len - 3)).expect("cut");
+            let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+            assert!(output.status.success(), "{}", said(&output));
+            assert!(
+                !said(&output).contains("call-paths.log"),
+                "{}",
+                said(&output)
+            );
+            taken(&dir.path().join("run.kasuri"), &program).assert_split(20);
+        });
+    }
+
+    #[test]
+    fn without_root_code_and_waits_are_sampled() {
+        if !is_root() || !perf_allows() {
+            return;
+        }
+        let Some(_paranoid) = Setting::set("/proc/sys/kernel/perf_event_paranoid", "2") else {
+            return skip("perf_event_paranoid cannot be set to 2");
         };
-        let mut before = start();
-        let mut command = kasuri(dir.path());
-        command.args(["record", "-q", "-o", "run.kasuri", "--duration", "4s", "-a"]);
-        let mut recorder = command.spawn().expect("kasuri runs");
-        std::thread::sleep(Duration::from_millis(1000));
-        let mut within = start();
-        let status = recorder.wait().expect("it ends");
-        for child in [&mut before, &mut within] {
-            let _ = child.kill();
-            let _ = child.wait();
+        let yama = Setting::set("/proc/sys/kernel/yama/ptrace_scope", "1");
+        if yama.is_none() {
+            eprintln!(
+                "without yama's ptrace_scope, which this kernel lacks or which cannot be set"
+            );
         }
-        assert!(status.success());
-        let taken = taken(&dir.path().join("run.kasuri"), &program);
-        let read: Vec<&(Sample, Vec<String>)> = taken
-            .of(SampleKind::BlockedRead)
-            .filter(|(s, _)| s.pid == within.id() as i32)
-            .collect();
-        // On a machine with many threads each has its turn, not each of its waits.
-        let mut n = 0;
-        for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
-            let is_there = |names: &[String]| names.first().is_some_and(|name| name == function);
-            let there = read.iter().filter(|(_, names)| is_there(names)).count();
-            assert!(there >= 1, "{function}: none of 12 waits");
-            n += there;
+        measure(|| {
+            let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+            std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).expect("chown");
+            let program = program("paths");
+            for (from, to) in [
+                (program.clone(), "paths"),
+                (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
+            ] {
+                copy_program(from, dir.path().join(to));
+            }
+            let as_nobody = |args: &[&str]| {
+                let mut command = Command::new("setpriv");
+                command
+                    .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                    .arg("./kasuri")
+                    .args(args)
+                    .current_dir(dir.path())
+                    .stdin(Stdio::null());
+                command.output().expect("setpriv")
+            };
+            let doctor = String::from_utf8(as_nobody(&["doctor"]).stdout).unwrap();
+            assert!(doctor.contains("the code of waits under 20 ms"), "{doctor}");
+            assert!(
+                yama.is_none() || doctor.contains("ptrace_scope is 1: of programs that"),
+                "{doctor}"
+            );
+            for rest in [&["split", "3"][..], &["block"]] {
+                let begin = ["record", "-q", "-o", "run.kasuri", "--", "./paths"];
+                let output = as_nobody(&[&begin, rest].concat());
+                assert!(output.status.success(), "{}", said(&output));
+                let taken = taken(&dir.path().join("run.kasuri"), &program);
+                assert!(taken.sources.contains("cpu-clock"), "{:?}", taken.sources);
+                match rest[0] {
+                    "split" => taken.assert_split(100),
+                    _ => {
+                        assert!(taken.of(SampleKind::BlockedRead).count() >= 30);
+                        let mut names = taken.tables.names.iter();
+                        assert!(names.any(|names| names.calls[0].function == "pipe"));
+                    }
+                }
+            }
+        });
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn strange_code_and_stacks_harm_nobody_and_are_said_to_be_unknown() {
+        if !perf_allows() {
+            return;
         }
-        assert!(n >= 10, "{n} of 60 waits");
-        // Those of others are read, too: this test waits for the recorder.
-        let others = taken
-            .of(SampleKind::BlockedRead)
-            .filter(|(s, _)| s.pid == std::process::id() as i32);
-        assert!(others.count() > 0);
-    });
+        let program = program("strange_code");
+        for mode in ["no-elf", "fifo", "mappings", "stack"] {
+            measure(|| {
+                let dir = scratch();
+                let file = record(dir.path(), &[], &program, &[mode]);
+                let taken = taken(&file, &program);
+                let n = taken.of(SampleKind::OnCpu).count();
+                assert!(n >= 10, "{mode}: {n} samples");
+                let whole = taken.complete(SampleKind::OnCpu);
+                let unreadable = |m: &kasuri_format::call_paths::Module| {
+                    m.kind == ModuleKind::Unreadable && m.path.ends_with("garbage.so")
+                };
+                match mode {
+                    "no-elf" | "fifo" | "mappings" => {
+                        assert!(taken.tables.modules.iter().any(unreadable), "{mode}");
+                    }
+                    _ => assert!(whole < 0.5, "{mode}: {whole} are complete"),
+                }
+            });
+        }
+    }
+
+    /// Everyone's long waits, too: of a program that began before the recording, and of one that began in it.
+    #[test]
+    fn waits_of_the_whole_system_are_read() {
+        if !switches_are_sampled() {
+            return;
+        }
+        measure(|| {
+            let (dir, program) = (scratch(), program("paths"));
+            let start = || {
+                let mut command = Command::new(&program);
+                command.arg("block").spawn().expect("it runs")
+            };
+            let mut before = start();
+            let mut command = kasuri(dir.path());
+            command.args(["record", "-q", "-o", "run.kasuri", "--duration", "4s", "-a"]);
+            let mut recorder = command.spawn().expect("kasuri runs");
+            std::thread::sleep(Duration::from_millis(1000));
+            let mut within = start();
+            let status = recorder.wait().expect("it ends");
+            for child in [&mut before, &mut within] {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            assert!(status.success());
+            let taken = taken(&dir.path().join("run.kasuri"), &program);
+            let read: Vec<&(Sample, Vec<String>)> = taken
+                .of(SampleKind::BlockedRead)
+                .filter(|(s, _)| s.pid == within.id() as i32)
+                .collect();
+            // On a machine with many threads each has its turn, not each of its waits.
+            let mut n = 0;
+            for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
+                let is_there =
+                    |names: &[String]| names.first().is_some_and(|name| name == function);
+                let there = read.iter().filter(|(_, names)| is_there(names)).count();
+                assert!(there >= 1, "{function}: none of 12 waits");
+                n += there;
+            }
+            assert!(n >= 10, "{n} of 60 waits");
+            // Those of others are read, too: this test waits for the recorder.
+            let others = taken
+                .of(SampleKind::BlockedRead)
+                .filter(|(s, _)| s.pid == std::process::id() as i32);
+            assert!(others.count() > 0);
+        });
+    }
 }

@@ -1,11 +1,11 @@
 //! Support for the tests of this directory: the command with its environment, small C programs compiled once, recordings read
 //! back, and child processes that are killed when a test ends, however it ends.
 use kasuri_format::container::{BlockKind, Recording};
+pub use kasuri_testkit::{measure, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The command under test, in `dir`, silent about what this machine lacks.
@@ -60,27 +60,31 @@ pub fn program(name: &str) -> PathBuf {
     compile(&format!("tests/record/{name}.c"))
 }
 
-/// Compiles a C program of the repository, once: a program that runs must not be replaced, or `record -p` does not find its
-/// gates any more. The path of the program.
+/// Compiles a C program of the repository, once for all test processes, until its source changes: a program that runs must not be
+/// replaced, or `record -p` does not find its gates any more. The path of the program.
 pub fn compile(source: &str) -> PathBuf {
-    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-    let mut compiled = COMPILED.lock().unwrap_or_else(|e| e.into_inner());
-    compiled
-        .entry(source.to_owned())
-        .or_insert_with(|| compile_now(source))
-        .clone()
-}
-
-fn compile_now(source: &str) -> PathBuf {
     let source = repository().join(source);
-    let name = source
-        .file_stem()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-programs");
     std::fs::create_dir_all(&out).expect("a directory for programs");
-    let (target, mine) = (out.join(&name), out.join(format!("{name}.{}", unique())));
+    let target = out.join(source.file_stem().expect("a name"));
+    let inputs = target.with_extension("d");
+    let is_new = || is_newer(&target, &inputs).unwrap_or(false);
+    kasuri_testkit::made_once(&target, is_new, || compile_now(&source, &target, &inputs));
+    target
+}
+
+/// Whether a program is newer than all that the compiler read for it, which it listed in `inputs`.
+fn is_newer(program: &Path, inputs: &Path) -> Option<bool> {
+    let made = std::fs::metadata(program).ok()?.modified().ok()?;
+    let text = std::fs::read_to_string(inputs).ok()?;
+    let (_, files) = text.split_once(':')?;
+    let mut files = files.split_whitespace().filter(|word| *word != "\\");
+    let is_older = |file: &str| Some(std::fs::metadata(file).ok()?.modified().ok()? < made);
+    Some(files.all(|file| is_older(file) == Some(true)))
+}
+
+fn compile_now(source: &Path, target: &Path, inputs: &Path) {
+    let made = target.with_extension("new");
     let status = Command::new("cc")
         .args([
             "-std=gnu11",
@@ -89,17 +93,19 @@ fn compile_now(source: &str) -> PathBuf {
             "-Wextra",
             "-Werror",
             "-pthread",
-            "-I",
+            "-MD",
+            "-MF",
         ])
+        .arg(inputs)
+        .arg("-I")
         .arg(repository().join("annotate/include"))
         .arg("-o")
-        .args([&mine, &source])
+        .args([&made, source])
         .status()
         .expect("a C compiler");
     assert!(status.success(), "{} does not compile", source.display());
-    // Test programs run side by side: each renames a whole program into place.
-    std::fs::rename(&mine, &target).expect("rename");
-    target
+    // A program that runs keeps its file.
+    std::fs::rename(&made, target).expect("rename");
 }
 
 fn unique() -> String {
@@ -110,15 +116,6 @@ fn unique() -> String {
         std::process::id(),
         NEXT.fetch_add(1, Ordering::Relaxed)
     )
-}
-
-/// Says why a test cannot run here; fails where everything must run.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "cannot be skipped in CI: {why}"
-    );
-    println!("skipped: {why}");
 }
 
 /// Whether this user may trace the kernel; says so when not.
@@ -177,17 +174,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Runs `test` until it passes, five times at most: for what is measured. A stall at the worst moment or a CPU that others took is
-/// the machine's mood, and not there five times; a defect is.
-pub fn in_one_of_five(test: impl Fn()) {
-    for _ in 0..4 {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_ok() {
-            return;
-        }
-    }
-    test();
 }
 
 /// The process `comm` that `recorder` has started, as soon as it is there.

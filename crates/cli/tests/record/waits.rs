@@ -74,7 +74,7 @@ fn chains(stat: &Value) -> Vec<(String, Value, f64)> {
 
 /// Of the time of chains that begin with one of these threads, at least nine tenths end as `ends` says.
 fn assert_ends(mode: &str, of: &[&str], ends: impl Fn(&str, &Value) -> bool) {
-    in_one_of_five(|| {
+    measure(|| {
         let (stat, _) = recorded(mode, &[]);
         let chains = chains(&stat);
         let mine = chains.iter().filter(|(way, ..)| {
@@ -91,72 +91,6 @@ fn assert_ends(mode: &str, of: &[&str], ends: impl Fn(&str, &Value) -> bool) {
         assert!(
             good >= 0.9 * all,
             "{mode}: {good} of {all} ns in {chains:#?}"
-        );
-    });
-}
-
-#[test]
-fn a_pipe_of_three_stages_waits_for_the_one_that_computes() {
-    if !waits_are_known() {
-        return;
-    }
-    let of = ["consumer", "filter"];
-    assert_ends("pipe", &of, |way, node| {
-        let is_known = ["consumer < filter ran producer", "filter ran producer"].contains(&way);
-        is_known && has_function(node, "compress")
-    });
-}
-
-#[test]
-fn a_client_waits_for_its_server() {
-    if !waits_are_known() {
-        return;
-    }
-    assert_ends("socket", &["client"], |way, node| {
-        way == "client ran server" && has_function(node, "compress")
-    });
-}
-
-#[test]
-fn a_chain_of_turns_waits_for_its_first_thread() {
-    if !waits_are_known() {
-        return;
-    }
-    let of = ["last", "third", "second"];
-    assert_ends("handoff", &of, |way, _| {
-        [
-            "last < third < second ran first",
-            "third < second ran first",
-            "second ran first",
-        ]
-        .contains(&way)
-    });
-}
-
-#[test]
-fn a_sleep_by_choice_is_counted_and_measured() {
-    if !waits_are_known() {
-        return;
-    }
-    in_one_of_five(|| {
-        let (stat, _) = recorded("nap", &[]);
-        let classes = rows(&stat["call_paths"], "classes");
-        let naps: Vec<&Value> = (classes.iter())
-            .flat_map(|class| rows(&class["chains"], "nodes"))
-            .filter(|node| node["thread"] == "napper" && node["call"] == "sleep")
-            .collect();
-        let most = naps.iter().max_by_key(|node| node["waits"].as_u64());
-        let most = most.expect("naps");
-        assert_eq!(most["waits"], 25);
-        let each = most["waits_ns"].as_f64().expect("ns") / 25.0;
-        // As long as it asked for, and what the kernel adds on a busy machine.
-        assert!((40e6..60e6).contains(&each), "{each}");
-        let causes = rows(&stat["account"], "causes").iter();
-        let mut chosen = causes.filter(|c| c["note"] == "chosen" && c["name"] == "nap");
-        assert!(
-            chosen.next().is_some_and(|c| ns(c) >= 0.8e9),
-            "{}",
-            stat["account"]["causes"]
         );
     });
 }
@@ -195,50 +129,6 @@ fn class<'a>(stat: &'a Value, key: &str) -> &'a Value {
     class.unwrap_or_else(|| panic!("{key} in {:#}", stat["account"]["classes"]))
 }
 
-/// The holder computes for 70 % of its holds and sleeps for 30 %: found with the lock probe, and without, where only the wake-ups
-/// tell who it is.
-#[test]
-fn what_a_lock_holder_does_is_split_right_with_the_probe_and_without() {
-    if !waits_are_known() {
-        return;
-    }
-    for args in [&["--locks"][..], &[]] {
-        in_one_of_five(|| {
-            let (stat, printed) = recorded("lock", args);
-            let locks = class(&stat, "lock_wait");
-            let runs = |row: &Value| row["waited_ns"] == 0;
-            let sleeps = |row: &Value| row["waited_ns"] == row["ns"];
-            let (found, truth) = split(&locks["meanwhile"], &printed, runs, sleeps);
-            // CPU-seconds: two threads wait for the lock, the asker and who joins it, and while the holder sleeps one more CPU is free.
-            let n = stat["account"]["n_cpus"].as_f64().expect("CPUs");
-            let (running, asleep) = (truth * (n - 1.0).min(2.0), (1.0 - truth) * n.min(2.0));
-            assert_within_5_points((found, running / (running + asleep)));
-            let likely = locks["likely_holders_ns"].as_f64().expect("ns");
-            match args.is_empty() {
-                true => assert!(likely >= 0.9 * ns(locks), "{likely} of {}", ns(locks)),
-                false => assert!(likely <= 0.1 * ns(locks), "{likely} of {}", ns(locks)),
-            }
-        });
-    }
-}
-
-/// A thread that runs alone while another waits for it, and one that comes late to a barrier, in two functions each.
-#[test]
-fn what_a_serial_phase_and_a_late_thread_run_is_split_right() {
-    if !waits_are_known() {
-        return;
-    }
-    for mode in ["serial", "late"] {
-        in_one_of_five(|| {
-            let (stat, printed) = recorded(mode, &[]);
-            let serial = &class(&stat, "low_parallelism")["paths"];
-            let is_in = |name: &'static str| move |row: &Value| has_function(row, name);
-            let parts = split(serial, &printed, is_in("assemble"), is_in("smooth"));
-            assert_within_5_points(parts);
-        });
-    }
-}
-
 /// The functions on the paths of waits that were read from outside, innermost first.
 fn waits_read(file: &Path) -> Vec<Vec<String>> {
     let bytes = std::fs::read(file).expect("a recording");
@@ -265,42 +155,157 @@ fn waits_read(file: &Path) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// In each of five runs the recorder may get no CPU while one of the threads waits.
-#[test]
-fn waits_in_read_and_write_are_told_by_the_kind_of_file() {
-    if kasuri_record::perf::reach().is_none() {
-        return skip("perf_event_open is refused");
+/// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn a_pipe_of_three_stages_waits_for_the_one_that_computes() {
+        if !waits_are_known() {
+            return;
+        }
+        let of = ["consumer", "filter"];
+        assert_ends("pipe", &of, |way, node| {
+            let is_known = ["consumer < filter ran producer", "filter ran producer"].contains(&way);
+            is_known && has_function(node, "compress")
+        });
     }
-    let program = program("descriptors");
-    in_one_of_five(|| {
-        let dir = scratch();
-        let mut command = kasuri(dir.path());
-        command.args(["record", "-q", "-o", "run.kasuri", "--"]);
-        let output = run(command.arg(&program));
-        assert!(output.status.success(), "{}", said(&output));
-        let waits = waits_read(&dir.path().join("run.kasuri"));
-        let fifo = format!("file {}", dir.path().join("fifo").display());
-        for (function, kind) in [
-            ("at_pipe", "pipe"),
-            ("at_full_pipe", "pipe"),
-            ("at_socket", "socket"),
-            ("at_eventfd", "eventfd"),
-            ("at_timer", "timer"),
-            ("at_fifo", &fifo),
-        ] {
-            let there: Vec<&Vec<String>> = (waits.iter())
-                .filter(|names| names.iter().any(|name| name == function))
+
+    #[test]
+    fn a_client_waits_for_its_server() {
+        if !waits_are_known() {
+            return;
+        }
+        assert_ends("socket", &["client"], |way, node| {
+            way == "client ran server" && has_function(node, "compress")
+        });
+    }
+
+    #[test]
+    fn a_chain_of_turns_waits_for_its_first_thread() {
+        if !waits_are_known() {
+            return;
+        }
+        let of = ["last", "third", "second"];
+        assert_ends("handoff", &of, |way, _| {
+            [
+                "last < third < second ran first",
+                "third < second ran first",
+                "second ran first",
+            ]
+            .contains(&way)
+        });
+    }
+
+    #[test]
+    fn a_sleep_by_choice_is_counted_and_measured() {
+        if !waits_are_known() {
+            return;
+        }
+        measure(|| {
+            let (stat, _) = recorded("nap", &[]);
+            let classes = rows(&stat["call_paths"], "classes");
+            let naps: Vec<&Value> = (classes.iter())
+                .flat_map(|class| rows(&class["chains"], "nodes"))
+                .filter(|node| node["thread"] == "napper" && node["call"] == "sleep")
                 .collect();
-            assert!(!there.is_empty(), "{function}: {waits:?}");
-            assert!(there.iter().all(|names| names[0] == kind), "{there:?}");
+            let most = naps.iter().max_by_key(|node| node["waits"].as_u64());
+            let most = most.expect("naps");
+            assert_eq!(most["waits"], 25);
+            let each = most["waits_ns"].as_f64().expect("ns") / 25.0;
+            // As long as it asked for, and what the kernel adds on a busy machine.
+            assert!((40e6..60e6).contains(&each), "{each}");
+            let causes = rows(&stat["account"], "causes").iter();
+            let mut chosen = causes.filter(|c| c["note"] == "chosen" && c["name"] == "nap");
+            assert!(
+                chosen.next().is_some_and(|c| ns(c) >= 0.8e9),
+                "{}",
+                stat["account"]["causes"]
+            );
+        });
+    }
+
+    /// The holder computes for 70 % of its holds and sleeps for 30 %: found with the lock probe, and without, where only the wake-ups
+    /// tell who it is.
+    #[test]
+    fn what_a_lock_holder_does_is_split_right_with_the_probe_and_without() {
+        if !waits_are_known() {
+            return;
         }
-        // Sleep has no descriptor.
-        let sleeps = waits
-            .iter()
-            .filter(|names| names.contains(&"main".to_owned()));
-        let kinds = ["pipe", "socket", "eventfd", "timer", &fifo];
-        for names in sleeps {
-            assert!(!kinds.contains(&&*names[0]), "{names:?}");
+        for args in [&["--locks"][..], &[]] {
+            measure(|| {
+                let (stat, printed) = recorded("lock", args);
+                let locks = class(&stat, "lock_wait");
+                let runs = |row: &Value| row["waited_ns"] == 0;
+                let sleeps = |row: &Value| row["waited_ns"] == row["ns"];
+                let (found, truth) = split(&locks["meanwhile"], &printed, runs, sleeps);
+                // CPU-seconds: two threads wait for the lock, the asker and who joins it, and while the holder sleeps one more CPU is free.
+                let n = stat["account"]["n_cpus"].as_f64().expect("CPUs");
+                let (running, asleep) = (truth * (n - 1.0).min(2.0), (1.0 - truth) * n.min(2.0));
+                assert_within_5_points((found, running / (running + asleep)));
+                let likely = locks["likely_holders_ns"].as_f64().expect("ns");
+                match args.is_empty() {
+                    true => assert!(likely >= 0.9 * ns(locks), "{likely} of {}", ns(locks)),
+                    false => assert!(likely <= 0.1 * ns(locks), "{likely} of {}", ns(locks)),
+                }
+            });
         }
-    });
+    }
+
+    /// A thread that runs alone while another waits for it, and one that comes late to a barrier, in two functions each.
+    #[test]
+    fn what_a_serial_phase_and_a_late_thread_run_is_split_right() {
+        if !waits_are_known() {
+            return;
+        }
+        for mode in ["serial", "late"] {
+            measure(|| {
+                let (stat, printed) = recorded(mode, &[]);
+                let serial = &class(&stat, "low_parallelism")["paths"];
+                let is_in = |name: &'static str| move |row: &Value| has_function(row, name);
+                let parts = split(serial, &printed, is_in("assemble"), is_in("smooth"));
+                assert_within_5_points(parts);
+            });
+        }
+    }
+
+    /// In each of five runs the recorder may get no CPU while one of the threads waits.
+    #[test]
+    fn waits_in_read_and_write_are_told_by_the_kind_of_file() {
+        if kasuri_record::perf::reach().is_none() {
+            return skip("perf_event_open is refused");
+        }
+        let program = program("descriptors");
+        measure(|| {
+            let dir = scratch();
+            let mut command = kasuri(dir.path());
+            command.args(["record", "-q", "-o", "run.kasuri", "--"]);
+            let output = run(command.arg(&program));
+            assert!(output.status.success(), "{}", said(&output));
+            let waits = waits_read(&dir.path().join("run.kasuri"));
+            let fifo = format!("file {}", dir.path().join("fifo").display());
+            for (function, kind) in [
+                ("at_pipe", "pipe"),
+                ("at_full_pipe", "pipe"),
+                ("at_socket", "socket"),
+                ("at_eventfd", "eventfd"),
+                ("at_timer", "timer"),
+                ("at_fifo", &fifo),
+            ] {
+                let there: Vec<&Vec<String>> = (waits.iter())
+                    .filter(|names| names.iter().any(|name| name == function))
+                    .collect();
+                assert!(!there.is_empty(), "{function}: {waits:?}");
+                assert!(there.iter().all(|names| names[0] == kind), "{there:?}");
+            }
+            // Sleep has no descriptor.
+            let sleeps = waits
+                .iter()
+                .filter(|names| names.contains(&"main".to_owned()));
+            let kinds = ["pipe", "socket", "eventfd", "timer", &fifo];
+            for names in sleeps {
+                assert!(!kinds.contains(&&*names[0]), "{names:?}");
+            }
+        });
+    }
 }
