@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test ci lint fmt clean bench install deb static test-deb test-static \
-        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-measure audit fuzz
+        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,10 +134,13 @@ test-account: c rust ## not part of test, wants a quiet machine: the account aga
 test-locks: c rust ## real programs full of locks under the lock probe
 	$(SUDO) tests/locks/programs
 
-HOSTILE_SECONDS ?= 30
-test-hostile: c rust ## damaged and hostile files in every reading command, for HOSTILE_SECONDS (30)
+test-hostile: rust ## damaged and hostile files in every reading command, the same ones each time
 	tests/hostile/files --self-test
-	$(SUDO) tests/hostile/files --seconds $(HOSTILE_SECONDS)
+	tests/hostile/files
+
+HOSTILE_SECONDS ?= 3600
+fuzz-hostile: c rust ## others than in test-hostile, and new recordings, for HOSTILE_SECONDS (3600)
+	$(SUDO) tests/hostile/files --seconds $(HOSTILE_SECONDS) --seed $$(date +%s)
 
 # The wheel is installed into an environment of its own, with DuckDB, and tested there.
 VENV := target/venv
