@@ -388,6 +388,8 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
  * could be done. */
 KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
+    if (bytes > kasuri__file_limit())
+        return 0;
 #if UINTPTR_MAX > 0xffffffffu
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
 #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ /* offset and length, two registers each */

@@ -35,6 +35,8 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     long r;
     if (c->sites_broken)
         return -EIO;
+    if (c->sites_bytes + bytes > kasuri__file_limit())
+        return -EFBIG;
     fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd;

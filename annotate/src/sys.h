@@ -149,6 +149,15 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+/* The longest file that this process may write, in bytes (RLIMIT_FSIZE, 1 on every CPU). A write or an allocation beyond it
+ * raises SIGXFSZ, which ends the program; so the limit is asked first, and is to us what a full disk is. The program may set
+ * it at any time. */
+KASURI__COLD uint64_t kasuri__file_limit(void) {
+    uint64_t limit[2] = {~0ull, ~0ull}; /* soft, hard: what holds where the call is not there */
+    KASURI__CALL(SYS_prlimit64, 0, 1, 0, limit);
+    return limit[0];
+}
+
 /* Map memory for reading and writing. Return: null when that failed. */
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
 #if defined(SYS_mmap2)

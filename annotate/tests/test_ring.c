@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -438,6 +439,35 @@ static int bad_control_is_refused(void) {
         EXPECT(status == 0 && counts->done == 2000 && counts->enabled == 0);
         if (kind != 7 && kind != 8) /* not only left again after the first event */
             EXPECT(k->lost[KASURI_LOST_FULL] == 0 && k->refused == 0);
+        reader_close(r);
+    }
+    return failed;
+}
+
+/* Where a limit of the length of files (ulimit -f) ends, an allocation would raise SIGXFSZ: the program goes on as on a full disk. */
+static int a_limit_of_the_length_of_files_is_counted(void) {
+    static const unsigned limits[] = {0, 64, 4096, 100000, 1000000}; /* bytes */
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits && !failed; i++) {
+        struct reader_options o = {.first_chunks = 4, .no_free = 1};
+        struct reader *r = reader_open(&o, NULL, NULL);
+        struct rlimit before, limit;
+        EXPECT(getrlimit(RLIMIT_FSIZE, &before) == 0);
+        limit = before;
+        limit.rlim_cur = limits[i];
+        fflush(NULL);
+        EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        pid_t pid = start(reader_path(r), "plain", "2", "50000");
+        EXPECT(setrlimit(RLIMIT_FSIZE, &before) == 0);
+        int status = drive(r, pid);
+        const struct reader_totals *t = reader_totals(r);
+        show(t);
+        EXPECT(status == 0 && counts->done == 150000);
+        if (limits[i] == 0) /* no room at all: disabled */
+            EXPECT(counts->enabled == 0 && reader_control(r)->refused == 1);
+        else
+            EXPECT(counts->started == t->kept + t->lost);
+        if (limits[i] >= 100000) /* segments, each as long as may be */
+            EXPECT(t->kept > 10000 && t->segments > 1);
         reader_close(r);
     }
     return failed;
@@ -1150,6 +1180,7 @@ static const struct {
     TEST(unloaded_plugin_keeps_its_events),
     TEST(no_session_changes_nothing),
     TEST(bad_control_is_refused),
+    TEST(a_limit_of_the_length_of_files_is_counted),
     TEST(full_disk_is_counted),
     TEST(a_file_system_without_fallocate_will_do),
     TEST(room_for_no_chunk_is_counted),
