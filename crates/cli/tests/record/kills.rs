@@ -76,6 +76,57 @@ fn kept_and_lost_are_what_was_emitted_whoever_is_killed() {
     assert!(trials < 30 || (lossy > 0 && recovered > 0));
 }
 
+/// Programs that live for some ms, one after the other and two beside each other, as make and servers start them: each grows its rings
+/// and ends between two looks of the recorder, which gets no CPU for a while in every second round.
+#[test]
+fn children_that_end_between_two_looks_keep_their_events() {
+    if !can_trace() {
+        return;
+    }
+    const CHILDREN: u64 = 12;
+    for seed in 1..=4 {
+        let mut random = Random(seed);
+        let dir = scratch();
+        let emitter = program("emitter").display().to_string();
+        let one = |events: u64, n: &str| format!("{emitter} 3 {events} counts${{i}}{n} 0");
+        let script = format!(
+            "for i in $(seq {CHILDREN}); do {} & {}; wait; done; sleep 1.3",
+            one(60_000 + random.below(60_000), "a"),
+            one(20_000, "b"),
+        );
+        let mut recorder = kasuri(dir.path())
+            .args([
+                "record",
+                "-q",
+                "-o",
+                "run.kasuri",
+                "--",
+                "sh",
+                "-c",
+                &script,
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn_guarded();
+        if seed % 2 == 0 {
+            wait_until("it emits", || dir.path().join("counts2a").exists());
+            signal(recorder.id(), Signal::STOP);
+            std::thread::sleep(Duration::from_millis(300 + random.below(900)));
+            signal(recorder.id(), Signal::CONT);
+        }
+        assert!(recorder.wait().unwrap().success());
+        let files = (1..=CHILDREN).flat_map(|i| ["a", "b"].map(|n| format!("counts{i}{n}")));
+        let emitted: u64 = files.map(|name| counted(&dir.path().join(name))).sum();
+        let facts = facts(&dir.path().join("run.kasuri"));
+        let found = facts.annotations + facts.lost;
+        assert_eq!(
+            found, emitted,
+            "seed {seed}: kept {} + lost {}",
+            facts.annotations, facts.lost
+        );
+    }
+}
+
 struct Outcome {
     lost: u64,
     recovered: bool,

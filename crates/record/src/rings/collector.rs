@@ -163,6 +163,17 @@ impl Collector {
         self.room = Room { clients, rings };
     }
 
+    /// For a test's negative control: as [`Collector::close_client`], and reads nothing first.
+    #[cfg(test)]
+    pub(super) fn close_unread(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            for segment in client.segments.drain(..) {
+                let _ = self.session.remove(segment.name());
+            }
+            client.done = true;
+        }
+    }
+
     /// As [`Collector::new`], where an earlier collector may have been killed: cuts half-written chunks
     /// off the files, and remembers which chunks they have.
     ///
@@ -281,24 +292,29 @@ impl Collector {
     /// # Errors
     /// As [`Collector::tick`].
     pub fn reap(&mut self, session: Option<&Session>) -> Result<Collected> {
-        let mut gone = Vec::new();
-        for (&id, client) in self
-            .clients
-            .iter_mut()
-            .filter(|(_, c)| !c.done && !c.segments.is_empty())
-        {
-            // In this order: what a process wrote that ends while we look is taken the next time.
-            if client.is_gone(id.0) {
-                gone.push(id);
-            }
+        let gone = self.who_is_gone();
+        self.hand_over();
+        let mut sum = self.tick(session)?;
+        for id in gone {
+            self.close_client(id, &mut sum)?;
+        }
+        Ok(sum)
+    }
+
+    /// Clients whose process has ended: their ring files have all that they will ever have.
+    pub(super) fn who_is_gone(&mut self) -> Vec<ClientId> {
+        let open = self.clients.iter_mut();
+        let open = open.filter(|(_, c)| !c.done && !c.segments.is_empty());
+        open.filter_map(|(&id, client)| client.is_gone(id.0).then_some(id))
+            .collect()
+    }
+
+    /// Marks as full the open chunks of threads that have ended.
+    pub(super) fn hand_over(&mut self) {
+        for (&id, client) in &mut self.clients {
             client.hand_over_dead(id.0);
             client.owned_then = client.find(false, &mut self.found);
         }
-        let collected = self.tick(session)?;
-        for id in gone {
-            self.close_client(id)?;
-        }
-        Ok(collected)
     }
 
     /// The end: takes everything that is committed, the open chunks too, then sites and loss counts.
@@ -478,10 +494,24 @@ impl Collector {
         }
     }
 
-    fn close_client(&mut self, id: ClientId) -> Result<()> {
-        let Some(client) = self.clients.get_mut(&id) else {
+    /// Takes what a client that has ended left, and removes its ring files. It may have grown since it was last looked at, and
+    /// the chunks that its threads wrote into are still theirs: all of it is read here, before anything is removed.
+    pub(super) fn close_client(&mut self, id: ClientId, sum: &mut Collected) -> Result<()> {
+        let Some(client) = self.clients.get_mut(&id).filter(|c| !c.given_up) else {
             return Ok(());
         };
+        let rest = self.discovery.rest_of(id, &client.segments)?;
+        client.segments.extend(rest);
+        if !client.segments.iter_mut().all(Segment::is_only_ours) {
+            // Somebody has what it made last: looked at again.
+            return Ok(());
+        }
+        client.find(true, &mut self.found);
+        let before = sum.bytes;
+        let taken = client.take(id, &self.dir, &mut self.found, true, sum);
+        self.bytes += sum.bytes - before;
+        client.drop_cut(&mut self.refused);
+        taken?;
         client.write_lost(id, &self.dir)?;
         for segment in client.segments.drain(..) {
             let _ = self.session.remove(segment.name());

@@ -46,6 +46,12 @@ impl RingName {
     }
 }
 
+impl std::fmt::Display for RingName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "p{}-{}.ring{}", self.pid, self.generation, self.index)
+    }
+}
+
 /// A client is one copy of kasuri.h's state in one process: pid and gen.
 pub(crate) type ClientId = (u32, u32);
 

@@ -10,6 +10,8 @@ use kasuri_format::ring::{
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 
+mod life;
+
 /// No process has this number: the kernel's limit is below.
 const NOBODY: u32 = (1 << 22) + 7;
 const CHUNK_BYTES: usize = 4096;
@@ -382,6 +384,32 @@ fn chunks_of_dead_threads_are_handed_over_and_their_client_closed() {
 }
 
 /// The second client comes too soon after the processes were listed, and is gone before they are listed again.
+#[test]
+fn what_a_process_made_last_before_it_ended_is_read() {
+    let place = Place::new();
+    let mut ring = Ring::new(2);
+    ring.chunk(0, ChunkState::Owned, 1, 0, 2);
+    place.put(&file(NOBODY, "ring0"), &ring);
+    let mut collector = place.collector();
+    collector.tick(None).unwrap();
+    // Between two looks it grows, and ends; its threads leave chunks that are theirs.
+    let mut second = Ring::new(2);
+    second
+        .u32(offset_of!(ring::Segment, index), 1)
+        .chunk(0, ChunkState::Full, 2, 0, 4)
+        .chunk(1, ChunkState::Owned, 2, 1, 3);
+    place.put(&file(NOBODY, "ring1"), &second);
+    let sum = collector.reap(None).unwrap();
+    assert_eq!(sum.chunks, 3);
+    let mut kept = place.kept(&file(NOBODY, "chunks"));
+    kept.sort_unstable();
+    assert_eq!(kept, [(1, 0, 2), (2, 0, 4), (2, 1, 3)]);
+    let left = std::fs::read_dir(place.at("session")).unwrap().count();
+    assert_eq!(left, 0, "its files are removed");
+    collector.finish().unwrap();
+    assert_eq!(place.kept(&file(NOBODY, "chunks")).len(), 3);
+}
+
 #[test]
 fn clients_that_end_before_their_process_is_found_are_in_doubt() {
     let place = Place::new();
