@@ -67,6 +67,9 @@ pub struct Meta {
     /// With a budget: each change of what was on, in time order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetChange>,
+    /// In a recording directory: bytes of each file of events when its recorder ended. A packed file has none of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, u64>,
 }
 
 /// One place of a USDT probe.

@@ -1,4 +1,5 @@
 //! Errors of a recording. Each message names the action and its object, then the system's error or a remedy.
+use crate::quote::shell_word;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,17 @@ pub enum Error {
     LeftOver {
         /// The recording directory.
         path: PathBuf,
+    },
+    /// A recovery would replace a recording that is whole.
+    #[error(
+        "{} is a whole recording, of another run: it is not replaced; `kasuri recover {} -o OTHER.kasuri` saves beside it",
+        output.display(), shell_word(dir)
+    )]
+    Whole {
+        /// The recording that is there.
+        output: PathBuf,
+        /// The directory that was to be recovered.
+        dir: PathBuf,
     },
     /// Nothing at all could be recorded in this mode.
     #[error("cannot record anything: {why}")]

@@ -42,7 +42,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for damage in &recovered.packed.damage {
         message::warning(format_args!("left out: {damage}"));
     }
-    if !args.quiet {
+    if recovered.was_whole && !args.quiet {
+        message::note(format_args!(
+            "{} has this recording already, whole; what its recorder left was removed",
+            recovered.output.display()
+        ));
+    } else if !args.quiet {
         let packed = &recovered.packed;
         message::note(format_args!(
             "{}: {} kernel events, {} annotations, {:.1} MB, {}",

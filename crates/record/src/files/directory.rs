@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 const RESERVE: &str = "reserve";
 /// Size of the reserve. Metadata with the format of every event takes most of it.
 const RESERVE_BYTES: u64 = 512 << 10;
+/// Facts about the recording. A directory without it is none.
+const META: &str = "meta.json";
 /// Modules, frames, paths and samples, in the form of kasuri_format::call_paths.
 pub(crate) const CALL_PATHS: &str = "call-paths.log";
 /// Changes in how they are sampled.
@@ -106,10 +108,14 @@ impl Directory {
         let (parent, name) = Held::parent_of(path).map_err(failed)?;
         let held = match parent.make(&name) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                lock(&Held::open(path).map_err(|e| Error::file("open", path, e))?)?;
-                return Err(Error::LeftOver {
-                    path: path.to_owned(),
-                });
+                let left = Held::open(path).map_err(|e| Error::file("open", path, e))?;
+                lock(&left)?;
+                if !remove_rest(&left) {
+                    return Err(Error::LeftOver {
+                        path: path.to_owned(),
+                    });
+                }
+                parent.make(&name).map_err(failed)?.called(path)
             }
             other => other.map_err(failed)?.called(path),
         };
@@ -230,7 +236,10 @@ pub fn use_reserve(dir: &Held) {
 
 /// Removes the files that a recorder makes in a recording directory, then the directory. Returns the files of other
 /// programs that keep it in place.
+///
+/// Whoever is killed on the way leaves what is no recording any more: `meta.json` goes first.
 pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
+    let _ = dir.remove(META);
     let place = std::path::absolute(dir.path()).and_then(|path| Held::parent_of(&path));
     let (parent, name) = place.ok()?;
     foreign::remove(&parent, &name, dir, is_recording_file)
@@ -243,8 +252,19 @@ pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
 /// When it cannot be opened.
 pub fn remove_unbegun(path: &Path) -> std::io::Result<bool> {
     let dir = Held::open(path)?;
-    let has_begun = dir.stat_of("meta.json").is_ok();
+    let has_begun = dir.stat_of(META).is_ok();
     Ok(!has_begun && remove(&dir).is_none())
+}
+
+/// Removes what is no recording any more: a directory of this user with files of a recorder alone and without `meta.json`, whose
+/// recorder was killed before it began, or while it removed what it had packed. Whether it is gone.
+fn remove_rest(dir: &Held) -> bool {
+    let is_ours = dir
+        .stat()
+        .is_ok_and(|s| s.st_uid == rustix::process::geteuid().as_raw());
+    let names = dir.names(crate::guard::bounds::MAX_NAMES);
+    let is_rest = names.is_ok_and(|names| names.iter().all(|n| n != META && is_recording_file(n)));
+    is_ours && is_rest && remove(dir).is_none()
 }
 
 /// Whether a recorder makes files of this name.
@@ -267,7 +287,7 @@ fn is_recording_file(name: &str) -> bool {
 
 /// Files of every recording directory; besides them one for each CPU and some for each client.
 const FILES: [&str; 12] = [
-    "meta.json",
+    META,
     "meta.json.new",
     RESERVE,
     "anchors.jsonl",

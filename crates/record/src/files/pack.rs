@@ -269,10 +269,13 @@ fn pack_into(
     outside: &mut Outside<'_>,
 ) -> Text<Packed> {
     let output = outside.output;
-    let meta = match &amend.meta {
+    let mut meta = match &amend.meta {
         Some(meta) => meta.clone(),
         None => read_meta(dirs[0])?,
     };
+    let torn = torn_files(dirs[0], &std::mem::take(&mut meta.files));
+    meta.complete &= torn.is_empty();
+    meta.missing.extend(torn.iter().cloned());
     let write_error = |e: io::Error| format!("cannot write {}: {e}", output.display());
     let is_sent = matches!(begun, Begun::Stream(..));
     let (mut writer, mut packed) = match begun {
@@ -287,6 +290,7 @@ fn pack_into(
             (writer, packed)
         }
     };
+    packed.damage.extend(torn);
     let rows = read_rows(dirs, &mut packed);
     packed.count_kernel_losses(&rows.losses);
     if !is_sent {
@@ -487,6 +491,23 @@ fn write_names(
 }
 
 /// Reads `meta.json`.
+/// Files that are shorter than when their recorder ended, in words.
+fn torn_files(dir: &Held, files: &BTreeMap<String, u64>) -> Vec<String> {
+    let there = |name: &str| {
+        dir.stat_of(name)
+            .map_or(0, |stat| stat.st_size.max(0) as u64)
+    };
+    let torn = files.iter().filter(|(name, bytes)| there(name) < **bytes);
+    torn.map(|(name, bytes)| {
+        let lacks = bytes - there(name);
+        format!(
+            "{}: {lacks} of its {bytes} bytes are not there",
+            dir.named(name).display()
+        )
+    })
+    .collect()
+}
+
 pub(crate) fn read_meta(dir: &Held) -> Text<Meta> {
     let path = dir.named("meta.json");
     let bytes = dir.read("meta.json", MAX_META_BYTES);

@@ -29,6 +29,8 @@ pub struct Recovered {
     pub output: PathBuf,
     /// Its contents.
     pub packed: Packed,
+    /// The file was there, whole: its recorder was killed while it removed the directory, which is gone now.
+    pub was_whole: bool,
 }
 
 /// Time that programs of a dead recorder get to finish the event they are writing.
@@ -70,6 +72,16 @@ fn recover_directory(
             "its link `session` does not lead to its session ({e}); remove the link to recover without that session"
         ),
     })?;
+    if let Some(whole) = whole_recording(&output) {
+        let is_same = whole.start == meta.start && whole.root_pids == meta.root_pids;
+        return match is_same {
+            true => Ok(remove_packed(left, &dir, output, notify)),
+            false => Err(Error::Whole {
+                output,
+                dir: path.to_owned(),
+            }),
+        };
+    }
     directory::use_reserve(&dir);
     let mut taken = Taken::default();
     match &left {
@@ -100,11 +112,32 @@ fn recover_directory(
     }
     let mut packed = packed?;
     packed.losses.unknown.extend(doubts);
+    let mut recovered = remove_packed(left, &dir, output, notify);
+    recovered.packed = packed;
+    recovered.was_whole = false;
+    Ok(recovered)
+}
+
+/// Removes a session and a directory whose recording is in `output`.
+fn remove_packed(left: Option<Left>, dir: &Held, output: PathBuf, notify: Notify<'_>) -> Recovered {
     let session = left.and_then(|left| left.remove());
-    for foreign in session.into_iter().chain(directory::remove(&dir)) {
+    for foreign in session.into_iter().chain(directory::remove(dir)) {
         notify(Notice::Warning(foreign.to_string()));
     }
-    Ok(Recovered { output, packed })
+    Recovered {
+        output,
+        packed: Packed::default(),
+        was_whole: true,
+    }
+}
+
+/// The metadata of a file that is a recording without any damage.
+fn whole_recording(path: &Path) -> Option<Meta> {
+    let file = safefs::open_regular(path).ok()?;
+    let map = Guarded::read_only(&file).ok()?;
+    let (recording, errors) = Recording::salvage(map.bytes());
+    let is_whole = errors.is_empty() && recording.meta().version != 0;
+    is_whole.then(|| recording.meta().clone())
 }
 
 /// Opens a recording directory that no recorder holds, and reads its metadata.
@@ -117,7 +150,7 @@ fn open_recording(path: &Path) -> Result<(Held, Meta)> {
     directory::lock(&dir)?;
     if dir.stat_of("meta.json").is_err() {
         return Err(not_a_recording(
-            "it has no meta.json: its recorder was killed before it began; remove the directory"
+            "it has no meta.json: its recorder was killed before it began, or while it removed what it had packed; remove the directory"
                 .to_owned(),
         ));
     }
@@ -245,7 +278,11 @@ fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Resul
         .collect();
     packed.count_recording(&recording);
     packed.doubt();
-    Ok(Recovered { output, packed })
+    Ok(Recovered {
+        output,
+        packed,
+        was_whole: false,
+    })
 }
 
 fn salvage_into(

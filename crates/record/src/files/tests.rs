@@ -394,6 +394,56 @@ fn a_killed_recording_is_recovered_and_its_directory_removed() {
 }
 
 #[test]
+fn a_whole_recording_is_never_replaced() {
+    let left = Left::new(&meta());
+    left.put("p7-0.chunks", &chunk(1, 0, 4, 0));
+    left.pack().unwrap();
+    let file = left.at("run.kasuri");
+    let bytes = std::fs::read(&file).unwrap();
+    // As its recorder leaves it that is killed while it removes the directory.
+    std::fs::remove_file(left.dir().join("p7-0.chunks")).unwrap();
+    let recovered = recover(&left.dir(), None, left.scratch.path(), &mut |_| {}).unwrap();
+    assert!(recovered.was_whole && !left.dir().exists());
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+
+    let other = Meta {
+        start: anchor(500),
+        ..meta()
+    };
+    Directory::create(&left.dir())
+        .unwrap()
+        .write_meta(&other)
+        .unwrap();
+    let error = left.recover().unwrap_err();
+    assert!(matches!(error, Error::Whole { .. }), "{error}");
+    assert!(left.dir().exists());
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+
+    // One that is damaged is no loss.
+    std::fs::write(&file, &bytes[..bytes.len() - 9]).unwrap();
+    left.recover().unwrap();
+    left.recording(|recording| assert_eq!(recording.meta().start, anchor(500)));
+}
+
+#[test]
+fn a_directory_that_lacks_events_is_not_called_complete() {
+    let (first, second) = (chunk(1, 0, 4, 0), chunk(1, 1, 3, 0));
+    let n_bytes = (first.len() + second.len()) as u64;
+    let files = [("p7-0.chunks".to_owned(), n_bytes)].into();
+    let left = Left::new(&Meta { files, ..meta() });
+    // Of the second chunk, which is half there, nothing is kept.
+    left.put("p7-0.chunks", &[&first[..], &second[..100]].concat());
+    let (packed, _) = left.recover().unwrap();
+    let lacks = format!("{} of its {n_bytes} bytes are not there", second.len());
+    assert!(packed.damage[0].contains(&lacks), "{:?}", packed.damage);
+    assert!(!packed.losses.unknown.is_empty(), "not \"none lost\"");
+    left.recording(|recording| {
+        assert!(!recording.meta().complete && recording.meta().files.is_empty());
+        assert!(recording.meta().missing[0].contains(&lacks));
+    });
+}
+
+#[test]
 fn what_others_put_into_a_recording_stays_and_is_said() {
     let left = Left::new(&meta());
     left.put("diary", b"mine");
@@ -494,9 +544,17 @@ fn a_directory_that_is_there_is_busy_or_left_over() {
     let living = Directory::create(&path).unwrap();
     let error = Directory::create(&path).unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error}");
+    living.write_meta(&meta()).unwrap();
     drop(living);
     let error = Directory::create(&path).unwrap_err();
     assert!(matches!(error, Error::LeftOver { .. }), "{error}");
+    // The rest of one that was being removed is no recording; a file of somebody else keeps it.
+    std::fs::remove_file(path.join("meta.json")).unwrap();
+    std::fs::write(path.join("diary"), "mine").unwrap();
+    let error = Directory::create(&path).unwrap_err();
+    assert!(matches!(error, Error::LeftOver { .. }), "{error}");
+    std::fs::remove_file(path.join("diary")).unwrap();
+    Directory::create(&path).unwrap();
     let error = Directory::create(&scratch.path().join("no/run.kasuri.d")).unwrap_err();
     assert!(matches!(error, Error::File { what: "make", .. }), "{error}");
 }

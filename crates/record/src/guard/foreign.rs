@@ -41,6 +41,7 @@ pub(crate) fn remove(
         examples: Vec::new(),
     };
     for file in dir.names(MAX_NAMES).unwrap_or_default() {
+        crate::testhook::point("unlink");
         // An entry with one of our names may be a directory, which stays.
         if !is_ours(&file) || dir.remove(&file).is_err() && dir.stat_of(&file).is_ok() {
             foreign.n_files += 1;

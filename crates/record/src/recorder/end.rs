@@ -136,7 +136,9 @@ impl Recorder<'_> {
         self.write_last_meta();
         let written = self.live.written();
         let mut live = self.live;
+        // Their mappings of thousands of rings would be beside those of packing.
         drop(live.source);
+        drop(live.collector);
         let is_left = live.summary.left.is_some();
         if is_left {
             live.session.keep();
@@ -177,6 +179,10 @@ impl Recorder<'_> {
         live.summary.recorder_cpu_ns = cpu_ns;
         live.meta.recorder_cpu_ns = Some(cpu_ns);
         live.meta.complete = live.summary.failure.is_none();
+        // What is sent while it is made leaves the files.
+        if self.stream.is_none() {
+            live.meta.files = live.written().into_iter().collect();
+        }
         crate::testhook::point("meta");
         if let Err(error) = self.dir.write_meta(&live.meta) {
             live.summary.failure.get_or_insert(error);
