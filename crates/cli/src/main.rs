@@ -45,6 +45,7 @@ pub mod exit {
 static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
+    kasuri_record::inherited::wait_for_children();
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return message::usage(&error),

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use kasuri_lab::stats::{Estimate, median};
 use kasuri_record::{Options, Target, UnitCosts};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// One run.
@@ -68,7 +68,7 @@ pub fn run(
 fn plain(options: &Options) -> anyhow::Result<Run> {
     let command = options.command();
     let (before, start) = (children_cpu_s(), Instant::now());
-    let status = Command::new(&command[0])
+    let status = kasuri_record::inherited::command(&command[0])
         .args(&command[1..])
         .status()
         .with_context(|| format!("cannot run {}", command[0].display()))?;

@@ -214,6 +214,7 @@ enum HowStacks {
 /// # Errors
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    kasuri_record::inherited::outlive_long_files();
     if args.flight {
         // Before there is anything to save, a request ends nothing and saves nothing.
         signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default())?;

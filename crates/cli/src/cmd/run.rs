@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Run a pthread program with light threads, unmodified
 ///
@@ -42,7 +42,7 @@ pub struct Args {
 /// When the library is not found.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     debug_assert!(args.ito, "clap wants it");
-    let mut command = Command::new(&args.command[0]);
+    let mut command = kasuri_record::inherited::command(&args.command[0]);
     command.args(&args.command[1..]);
     let shown = args.command[0].display();
     match kasuri_record::ito::refusal(&args.command[0]) {

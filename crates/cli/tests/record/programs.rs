@@ -1,7 +1,7 @@
 //! The traced program survives, and behaves as it does untraced: exit status, signals, standard streams, limits, daemons.
 use crate::support::*;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 
 fn record(dir: &std::path::Path, words: &[&str]) -> std::process::Output {
     run(kasuri(dir)
@@ -245,4 +245,73 @@ fn limits_of_the_program_are_the_users() {
         "{}",
         said(&output)
     );
+}
+
+/// What a shell started with, the program gets: ignored signals stay ignored, and no other becomes so.
+#[test]
+fn ignored_signals_are_the_same_in_the_program() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let show = "grep -E 'Sig(Ign|Blk)' /proc/self/status";
+    for ignored in ["CHLD", "PIPE", "XFSZ", "CHLD PIPE XFSZ USR1 HUP", ""] {
+        let trap = match ignored {
+            "" => String::new(),
+            signals => format!("trap '' {signals}; "),
+        };
+        let alone = run(Command::new("sh")
+            .arg("-c")
+            .arg(format!("{trap}exec {show}")));
+        let recorded = format!(
+            "{trap}exec {} record -q -o run.kasuri -- {show}",
+            env!("CARGO_BIN_EXE_kasuri")
+        );
+        let recorded = run(Command::new("sh")
+            .arg("-c")
+            .arg(recorded)
+            .current_dir(dir.path()));
+        let shown = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(recorded.status.success(), "{ignored}: {}", said(&recorded));
+        assert_eq!(shown(&recorded), shown(&alone), "{ignored}");
+    }
+}
+
+/// `ulimit -f`: the program runs to its end, whatever it annotates, and what there was no room for is counted or said.
+#[test]
+fn a_limit_of_the_length_of_files_ends_no_program() {
+    if !can_trace() {
+        return;
+    }
+    // Blocks of 512 bytes. Below the least the recorder cannot begin, and says so.
+    for blocks in [1, 100, 2000, 20_000] {
+        let dir = scratch();
+        let script = format!(
+            "ulimit -f {blocks}; exec {} record -o run.kasuri -- {} 2 30000 counts 0",
+            env!("CARGO_BIN_EXE_kasuri"),
+            program("emitter").display()
+        );
+        let output = run(Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .current_dir(dir.path()));
+        let said = said(&output);
+        if blocks == 1 {
+            assert_eq!(output.status.code(), Some(125), "{said}");
+            assert!(said.contains("File too large"), "{said}");
+            continue;
+        }
+        let counts = counted(&dir.path().join("counts"));
+        assert_eq!(counts, 60_000, "{blocks}: it ran to its end");
+        if output.status.code() == Some(125) {
+            assert!(
+                said.contains("kasuri recover run.kasuri.d"),
+                "{blocks}: {said}"
+            );
+            let saved = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+            assert!(saved.status.success(), "{blocks}: {saved:?}");
+        }
+        let facts = facts(&dir.path().join("run.kasuri"));
+        assert_eq!(facts.annotations + facts.lost, 60_000, "{blocks}: {said}");
+    }
 }

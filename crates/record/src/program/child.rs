@@ -171,10 +171,13 @@ impl Child {
 
     /// The exit status as a shell shows it, if the program has ended.
     pub fn poll_status(&mut self) -> Option<i32> {
-        if self.status.is_none()
-            && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
-        {
-            self.status = shell_status(status);
+        if self.status.is_none() {
+            match waitpid(Some(self.pid), WaitOptions::NOHANG) {
+                Ok(Some((_, status))) => self.status = shell_status(status),
+                // Somebody else has waited for it: it has ended, and its number may be another's by now.
+                Err(rustix::io::Errno::CHILD) => self.status = Some(UNKNOWN_STATUS),
+                _ => {}
+            }
         }
         self.status
     }
@@ -202,6 +205,9 @@ impl Drop for Child {
         }
     }
 }
+
+/// Of a program that has ended without leaving a status.
+const UNKNOWN_STATUS: i32 = 255;
 
 fn shell_status(status: rustix::process::WaitStatus) -> Option<i32> {
     status
@@ -260,8 +266,7 @@ fn in_child(
         if is_muted {
             libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
         }
-        // Rust ignores SIGPIPE from its start; programs expect the default action.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        crate::program::inherited::give_back();
         libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         if let Some(before) = &open_files.before {
             libc::setrlimit(libc::RLIMIT_NOFILE, before);

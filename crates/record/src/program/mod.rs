@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `child` | starts a program, held until recording has begun |
 //! | `code_files` | the files whose code a program runs |
+//! | [`inherited`] | signals that it changes for itself and gives back to the program |
 //! | `signals` | the signals that end a recording, or are passed on |
 //! | [`procs`] | processes and threads, out of /proc |
 //! | `namespaces` | programs in pid name spaces of their own |
@@ -19,6 +20,7 @@ pub(crate) mod child;
 pub(crate) mod code_files;
 pub(crate) mod collector;
 pub(crate) mod compilers;
+pub mod inherited;
 pub mod ito;
 pub(crate) mod limits;
 pub mod locks;
