@@ -11,7 +11,7 @@
 //!
 //! Where the recorder could not tell a client's process ([`Setup::in_doubt`]: it was gone before the recorder looked), its numbers
 //! are first taken for outer ones; they are believed when that thread belongs to the program and was on a CPU.
-use crate::input::{AnnotationEvents, Setup};
+use crate::input::{AnnotationEvents, InnerThread, Setup};
 use crate::sched::{IDLE, Sched};
 use crate::table::NONE;
 use crate::{StrIx, Strings, ThreadIx, Time};
@@ -60,6 +60,17 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
         by_tid: sched.table.by_tid(),
         rows: vec![NONE; streams.len()],
         inner: Vec::new(),
+        taken: HashMap::new(),
+        unseen: HashMap::new(),
+    };
+    let mut translated_of: HashMap<ClientId, Vec<&InnerThread>> = HashMap::new();
+    for thread in &setup.inner {
+        translated_of.entry(thread.client).or_default().push(thread);
+    }
+    let translated_of = |client| {
+        translated_of
+            .get(&client)
+            .map_or(&[][..], |threads| threads)
     };
     let outer: HashMap<ClientId, i32> = setup.inner.iter().map(|t| (t.client, t.pid)).collect();
     let doubt: HashSet<ClientId> = setup.in_doubt.iter().copied().collect();
@@ -67,7 +78,7 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
     for (ix, stream) in streams.iter().enumerate() {
         let client = (stream.pid(), stream.generation());
         match outer.get(&client) {
-            Some(&pid) => match translated(setup, client, stream.tid(), first(stream)) {
+            Some(&pid) => match translated(translated_of(client), stream.tid(), first(stream)) {
                 Some(tid) => {
                     let row = owners.take(sched, ix, pid, tid, first(stream));
                     owners.inner.push((client, stream.tid(), row));
@@ -80,6 +91,11 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
             }
         }
     }
+    let rows = owners.rows.iter().zip(streams.iter());
+    owners.taken = rows
+        .filter(|(row, _)| **row != NONE)
+        .map(|(&row, s)| (row, s.tid()))
+        .collect();
     for (client, of_client) in unknown {
         let wanted = of_client
             .into_iter()
@@ -94,14 +110,9 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
                 }
             })
             .collect();
-        let taken = owners.rows.iter().zip(streams.iter());
-        let taken = taken
-            .filter(|(row, _)| **row != NONE)
-            .map(|(&row, s)| (row, s.tid()))
-            .collect();
         let outer = outer.get(&client).copied();
-        let births = births(sched, setup, &owners.by_tid, client);
-        owners.resolve(sched, strings, (client, outer), wanted, &taken, &births);
+        let births = births(sched, translated_of(client), &owners.by_tid);
+        owners.resolve(sched, strings, (client, outer), wanted, &births);
     }
     (owners.rows, owners.inner)
 }
@@ -110,12 +121,9 @@ fn first<S: AnnotationEvents>(stream: &S) -> Time {
     stream.first_time().map_or(Time::MIN, Time::within_horizon)
 }
 
-/// The outer number of a thread of `client` that called itself `ns_tid` at `time`: a number may be given out again.
-fn translated(setup: &Setup, client: ClientId, ns_tid: i32, time: Time) -> Option<i32> {
-    let named = setup
-        .inner
-        .iter()
-        .filter(|t| t.client == client && t.ns_tid == ns_tid);
+/// The outer number of a thread that called itself `ns_tid` at `time`: a number may be given out again.
+fn translated(of_client: &[&InnerThread], ns_tid: i32, time: Time) -> Option<i32> {
+    let named = of_client.iter().filter(|t| t.ns_tid == ns_tid);
     named
         .min_by_key(|t| t.time.0.abs_diff(time.0))
         .map(|t| t.tid)
@@ -125,6 +133,10 @@ struct Owners {
     by_tid: HashMap<i32, Vec<u32>>,
     rows: Vec<u32>,
     inner: Vec<(ClientId, i32, u32)>,
+    /// Rows that have streams, with what those call them.
+    taken: HashMap<u32, i32>,
+    /// Rows of threads that no event knows.
+    unseen: HashMap<(ClientId, i32), u32>,
 }
 
 impl Owners {
@@ -139,27 +151,27 @@ impl Owners {
         row
     }
 
-    /// The streams of a client whose threads the recorder did not translate; `outer`: its process, when known; `taken`: rows that have
-    /// streams, with what those call them; `births`: of translated threads.
+    /// The streams of a client whose threads the recorder did not translate; `outer`: its process, when known; `births`: of translated
+    /// threads.
     fn resolve(
         &mut self,
         sched: &mut Sched,
         strings: &mut Strings,
         (client, outer): (ClientId, Option<i32>),
         mut wanted: Vec<Wanted>,
-        taken: &HashMap<u32, i32>,
         births: &[(i32, Time)],
     ) {
         let is_named = |w: &Wanted| w.as_named.is_none_or(|share| share >= 0.5);
         if outer.is_none() && wanted.iter().all(is_named) {
             for w in wanted {
-                self.take(sched, w.stream, client.0, w.tid, w.first);
+                let row = self.take(sched, w.stream, client.0, w.tid, w.first);
+                self.taken.insert(row, w.tid);
             }
             return;
         }
         for w in &mut wanted {
             w.candidates
-                .retain(|row| taken.get(row).is_none_or(|&tid| tid == w.tid));
+                .retain(|row| self.taken.get(row).is_none_or(|&tid| tid == w.tid));
             w.candidates.retain(|&row| {
                 let born = sched.table.rows[row as usize].start;
                 births.iter().all(|&(tid, other)| match tid.cmp(&w.tid) {
@@ -198,13 +210,14 @@ impl Owners {
                 }
             };
             self.rows[w.stream] = row;
+            self.taken.insert(row, w.tid);
             self.inner.push((client, w.tid, row));
         }
     }
 
     /// A thread that no event knows: its number is negative, so that no other thread has it.
     fn unresolved(
-        &self,
+        &mut self,
         sched: &mut Sched,
         client: ClientId,
         pid: Option<i32>,
@@ -212,10 +225,7 @@ impl Owners {
         name: StrIx,
         first: Time,
     ) -> u32 {
-        let mut before = self.inner.iter();
-        if let Some(&(_, _, row)) = before
-            .find(|&&(c, t, row)| c == client && t == tid && sched.table.rows[row as usize].tid < 0)
-        {
+        if let Some(&row) = self.unseen.get(&(client, tid)) {
             return row;
         }
         let process = match pid {
@@ -228,19 +238,19 @@ impl Owners {
                 process
             }
         };
-        sched.table.add_unseen(-tid, first, process, name)
+        let row = sched.table.add_unseen(-tid, first, process, name);
+        self.unseen.insert((client, tid), row);
+        row
     }
 }
 
-/// When the translated threads of the client were born, by their inner numbers.
+/// When translated threads of one client were born, by their inner numbers.
 fn births(
     sched: &Sched,
-    setup: &Setup,
+    of_client: &[&InnerThread],
     by_tid: &HashMap<i32, Vec<u32>>,
-    client: ClientId,
 ) -> Vec<(i32, Time)> {
-    let of_client = setup.inner.iter().filter(|t| t.client == client);
-    let born = of_client.filter_map(|t| {
+    let born = of_client.iter().filter_map(|t| {
         let rows = by_tid.get(&t.tid)?.iter();
         let lived = rows.map(|&row| &sched.table.rows[row as usize]);
         let row = lived
