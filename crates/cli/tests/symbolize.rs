@@ -253,6 +253,31 @@ fn debuginfod_is_asked_on_request_only_and_its_absence_is_said() {
 }
 
 #[test]
+fn a_debuginfod_find_without_an_end_is_ended() {
+    let Some(case) = Case::new("symbolize_endless") else {
+        return;
+    };
+    let bin = case.path("bin").display().to_string();
+    std::fs::create_dir_all(&bin).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::write(
+        case.path("bin/debuginfod-find"),
+        "#!/bin/sh\nexec /usr/bin/yes /etc/shadow\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(case.path("bin/debuginfod-find"), mode).unwrap();
+    let urls = ("DEBUGINFOD_URLS", "http://localhost:1");
+    let output = case.symbolize(&["--debuginfod"], &[("PATH", &bin), urls]);
+    let (stdout, stderr) = said(&output);
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(!stdout.contains("from debuginfod"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("debuginfod, file 1"),
+        "it was asked: {stderr}"
+    );
+}
+
+#[test]
 fn a_damaged_recording_is_not_replaced() {
     let Some(case) = Case::new("symbolize_damaged") else {
         return;

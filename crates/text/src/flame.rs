@@ -15,8 +15,8 @@ const LEAST: f64 = 0.005;
 fn name(frame: &PathFrame) -> String {
     match (frame.function.as_str(), frame.module.as_str()) {
         ("", "") => "[unknown]".into(),
-        ("", module) if module.starts_with('[') => module.into(),
-        ("", module) => format!("[{module}]"),
+        ("", module) if module.starts_with('[') => printable(module),
+        ("", module) => format!("[{}]", printable(module)),
         (function, _) => printable(function),
     }
 }
@@ -42,7 +42,7 @@ pub fn text(flame: &Flame, width: usize) -> String {
     for (node, indent) in shown.iter().zip(indents(&shown, width / 4)) {
         let place = match node.frame.file.as_str() {
             "" => String::new(),
-            file => format!(" ({}:{})", file_name(file), node.frame.line),
+            file => format!(" ({}:{})", printable(file_name(file)), node.frame.line),
         };
         let name = short_name(&name(&node.frame));
         let (total, own) = (share(flame, node.ns), share(flame, node.self_ns));
@@ -221,6 +221,22 @@ mod tests {
             ],
             ..Flame::default()
         }
+    }
+
+    #[test]
+    fn text_steers_no_terminal() {
+        let evil = |text: &str| format!("{text}\u{1b}[31m\n\u{9b}\u{202e}");
+        let mut flame = flame();
+        flame.nodes[0].frame.file = evil("a.c");
+        flame.nodes[1].frame.function = evil("run");
+        for (node, module) in [(2, evil("lib")), (3, evil("[heap"))] {
+            flame.nodes[node].frame.function.clear();
+            flame.nodes[node].frame.module = module;
+        }
+        let page = text(&flame, 200);
+        assert_eq!(page.lines().count(), 3 + 4 + 1, "{page:?}");
+        let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!page.chars().any(steers), "{page:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kasuri_format::call_paths::{ModuleKind, NONE, Names, Tables};
 use kasuri_format::container::{BlockKind, Recording, Writer};
 use kasuri_symbols::Known;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -259,16 +259,33 @@ fn fetch_all(
     Ok(fetched)
 }
 
+/// Bytes of a path that debuginfod-find prints, at most.
+const MOST_SAID: u64 = 16 << 10;
+
 /// The debug file with this build-id; None: no server has it.
 fn fetch(program: &Path, build_id: &[u8]) -> Result<Option<PathBuf>> {
     let id: String = build_id.iter().map(|b| format!("{b:02x}")).collect();
     let mut find = Command::new(program);
     find.arg("debuginfo").arg(id);
-    find.stdin(Stdio::null()).stderr(Stdio::null());
-    let said = find.output();
-    let said = said.map_err(|e| Error::system("run debuginfod-find", e))?;
-    let path = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    Ok((said.status.success() && !path.is_empty()).then(|| PathBuf::from(path)))
+    find.stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let failed = |e| Error::system("run debuginfod-find", e);
+    let mut child = find.spawn().map_err(failed)?;
+    let mut said = Vec::new();
+    if let Some(out) = child.stdout.take() {
+        // Closed when it is dropped: a program that says more ends by that, or is ended.
+        out.take(MOST_SAID + 1)
+            .read_to_end(&mut said)
+            .map_err(failed)?;
+    }
+    if said.len() as u64 > MOST_SAID {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(failed)?;
+    let path = String::from_utf8_lossy(&said).trim().to_owned();
+    let is_path = status.success() && !path.is_empty() && said.len() as u64 <= MOST_SAID;
+    Ok(is_path.then(|| PathBuf::from(path)))
 }
 
 fn write(recording: &Recording<'_>, bytes: &[u8], names: &[Names], to: &Path) -> io::Result<()> {

@@ -425,7 +425,7 @@ fn helpful_change(p: &Prediction, cpus: usize) -> Option<String> {
     (best.speedup[at] > 1.05 * p.points[at].speedup).then(|| {
         format!(
             "; {} would give {} on {cpus}",
-            best.change,
+            printable(&best.change),
             times(best.speedup[at])
         )
     })
