@@ -482,5 +482,9 @@ int ito_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms) {
 
 int ito_close(int fd) {
     ito__io_forget(fd);
-    return close(fd);
+    int r = close(fd), error = error_now();
+    ito__io_closed(fd);
+    if (r != 0)
+        fails(error);
+    return r;
 }

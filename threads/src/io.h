@@ -41,8 +41,9 @@ struct ito__io_node {
 int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns);
 /* poll(2) by an ito thread. Deadline 0: without waiting; ITO_FOREVER: none. */
 int ito__poll_until(struct pollfd *fds, nfds_t n_fds, uint64_t deadline_ns);
-/* Whoever waits for this descriptor gets ITO__IO_CLOSED. */
+/* Around close(2): whoever waits for this descriptor gets ITO__IO_CLOSED, also who began to between the two calls. */
 void ito__io_forget(int fd);
+void ito__io_closed(int fd);
 
 /* What is behind a number: a hint, as it may be closed unseen and used again. */
 enum ito__io_kind { ITO__IO_UNKNOWN, ITO__IO_STREAM, ITO__IO_OTHER };

@@ -142,10 +142,10 @@ static struct ito__io_fd *entry_of(int fd) {
 }
 
 /* The same if there is one already. */
-static const struct ito__io_fd *known_entry_of(unsigned fd) {
+static struct ito__io_fd *known_entry_of(unsigned fd) {
     unsigned page = fd / PAGE_FDS;
     /* ORDER acquire; pairs with the compare-and-swap in entry_of(). Shows the zeroed entries. */
-    const struct ito__io_fd *entries = page < PAGES ? load_acquire(&io.pages[page]) : NULL;
+    struct ito__io_fd *entries = page < PAGES ? load_acquire(&io.pages[page]) : NULL;
     return entries ? &entries[fd % PAGE_FDS] : NULL;
 }
 
@@ -178,11 +178,17 @@ static void list_remove(struct ito__io_node *node) {
     node->at = NULL;
 }
 
-/* Registers the number, one-shot, for what its list wants. *added: it was not registered. Return: 0 or an error. */
-static int arm(struct ito__io_fd *e, int fd, bool *added) {
+/* What the list of a number wants, one-shot. */
+static struct epoll_event event_of(const struct ito__io_fd *e, int fd) {
     struct epoll_event event = {.events = EPOLLONESHOT, .data.u64 = (uint64_t)(unsigned)fd};
     for (struct ito__io_node *n = e->head; n; n = n->next)
         event.events |= n->want;
+    return event;
+}
+
+/* Registers the number for what its list wants. *added: it was not registered. Return: 0 or an error. */
+static int arm(struct ito__io_fd *e, int fd, bool *added) {
+    struct epoll_event event = event_of(e, fd);
     if (epoll_ctl(io.epoll, EPOLL_CTL_MOD, fd, &event) == 0)
         return 0;
     if (errno != ENOENT)
@@ -289,11 +295,29 @@ int ito__io_await(struct ito__io_node *nodes, unsigned n, uint64_t deadline_ns) 
 
 void ito__io_forget(int fd) {
     ito__io_set_kind(fd, ITO__IO_UNKNOWN);
-    struct ito__io_fd *e = fd >= 0 && load_relaxed(&io.started) ? entry_of(fd) : NULL;
+    struct ito__io_fd *e = known_entry_of((unsigned)fd);
     if (e == NULL)
         return;
     ito__word_lock(&e->word);
     struct ito__waiter *list = fire_orphans(e, NULL);
+    ito__word_unlock(&e->word, 0);
+    ito__waiter_wake_all(list, 0);
+}
+
+/* A wait that began between the two registered a file that is gone, and the kernel forgot it. A number that is used again already is
+ * registered by whoever waits for the new file, who has fired these then. */
+void ito__io_closed(int fd) {
+    struct ito__io_fd *e = known_entry_of((unsigned)fd);
+    struct ito__waiter *list = NULL;
+    struct epoll_event event;
+    if (e == NULL)
+        return;
+    ito__word_lock(&e->word);
+    if (e->head) {
+        event = event_of(e, fd);
+        if (epoll_ctl(io.epoll, EPOLL_CTL_MOD, fd, &event) != 0)
+            list = fire_orphans(e, NULL);
+    }
     ito__word_unlock(&e->word, 0);
     ito__waiter_wake_all(list, 0);
 }

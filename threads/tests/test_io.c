@@ -12,9 +12,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -297,12 +299,29 @@ static void reading_and_writing_at_once(void) {
     close(fds[1]);
 }
 
+/* Is this descriptor registered with an epoll of this process, to be told of once? */
+static int is_waited_for(int fd) {
+    char path[64], line[128];
+    int found = 0;
+    for (int epoll = 3; epoll < 64 && !found; epoll++) {
+        int number;
+        unsigned events;
+        snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
+        FILE *info = fopen(path, "r");
+        while (info && fgets(line, sizeof line, info))
+            found |= sscanf(line, "tfd: %d events: %x", &number, &events) == 2 && number == fd && events & EPOLLIN;
+        if (info)
+            fclose(info);
+    }
+    return found;
+}
 /* Closed by ito_close while a thread waits; closed by close(2), and the number used again; copied. */
 static void numbers_are_closed_copied_and_used_again(void) {
     int fds[2], other[2];
     CHECK_EQ(pipe(fds), 0);
     ito_thread *t = start(read_8, (void *)(intptr_t)fds[0]);
-    ito_sleep_ns(MS);
+    while (!is_waited_for(fds[0]))
+        ito_yield();
     CHECK_EQ(ito_close(fds[0]), 0);
     CHECK_EQ(end(t), -EBADF);
     close(fds[1]);
@@ -312,7 +331,8 @@ static void numbers_are_closed_copied_and_used_again(void) {
         CHECK_EQ(pipe(other), 0);
         int copy = copied ? dup(fds[0]) : -1;
         ito_thread *old = start(read_8, (void *)(intptr_t)fds[0]);
-        ito_sleep_ns(MS);
+        while (!is_waited_for(fds[0]))
+            ito_sleep_ns(MS);
         CHECK_EQ(dup2(other[0], fds[0]), fds[0]); /* another file, the same number */
         ito_thread *new = start(read_8, (void *)(intptr_t)fds[0]);
         CHECK_EQ(end(old), -EBADF);
@@ -327,6 +347,29 @@ static void numbers_are_closed_copied_and_used_again(void) {
         close(other[1]);
         close(copy);
     }
+}
+
+/* A reader that begins to wait when ito_close has woken those before it, and close(2) has not happened yet. */
+static struct {
+    int fd; /* 0: nobody's */
+    ito_thread *reader;
+} late;
+int close(int fd) {
+    if (fd != 0 && fd == late.fd) {
+        late.fd = 0;
+        late.reader = start(read_8, (void *)(intptr_t)fd);
+        while (!is_waited_for(fd))
+            ito_yield();
+    }
+    return (int)syscall(SYS_close, fd);
+}
+static void a_wait_that_begins_while_its_descriptor_is_closed_ends(void) {
+    int fds[2];
+    CHECK_EQ(pipe(fds), 0);
+    late.fd = fds[0];
+    CHECK_EQ(ito_close(fds[0]), 0);
+    CHECK_EQ(end(late.reader), -EBADF);
+    close(fds[1]);
 }
 
 /* A number that was a stream socket's is a file's, a pipe's, that of packets, and nobody's: what was learnt of it is not believed. */
@@ -768,6 +811,7 @@ static const struct check_test tests[] = {
     {"readers_share_a_descriptor", readers_share_a_descriptor},
     {"reading_and_writing_at_once", reading_and_writing_at_once},
     {"numbers_are_closed_copied_and_used_again", numbers_are_closed_copied_and_used_again},
+    {"a_wait_that_begins_while_its_descriptor_is_closed_ends", a_wait_that_begins_while_its_descriptor_is_closed_ends},
     {"numbers_change_their_kind", numbers_change_their_kind},
     {"poll_waits_for_one_of_many", poll_waits_for_one_of_many},
     {"deadlines_lose_no_events", deadlines_lose_no_events},
