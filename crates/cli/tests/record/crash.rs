@@ -79,18 +79,24 @@ fn recorder_killed_while_it_removes_what_it_packed_leaves_the_recording() {
     if !cfg!(debug_assertions) {
         return skip("the points at which it can be killed are in debug builds only");
     }
-    let mut n_torn = 0;
+    let (mut n_torn, mut n_sessions) = (0, 0);
     for n in 1..16 {
         let dir = scratch();
         let point = format!("unlink:{n}");
-        let status = record_emitter(dir.path(), "20000")
+        let mut recorder = record_emitter(dir.path(), "20000")
             .env("KASURI_TEST_KILL", &point)
-            .status()
+            .spawn()
             .unwrap();
+        let (pid, status) = (recorder.id(), recorder.wait().unwrap());
         let file = dir.path().join("run.kasuri");
         // Killed while it removed the session, before it packed.
         if !file.exists() {
             assert_eq!(status.code(), None, "{point}: it was killed");
+            let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+            assert!(output.status.success(), "{point}: {}", said(&output));
+            assert_balance(&file, &dir.path().join("counts"), &point);
+            n_sessions += 1;
+            assert_eq!(sessions_of(pid), Vec::<String>::new(), "{point}");
             continue;
         }
         let whole = std::fs::read(&file).unwrap();
@@ -106,6 +112,7 @@ fn recorder_killed_while_it_removes_what_it_packed_leaves_the_recording() {
         assert!(again.success(), "{point}: recorded again");
     }
     assert!(n_torn >= 5, "killed in the middle of it: {n_torn} times");
+    assert!(n_sessions >= 3, "killed in the session: {n_sessions} times");
 }
 
 #[test]

@@ -242,7 +242,7 @@ pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
     let _ = dir.remove(META);
     let place = std::path::absolute(dir.path()).and_then(|path| Held::parent_of(&path));
     let (parent, name) = place.ok()?;
-    foreign::remove(&parent, &name, dir, is_recording_file)
+    foreign::remove(&parent, &name, dir, is_recording_file, &[])
 }
 
 /// Removes a recording directory whose recorder was killed before it began: without `meta.json` nothing can be recovered. Returns

@@ -27,20 +27,24 @@ impl std::fmt::Display for Foreign {
     }
 }
 
-/// Removes the files of `dir` whose names Kasuri gives (`is_ours`), one by one, then `dir` itself, which is `name` in `parent`.
-/// Anything else stays, and the directory with it, because its owner is unknown and may want it.
+/// Removes the files of `dir` whose names Kasuri gives (`is_ours`), one by one, those named in `last` after the others and in that
+/// order, then `dir` itself, which is `name` in `parent`. Anything else stays, and the directory with it, because its owner is unknown
+/// and may want it.
 pub(crate) fn remove(
     parent: &Held,
     name: impl AsRef<OsStr>,
     dir: &Held,
     is_ours: impl Fn(&str) -> bool,
+    last: &[&str],
 ) -> Option<Foreign> {
     let mut foreign = Foreign {
         dir: dir.path().to_owned(),
         n_files: 0,
         examples: Vec::new(),
     };
-    for file in dir.names(MAX_NAMES).unwrap_or_default() {
+    let mut files = dir.names(MAX_NAMES).unwrap_or_default();
+    files.sort_by_key(|file| last.iter().position(|name| name == file));
+    for file in files {
         crate::testhook::point("unlink");
         // An entry with one of our names may be a directory, which stays.
         if !is_ours(&file) || dir.remove(&file).is_err() && dir.stat_of(&file).is_ok() {
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn a_directory_of_our_files_goes() {
         let (scratch, parent, dir) = directory();
-        assert_eq!(remove(&parent, "session", &dir, |n| n == "ours"), None);
+        assert_eq!(remove(&parent, "session", &dir, |n| n == "ours", &[]), None);
         assert!(!scratch.path().join("session").exists());
     }
 
@@ -80,7 +84,7 @@ mod tests {
         for name in ["a", "b", "c", "d e"] {
             std::fs::write(at(name), "").unwrap();
         }
-        let foreign = remove(&parent, "session", &dir, |n| n == "ours").unwrap();
+        let foreign = remove(&parent, "session", &dir, |n| n == "ours", &[]).unwrap();
         assert!(!at("ours").exists() && at("d e").exists());
         assert_eq!((foreign.n_files, foreign.examples.len()), (4, 3));
         let said = foreign.to_string();
@@ -94,7 +98,7 @@ mod tests {
     fn a_directory_under_the_name_of_a_file_of_ours_is_named() {
         let (scratch, parent, dir) = directory();
         std::fs::create_dir(scratch.path().join("session/control")).unwrap();
-        let foreign = remove(&parent, "session", &dir, |_| true).unwrap();
+        let foreign = remove(&parent, "session", &dir, |_| true, &[]).unwrap();
         assert_eq!(foreign.examples, ["control"]);
     }
 
@@ -104,7 +108,7 @@ mod tests {
         let at = |name: &str| scratch.path().join(name);
         std::fs::rename(at("session"), at("moved")).unwrap();
         std::fs::create_dir(at("session")).unwrap();
-        assert_eq!(remove(&parent, "session", &dir, |n| n == "ours"), None);
+        assert_eq!(remove(&parent, "session", &dir, |n| n == "ours", &[]), None);
         assert!(at("session").exists() && !at("moved/ours").exists());
     }
 }

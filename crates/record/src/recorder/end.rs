@@ -143,10 +143,11 @@ impl Recorder<'_> {
         if is_left {
             live.session.keep();
         } else {
-            let _ = self.dir.held().remove(session::SESSION);
+            // The link goes last: a recorder that is killed before leaves a session that `recover` finds.
             if let Some(foreign) = live.session.end() {
                 notify(Notice::Warning(foreign.to_string()));
             }
+            let _ = self.dir.held().remove(session::SESSION);
         }
         live.summary.exit_status = live.meta.exit_status;
         live.summary.missing = live.meta.missing;

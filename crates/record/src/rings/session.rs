@@ -107,7 +107,7 @@ impl Session {
                 kept: false,
             }),
             Err(error) => {
-                foreign::remove(&parent, &name, &dir, is_session_file);
+                remove(&parent, &name, &dir);
                 Err(error)
             }
         }
@@ -150,7 +150,7 @@ impl Session {
     pub(crate) fn end(mut self) -> Option<Foreign> {
         self.set_state(SessionState::Stopped);
         self.kept = true;
-        foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
+        remove(&self.parent, &self.name, &self.dir)
     }
 
     /// Ends it and leaves its files, because their events could not be written.
@@ -206,7 +206,7 @@ impl Drop for Session {
         self.set_state(SessionState::Stopped);
         // In a panic it stays, and the recording directory with the link to it: `kasuri recover` takes it from there.
         if !std::thread::panicking() && !self.kept {
-            foreign::remove(&self.parent, &self.name, &self.dir, is_session_file);
+            remove(&self.parent, &self.name, &self.dir);
         }
     }
 }
@@ -220,6 +220,11 @@ fn fill(dir: &Held, options: &SessionOptions) -> std::io::Result<(Shared, File)>
     let control = Shared::map(&file)?;
     announce(&control, options);
     Ok((control, file))
+}
+
+/// Removes a session. Its two marks go last: until they are gone [`Left::of`] finds the session whose recorder was killed meanwhile.
+fn remove(parent: &Held, name: &str, dir: &Held) -> Option<Foreign> {
+    foreign::remove(parent, name, dir, is_session_file, &[CONTROL, RECORDING])
 }
 
 /// Whether Kasuri makes files of this name in a session.
@@ -369,6 +374,29 @@ fn names_it(path: &Path, session: &Held) -> bool {
     agrees().unwrap_or(false)
 }
 
+/// Whether both are the same directory.
+fn is_same(a: &Held, b: &Held) -> std::io::Result<bool> {
+    let (a, b) = (a.stat()?, b.stat()?);
+    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
+
+/// Removes what [`remove`] leaves when it is killed after the control file: a directory of our user (for root: any) with the link to `recording`
+/// alone, or with nothing. Return: whether that was it.
+fn remove_rest(parent: &Held, name: &str, recording: &Held) -> bool {
+    let rest = || -> std::io::Result<bool> {
+        let dir = parent.directory(name)?;
+        let me = rustix::process::geteuid();
+        let is_ours = me.is_root() || dir.stat()?.st_uid == me.as_raw();
+        let belongs = match dir.names(2)?.as_slice() {
+            [] => true,
+            [only] if only == RECORDING => is_same(&Held::open(&dir.link(RECORDING)?)?, recording)?,
+            _ => false,
+        };
+        Ok(is_session_name(name) && is_ours && belongs && remove(parent, name, &dir).is_none())
+    };
+    rest().unwrap_or(false)
+}
+
 /// Opens the entry `name` of `parent` if it is a session: named like one, with a control file that says so, both of one owner, who is
 /// our own user (for root, which gives sessions away: any).
 ///
@@ -416,7 +444,8 @@ pub struct Left {
 }
 
 impl Left {
-    /// Opens the session that the link in `recording` names; none: the link or the session is not there any more.
+    /// Opens the session that the link in `recording` names; none: the link or the session is not there any more. What is left of a
+    /// session whose recorder was killed while it removed it goes: it was read to its end before.
     ///
     /// # Errors
     /// When the link leads to anything but a session of this recording. The recording may come from any user, and its
@@ -445,14 +474,17 @@ impl Left {
                 shm_dir.display()
             )));
         }
-        let dir = genuine(&parent, &name).map_err(|e| not(e.to_string()))?;
+        let dir = match genuine(&parent, &name) {
+            Ok(dir) => dir,
+            Err(_) if remove_rest(&parent, &name, recording) => return Ok(None),
+            Err(e) => return Err(not(e.to_string())),
+        };
         let back = dir.link(RECORDING).map_err(|e| not(e.to_string()))?;
         // A recording that was moved is found where it is now; one that is still there is another one.
-        if let Ok(other) = Held::open(&back) {
-            let (a, b) = (other.stat()?, recording.stat()?);
-            if (a.st_dev, a.st_ino) != (b.st_dev, b.st_ino) {
-                return Err(not(format!("it belongs to {}", back.display())));
-            }
+        if let Ok(other) = Held::open(&back)
+            && !is_same(&other, recording)?
+        {
+            return Err(not(format!("it belongs to {}", back.display())));
         }
         Ok(Some(Left { parent, name, dir }))
     }
@@ -485,7 +517,7 @@ impl Left {
 
     /// Removes the files that Kasuri made. Returns the files of others that keep the directory where it is.
     pub(crate) fn remove(&self) -> Option<Foreign> {
-        foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
+        remove(&self.parent, &self.name, &self.dir)
     }
 }
 
