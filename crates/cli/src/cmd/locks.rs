@@ -56,18 +56,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = range::options(&trace, args.range, args.all)?;
     let locks = kasuri_analyze::locks(&trace, &options);
     let mut out = std::io::stdout().lock();
-    // The class is a prediction for two CPUs; of a part of the recording there is none.
-    let wanted = kasuri_predict::Options {
-        machine: machine(false),
-        cpus: vec![2],
-        what_if: false,
-        ..kasuri_predict::Options::default()
+    // The class is a prediction for two CPUs; of a part of the recording there is none. The replay is of threads; where tasks take the
+    // locks it is not what would happen.
+    let can_replay = options.range.is_none() && !locks.locks.is_empty() && locks.tasks.is_empty();
+    let predict = || {
+        let wanted = kasuri_predict::Options {
+            machine: machine(false),
+            cpus: vec![2],
+            what_if: false,
+            ..kasuri_predict::Options::default()
+        };
+        super::predict::from_one(&trace, &wanted)
     };
-    // The replay is of threads; where tasks take the locks it is not what would happen.
-    let can_replay = !locks.locks.is_empty() && locks.tasks.is_empty();
-    let prediction = (options.range.is_none() && can_replay)
-        .then(|| super::predict::from_one(&trace, &wanted))
-        .flatten();
+    let prediction = can_replay.then(predict).flatten();
     if args.json {
         let mut value = serde_json::to_value(&locks)?;
         let verdict = kasuri_text::verdict::Verdict::new(&locks, prediction.as_ref());

@@ -214,16 +214,15 @@ fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<htm
     if locks.locks.is_empty() {
         return Vec::new();
     }
-    let wanted = kasuri_predict::Options {
-        machine: super::predict::machine(false),
-        ..kasuri_predict::Options::default()
+    let predict = || {
+        let wanted = kasuri_predict::Options {
+            machine: super::predict::machine(false),
+            ..kasuri_predict::Options::default()
+        };
+        super::predict::from_one(trace, &wanted)
     };
     // The replay is of threads; where tasks take the locks it is not what would happen.
-    let prediction = locks
-        .tasks
-        .is_empty()
-        .then(|| super::predict::from_one(trace, &wanted))
-        .flatten();
+    let prediction = locks.tasks.is_empty().then(predict).flatten();
     let tabs = [
         Some(kasuri_report::panels::locks(locks)),
         prediction.as_ref().map(kasuri_report::panels::prediction),
