@@ -4,37 +4,38 @@ use anyhow::{Context, bail};
 use kasuri_record::output::{self, Readers};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// A destination.
 pub enum Output {
     /// stdout (`-`).
     Stdout,
-    /// A file, a device or a pipe.
-    File(PathBuf),
+    /// A file, a device or a pipe; and who may read it.
+    File(PathBuf, Readers),
 }
 
 impl Output {
-    /// The destination named `path`, which must not be the file that is read.
+    /// The destination named `path`, which must be none of the files that are read. Whoever may not read one of those may not read
+    /// what is made of them either: root's recordings name all programs of the machine.
     ///
     /// # Errors
-    /// When it is that file, or binary data would go to a screen.
-    pub fn new(path: PathBuf, input: &Path, is_binary: bool) -> anyhow::Result<Output> {
+    /// When it is such a file, or binary data would go to a screen.
+    pub fn new(path: PathBuf, inputs: &[&Path], is_binary: bool) -> anyhow::Result<Output> {
         if path.as_os_str() == "-" {
             if is_binary && io::stdout().is_terminal() {
                 bail!("stdout is a terminal, needed a file for binary data; use -o FILE or a pipe");
             }
             return Ok(Output::Stdout);
         }
-        if let (Ok(a), Ok(b)) = (path.canonicalize(), input.canonicalize())
-            && a == b
-        {
+        let same = |input: &Path| input.canonicalize().ok() == path.canonicalize().ok();
+        if path.exists() && inputs.iter().any(|input| same(input)) {
             bail!(
                 "{}: is the recording itself, needed another name for the result",
                 path.display()
             );
         }
-        Output::to(path)
+        Output::for_readers(path, readers_of(inputs))
     }
 
     /// The file named `path`, for what is made of no file.
@@ -42,8 +43,12 @@ impl Output {
     /// # Errors
     /// When it is something that must not be written.
     pub fn to(path: PathBuf) -> anyhow::Result<Output> {
+        Output::for_readers(path, Readers::Umask)
+    }
+
+    fn for_readers(path: PathBuf, readers: Readers) -> anyhow::Result<Output> {
         match output::kind(&path) {
-            Ok(_) => Ok(Output::File(path)),
+            Ok(_) => Ok(Output::File(path, readers)),
             Err(why) => bail!("cannot write {}: {why}", path.display()),
         }
     }
@@ -52,7 +57,7 @@ impl Output {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Output::Stdout => None,
-            Output::File(path) => Some(path),
+            Output::File(path, _) => Some(path),
         }
     }
 
@@ -76,20 +81,26 @@ impl Output {
                 out.flush().context("stdout: cannot write")?;
                 Ok(done)
             }
-            Output::File(path) => {
-                write_file(path, write).with_context(|| format!("{}: cannot write", path.display()))
-            }
+            Output::File(path, readers) => write_file(path, *readers, write)
+                .with_context(|| format!("{}: cannot write", path.display())),
         }
     }
 }
 
-/// Lets `write` make files in a directory, then makes the directory appear. It must not be there, or be empty: nothing is
+/// Those who may read all of `inputs`.
+fn readers_of(inputs: &[&Path]) -> Readers {
+    let each = inputs.iter().map(|input| Readers::of_file(input));
+    each.fold(Readers::Umask, Readers::and)
+}
+
+/// Lets `write` make files in a directory, for those who may read `input`; then makes the directory appear. It must not be there, or be empty: nothing is
 /// overwritten, as existing files may belong to others.
 ///
 /// # Errors
 /// Those of `write` and of the file system, with the path.
 pub fn write_directory<T>(
     path: &Path,
+    input: &Path,
     write: impl FnOnce(&mut dyn FnMut(&str) -> io::Result<Box<dyn Write>>) -> io::Result<T>,
 ) -> anyhow::Result<T> {
     let name = path.display();
@@ -102,7 +113,9 @@ pub fn write_directory<T>(
     }
     let target = beside(path);
     // Not create_dir_all: in a directory that others may write, an existing directory may belong to another user.
-    std::fs::create_dir(&target).with_context(|| format!("{name}: cannot write"))?;
+    let mode = readers_of(&[input]).directory_mode();
+    let made = std::fs::DirBuilder::new().mode(mode).create(&target);
+    made.with_context(|| format!("{name}: cannot write"))?;
     let mut file = |name: &str| -> io::Result<Box<dyn Write>> {
         let path = target.join(name);
         if let Some(parent) = path.parent() {
@@ -122,12 +135,13 @@ pub fn write_directory<T>(
 
 fn write_file<T, E>(
     path: &Path,
+    readers: Readers,
     write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
 ) -> anyhow::Result<T>
 where
     E: Into<anyhow::Error>,
 {
-    let (file, pending) = output::create(path, Readers::Umask)?;
+    let (file, pending) = output::create(path, readers)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let done = write(&mut out).map_err(Into::into)?;
     out.flush()?;

@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             &source,
             TABLES,
             parquet::Packing::Small,
+            0o644,
         )?;
     }
     Ok(())

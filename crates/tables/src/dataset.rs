@@ -6,6 +6,7 @@
 use crate::{Error, Result, Source, TABLES, Table, csv, parquet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Which run it is: the two columns that every table has before its own.
@@ -27,7 +28,7 @@ pub struct Written {
 }
 
 /// Writes the tables as Parquet below `dir`, in the places of this run. A run that is there already is replaced, file by
-/// file; each file appears when it is whole.
+/// file; each file appears when it is whole. `mode`: the files' permissions, of which the umask takes some.
 ///
 /// # Errors
 /// Those of the file system, with the path.
@@ -37,6 +38,7 @@ pub fn write(
     source: &Source<'_>,
     tables: &[&Table],
     packing: parquet::Packing,
+    mode: u32,
 ) -> Result<Written> {
     let mut written = Written::default();
     for table in tables {
@@ -44,7 +46,7 @@ pub fn write(
             .join(table.name)
             .join(format!("machine={}", escaped(&key.machine)))
             .join(format!("run={}", escaped(&key.run)));
-        written.rows += write_file(&folder, table.name, "parquet", |out| {
+        written.rows += write_file(&folder, table.name, "parquet", mode, |out| {
             parquet::write(table, source, packing, out)
         })?;
         written.files += 1;
@@ -52,14 +54,16 @@ pub fn write(
     Ok(written)
 }
 
-/// Writes the tables as CSV into `dir`: `DIR/TABLE.csv`.
+/// Writes the tables as CSV into `dir`: `DIR/TABLE.csv`, with the permissions of [`write`].
 ///
 /// # Errors
 /// Those of the file system, with the path.
-pub fn write_csv(dir: &Path, source: &Source<'_>, tables: &[&Table]) -> Result<Written> {
+pub fn write_csv(dir: &Path, source: &Source<'_>, tables: &[&Table], mode: u32) -> Result<Written> {
     let mut written = Written::default();
     for table in tables {
-        written.rows += write_file(dir, table.name, "csv", |out| csv::write(table, source, out))?;
+        written.rows += write_file(dir, table.name, "csv", mode, |out| {
+            csv::write(table, source, out)
+        })?;
         written.files += 1;
     }
     Ok(written)
@@ -69,6 +73,7 @@ fn write_file(
     folder: &Path,
     name: &str,
     extension: &str,
+    mode: u32,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<u64>,
 ) -> Result<u64> {
     fs::create_dir_all(folder).map_err(Error::file(folder))?;
@@ -82,7 +87,13 @@ fn write_file(
             return Err(Error::file(&path)(why));
         }
         let _ = fs::remove_file(&unfinished);
-        let file = File::create_new(&unfinished).map_err(Error::file(&unfinished))?;
+        let mut new = File::options();
+        let file = new
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&unfinished);
+        let file = file.map_err(Error::file(&unfinished))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let rows = write(&mut out)?;
         out.flush().map_err(Error::file(&unfinished))?;

@@ -306,7 +306,7 @@ fn parquet_files_hold_what_the_tables_do() {
         run: "night/7=x".into(),
     };
     for packing in [parquet::Packing::Small, parquet::Packing::Fast] {
-        dataset::write(dir.path(), &key, &source, TABLES, packing).unwrap();
+        dataset::write(dir.path(), &key, &source, TABLES, packing, 0o644).unwrap();
         assert_eq!(dataset::tables_in(dir.path()).len(), TABLES.len());
         for t in TABLES {
             let path = dir
@@ -347,7 +347,7 @@ fn csv_quotes_what_needs_it() {
     ]);
     let source = Source::new(&trace, labels);
     let dir = tempfile::tempdir().unwrap();
-    let written = dataset::write_csv(dir.path(), &source, TABLES).unwrap();
+    let written = dataset::write_csv(dir.path(), &source, TABLES, 0o644).unwrap();
     assert_eq!(written.files, TABLES.len() as u64);
     let text = std::fs::read_to_string(dir.path().join("label.csv")).unwrap();
     assert_eq!(text, "key,value\n\"a,b\",\"say \"\"so\"\"\"\nempty,\"\"\n");

@@ -132,7 +132,7 @@ fn write(
     };
     match export.shape {
         Shape::Stream(write) => {
-            let output = Output::new(path, &input.file, export.is_binary)?;
+            let output = Output::new(path, &[&input.file], export.is_binary)?;
             let trace = load()?;
             let done = output.write(|out| write(&trace, out))?;
             print_result(&done, output.path());
@@ -146,14 +146,15 @@ fn write(
                     export.extension
                 );
             }
-            let output = Output::new(path.clone(), &input.file, export.is_binary)?;
+            let output = Output::new(path.clone(), &[&input.file], export.is_binary)?;
             let trace = load()?;
             let mut done = Exported::default();
             for (ix, (extension, write)) in files.iter().enumerate() {
                 let written = match ix {
                     0 => output.write(|out| write(&trace, out)),
                     _ => {
-                        Output::File(path.with_extension(extension)).write(|out| write(&trace, out))
+                        let path = path.with_extension(extension);
+                        Output::new(path, &[&input.file], false)?.write(|out| write(&trace, out))
                     }
                 }?;
                 done.left_out.extend(written.left_out);
@@ -162,7 +163,7 @@ fn write(
         }
         Shape::Directory(write) => {
             let trace = load()?;
-            let done = output::write_directory(&path, |files| write(&trace, files))?;
+            let done = output::write_directory(&path, &input.file, |files| write(&trace, files))?;
             print_result(&done, Some(&path));
         }
     }

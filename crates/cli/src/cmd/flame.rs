@@ -110,7 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         _ => kasuri_text::flame::text(&flame, screen_width()).into_bytes(),
     };
     let path = args.output.unwrap_or_else(|| "-".into());
-    let output = Output::new(path, &args.input.file, false)?;
+    let output = Output::new(path, &[&args.input.file], false)?;
     output.write(|out| out.write_all(&text))?;
     Ok(ExitCode::SUCCESS)
 }

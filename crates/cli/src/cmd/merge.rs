@@ -62,7 +62,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             file.display()
         );
     }
-    let output = Output::new(args.output.clone(), &args.files[0], true)?;
+    let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = Output::new(args.output.clone(), &files, true)?;
     let merged = with_traces(&args.files, args.salvage, |traces| {
         let part = |(path, opened): (&Path, _)| Part {
             name: path.display().to_string(),

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             args.input.file.with_file_name(name)
         }
     });
-    let output = Output::new(path, &args.input.file, false)?;
+    let output = Output::new(path, &[&args.input.file], false)?;
     if args.open && output.path().is_none() {
         bail!("--open needs a file, found -o -");
     }

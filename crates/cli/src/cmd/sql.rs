@@ -285,7 +285,7 @@ fn extract(
         run: input.label(),
     };
     let source = Source::new(&trace, BTreeMap::new());
-    dataset::write(dir, &key, &source, &tables, parquet::Packing::Fast)?;
+    dataset::write(dir, &key, &source, &tables, parquet::Packing::Fast, 0o600)?;
     Ok(())
 }
 

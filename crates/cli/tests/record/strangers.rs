@@ -218,8 +218,35 @@ fn recordings_of_root_are_roots_alone() {
         "{}",
         said(&output)
     );
-    let meta = std::fs::metadata(dir.path().join("run.kasuri")).unwrap();
-    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    let mode = |name: &str| {
+        let meta = std::fs::metadata(dir.path().join(name)).unwrap();
+        meta.permissions().mode() & 0o777
+    };
+    assert_eq!(mode("run.kasuri"), 0o600);
+    let made = [
+        ("report run.kasuri -o page.html", "page.html", 0o600),
+        (
+            "export --format perfetto run.kasuri -o a.pftrace",
+            "a.pftrace",
+            0o600,
+        ),
+        (
+            "export --format paraver run.kasuri -o a.prv",
+            "a.pcf",
+            0o600,
+        ),
+        ("export --format ctf run.kasuri -o ctf", "ctf", 0o700),
+        (
+            "export --format csv run.kasuri -o tables",
+            "tables/slice.csv",
+            0o600,
+        ),
+    ];
+    for (command, file, want) in made {
+        let output = run(kasuri(dir.path()).args(command.split(' ')));
+        assert!(output.status.success(), "{command}: {}", said(&output));
+        assert_eq!(mode(file), want, "{command}");
+    }
 }
 
 #[test]

@@ -68,8 +68,49 @@ impl Sink {
 pub enum Readers {
     /// As the umask says.
     Umask,
+    /// Those of the umask who may also read a file of these permissions: what the result was made of.
+    Of(u32),
     /// Only root, when root writes it: a recording names all programs of the machine, and holds their annotations.
     Private,
+}
+
+impl Readers {
+    /// Those of a result that is made of the file or directory at `path`; where that is neither, of the umask.
+    pub fn of_file(path: &Path) -> Readers {
+        use FileType::{Directory, RegularFile};
+        let permissions = |stat: Stat| match FileType::from_raw_mode(stat.st_mode) {
+            RegularFile | Directory => Readers::Of(stat.st_mode & 0o777),
+            _ => Readers::Umask,
+        };
+        rustix::fs::stat(path).map_or(Readers::Umask, permissions)
+    }
+
+    /// Those who are among both.
+    #[must_use]
+    pub fn and(self, other: Readers) -> Readers {
+        match (self, other) {
+            (Readers::Umask, other) | (other, Readers::Umask) => other,
+            (Readers::Of(a), Readers::Of(b)) => Readers::Of(a & b),
+            (Readers::Private, _) | (_, Readers::Private) => Readers::Private,
+        }
+    }
+
+    /// Permissions of a file for them; its user may always read and write it.
+    pub fn mode(self) -> u32 {
+        let all = 0o666 & !umask();
+        match self {
+            Readers::Umask => all,
+            Readers::Of(mode) => 0o600 | all & mode,
+            Readers::Private if rustix::process::geteuid().is_root() => 0o600,
+            Readers::Private => all,
+        }
+    }
+
+    /// Permissions of a directory of such files: whoever may read them may enter it.
+    pub fn directory_mode(self) -> u32 {
+        let mode = self.mode();
+        mode | (mode & 0o444) >> 2
+    }
 }
 
 /// A result that is being written; nothing appears under its name unless it is committed.
@@ -166,10 +207,7 @@ pub fn create(path: &Path, readers: Readers) -> io::Result<(File, Pending)> {
     let mut part = name.clone();
     part.push(".part");
     let file = dir.file(&part, Access::Replace)?;
-    let root = rustix::process::geteuid().is_root();
-    if readers == Readers::Umask || !root {
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o666 & !umask()))?;
-    }
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(readers.mode()))?;
     let stat = fstat(&file)?;
     let id = (stat.st_dev, stat.st_ino);
     let beside = Some(Beside {
@@ -326,6 +364,26 @@ mod tests {
         let (_other, theirs) = create(&path, Readers::Umask).unwrap();
         pending.commit().unwrap_err();
         theirs.commit().unwrap();
+    }
+
+    #[test]
+    fn what_is_made_of_a_file_has_no_other_readers() {
+        let dir = tempfile::tempdir().unwrap();
+        let (all, from) = (0o666 & !umask(), dir.path().join("from"));
+        std::fs::write(&from, "").unwrap();
+        let mode_of = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for (mode, want) in [(0o600, 0), (0o640, 0o040), (0o444, 0o044), (0o777, 0o066)] {
+            std::fs::set_permissions(&from, std::fs::Permissions::from_mode(mode)).unwrap();
+            let (readers, to) = (Readers::of_file(&from), dir.path().join("to"));
+            create(&to, readers).unwrap().1.commit().unwrap();
+            assert_eq!(mode_of(&to), 0o600 | all & want, "{mode:o}");
+            let enter = readers.directory_mode();
+            assert_eq!(enter, mode_of(&to) | (mode_of(&to) & 0o444) >> 2);
+        }
+        let both = Readers::Of(0o640).and(Readers::Of(0o604));
+        assert_eq!(both, Readers::Of(0o600));
+        assert_eq!(Readers::Umask.and(Readers::Of(0o600)), Readers::Of(0o600));
+        assert_eq!(Readers::of_file(Path::new("/dev/null")), Readers::Umask);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::open::Input;
 use crate::program::ProgramArgs;
 use anyhow::bail;
 use kasuri_model::Trace;
+use kasuri_record::output::Readers;
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,9 +103,10 @@ pub fn run(
         true => TABLES,
         false => &args.table,
     };
+    let mode = Readers::of_file(&input.file).mode();
     let written = match kind {
-        Kind::Csv => dataset::write_csv(dir, &source, tables)?,
-        _ => dataset::write(dir, &key, &source, tables, parquet::Packing::Small)?,
+        Kind::Csv => dataset::write_csv(dir, &source, tables, mode)?,
+        _ => dataset::write(dir, &key, &source, tables, parquet::Packing::Small, mode)?,
     };
     let place = match kind {
         Kind::Csv => String::new(),
