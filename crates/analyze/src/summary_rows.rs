@@ -492,3 +492,10 @@ pub struct LossSummary {
     /// The remedy.
     pub remedy: String,
 }
+
+impl LossSummary {
+    /// Whether it is what a flight recorder drops because it keeps the newest events only.
+    pub fn is_by_design(&self) -> bool {
+        self.cause == "overwritten"
+    }
+}

@@ -9,8 +9,10 @@ pub struct Losses {
     pub kernel: u64,
     /// Kernel events that the recorder had no room for on the disk.
     pub kernel_unwritten: u64,
-    /// Annotations, by [`Lost`]; those that a flight recorder overwrote are not lost.
+    /// Annotations, by [`Lost`].
     pub annotations: [u64; LOST_CAUSES],
+    /// Annotations that a flight recorder dropped by design: older than those that it kept.
+    pub overwritten: u64,
     /// Losses whose number is unknown, with the reason.
     pub unknown: Vec<String>,
 }
@@ -24,6 +26,7 @@ impl Losses {
         for (sum, n) in self.annotations.iter_mut().zip(other.annotations) {
             *sum = sum.saturating_add(n);
         }
+        self.overwritten = self.overwritten.saturating_add(other.overwritten);
         for why in &other.unknown {
             if !self.unknown.contains(why) {
                 self.unknown.push(why.clone());
@@ -68,18 +71,23 @@ impl Losses {
 impl std::fmt::Display for Losses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut lines = self.lines();
-        match (lines.is_empty(), self.unknown.is_empty()) {
-            (true, true) => return f.write_str("none lost"),
-            (_, false) => {
-                lines.push(format!(
-                    "what else was lost is not known: {}",
-                    self.unknown.join("; ")
-                ));
-                if lines.len() == 1 {
-                    lines[0] = lines[0].replacen("what else", "what", 1);
-                }
+        if !self.unknown.is_empty() {
+            lines.push(format!(
+                "what else was lost is not known: {}",
+                self.unknown.join("; ")
+            ));
+            if lines.len() == 1 {
+                lines[0] = lines[0].replacen("what else", "what", 1);
             }
-            _ => {}
+        }
+        if lines.is_empty() {
+            lines.push("none lost".to_owned());
+        }
+        if self.overwritten > 0 {
+            let n = self.overwritten;
+            lines.push(format!(
+                "{n} older annotations overwritten (a flight recorder keeps the newest)"
+            ));
         }
         f.write_str(&lines.join(", "))
     }
@@ -93,6 +101,12 @@ mod tests {
     fn nothing_is_said_to_be_lost_only_when_that_is_known() {
         let mut losses = Losses::default();
         assert_eq!(losses.to_string(), "none lost");
+        losses.overwritten = 9;
+        assert_eq!(
+            losses.to_string(),
+            "none lost, 9 older annotations overwritten (a flight recorder keeps the newest)"
+        );
+        losses.overwritten = 0;
         losses.unknown.push("page 3 is damaged".into());
         assert_eq!(
             losses.to_string(),
@@ -112,14 +126,15 @@ mod tests {
         let one = Losses {
             kernel: 5,
             annotations: [1; LOST_CAUSES],
+            overwritten: 3,
             unknown: vec!["x".into()],
             ..Losses::default()
         };
         let mut sum = one.clone();
         sum.add(&one);
         assert_eq!(
-            (sum.kernel, sum.annotations_lost()),
-            (5, 2 * LOST_CAUSES as u64)
+            (sum.kernel, sum.annotations_lost(), sum.overwritten),
+            (5, 2 * LOST_CAUSES as u64, 6)
         );
         assert_eq!(sum.unknown.len(), 1);
     }

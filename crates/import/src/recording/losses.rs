@@ -230,7 +230,7 @@ fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
     let remedy = match lost {
         Some(Lost::Full) => "record with more ring memory, or with the policy grow",
         Some(Lost::Overwritten) => {
-            "none needed: a flight recorder keeps the newest events; give it more chunks to keep more"
+            "none needed: a flight recorder keeps the newest events of each thread, 2 MiB of them"
         }
         Some(Lost::Big) => "shorten the message or argument to 2032 bytes",
         Some(Lost::Site) => "free space in the session directory (usually /dev/shm)",

@@ -74,7 +74,7 @@ impl Packed {
     pub(crate) fn count_recording(&mut self, recording: &Recording<'_>) {
         self.count_kernel_losses(recording.kernel_losses());
         for client in recording.client_losses() {
-            self.count_annotations(not_overwritten(client.lost, recording.meta()));
+            self.count_annotations(client.lost, recording.meta());
         }
         let blocks = recording.blocks().iter().enumerate();
         for (ix, _) in blocks.filter(|(_, b)| b.kind == BlockKind::Annotation) {
@@ -86,7 +86,7 @@ impl Packed {
                 if cause < LOST_CAUSES {
                     let mut counts = [0; LOST_CAUSES];
                     counts[cause] = loss.count;
-                    self.count_annotations(not_overwritten(counts, recording.meta()));
+                    self.count_annotations(counts, recording.meta());
                 }
             }
         }
@@ -602,14 +602,6 @@ fn inputs(dirs: &[&Held], prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), I
     Ok(all)
 }
 
-/// The losses without the overwritten events of a flight recorder, which it drops by design.
-fn not_overwritten(mut lost: [u64; LOST_CAUSES], meta: &Meta) -> [u64; LOST_CAUSES] {
-    if meta.mode == "flight" {
-        lost[Lost::Overwritten as usize] = 0;
-    }
-    lost
-}
-
 fn read_client_losses(dirs: &[&Held], meta: &Meta, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
     let mut rows = Vec::new();
     for ((pid, generation), (dir, name)) in newest(dirs, "p", ".lost")? {
@@ -619,7 +611,7 @@ fn read_client_losses(dirs: &[&Held], meta: &Meta, packed: &mut Packed) -> Text<
         match ClientLoss::parse(pid, generation, &bytes) {
             Ok(loss) if loss.lost.iter().all(|&n| n == 0) => {}
             Ok(loss) => {
-                packed.count_annotations(not_overwritten(loss.lost, meta));
+                packed.count_annotations(loss.lost, meta);
                 rows.push(loss);
             }
             Err(error) => packed.damage.push(format!("{}: {error}", path.display())),
@@ -855,7 +847,12 @@ impl Job<'_> {
 }
 
 impl Packed {
-    fn count_annotations(&mut self, lost: [u64; LOST_CAUSES]) {
+    /// What a flight recorder overwrote it dropped by design.
+    fn count_annotations(&mut self, mut lost: [u64; LOST_CAUSES], meta: &Meta) {
+        if meta.mode == "flight" {
+            let older = std::mem::take(&mut lost[Lost::Overwritten as usize]);
+            self.losses.overwritten = self.losses.overwritten.saturating_add(older);
+        }
         for (sum, n) in self.losses.annotations.iter_mut().zip(lost) {
             *sum = sum.saturating_add(n);
         }
@@ -865,7 +862,7 @@ impl Packed {
     pub(crate) fn count_chunk_losses(&mut self, chunks: &[Chunk<'_>], meta: &Meta) {
         for chunk in chunks {
             let lost = chunk.header.lost.map(u64::from);
-            self.count_annotations(not_overwritten(lost, meta));
+            self.count_annotations(lost, meta);
         }
     }
 

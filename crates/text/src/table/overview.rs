@@ -154,16 +154,25 @@ pub(super) fn quality_text(s: &Summary) -> String {
     parts.join("; ")
 }
 
-/// How many events were lost; a loss of an unknown number makes the sum a lower bound.
+/// How many events were lost; a loss of an unknown number makes the sum a lower bound. What a flight recorder overwrote, as it was
+/// asked to, is no loss.
 fn losses_text(losses: &[LossSummary]) -> String {
+    let (overwritten, lost): (Vec<_>, Vec<_>) = losses.iter().partition(|l| l.is_by_design());
     // A program that misbehaved may claim any number.
-    let counts = losses.iter().map(|l| l.count);
-    let known = counts.fold(0, u64::saturating_add);
-    let more = losses.iter().any(|l| l.count == 0);
-    match (losses.is_empty(), known, more) {
-        (true, ..) => "no events lost".into(),
-        (_, 0, _) => "an unknown number of events lost (--section losses)".into(),
-        (_, n, false) => format!("{} lost (--section losses)", plural(n, "event")),
-        (_, n, true) => format!("{} or more events lost (--section losses)", count(n)),
+    let sum = |of: &[&LossSummary]| of.iter().fold(0, |sum: u64, l| sum.saturating_add(l.count));
+    let more = lost.iter().any(|l| l.count == 0);
+    let text = match (lost.is_empty(), sum(&lost), more) {
+        (true, ..) => "no events lost".to_owned(),
+        (_, 0, _) => "an unknown number of events lost".to_owned(),
+        (_, n, false) => format!("{} lost", plural(n, "event")),
+        (_, n, true) => format!("{} or more events lost", count(n)),
+    };
+    let older = match sum(&overwritten) {
+        0 => String::new(),
+        n => format!(", {} older ones overwritten", count(n)),
+    };
+    match losses {
+        [] => text,
+        _ => format!("{text}{older} (--section losses)"),
     }
 }
