@@ -54,6 +54,16 @@ pub enum Error {
         /// The pid that was asked for.
         pid: i32,
     },
+    /// The process to attach to is another user's.
+    #[error(
+        "process {pid} belongs to user {owner}, and you are not root: run as root: `sudo kasuri record -p {pid} ...`"
+    )]
+    NotYours {
+        /// The pid that was asked for.
+        pid: i32,
+        /// Its user's number.
+        owner: u32,
+    },
     /// Another recorder is attached to a process of the same number.
     #[error(
         "another recorder, whose session is {session}, is attached to it or to a process that has its number in another \

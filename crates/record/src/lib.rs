@@ -61,5 +61,5 @@ pub use options::{
 };
 pub use program::{inherited, ito, locks, preloaded, procs, signals::is_ignored};
 pub use quote::shell_word;
-pub use recorder::{children_cpu_ns, record};
+pub use recorder::{children_cpu_ns, may_record, record};
 pub use rings::session;

@@ -227,6 +227,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let price = |options: &Options| unit_costs(options, args.quiet, true);
         return super::check_overhead::run(&mut options, price, args.repeat, args.quiet);
     }
+    // Before some seconds of measuring.
+    if let Err(error) = kasuri_record::may_record(&options.target) {
+        return Ok(could_not_begin(error));
+    }
     options.costs = unit_costs(&options, args.quiet, false);
     let mut reporter = Reporter {
         quiet: args.quiet,

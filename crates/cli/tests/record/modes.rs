@@ -129,6 +129,34 @@ fn attaching_to_nobody_is_an_error() {
 }
 
 #[test]
+fn attaching_to_another_users_process_says_who_may() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_kasuri"), dir.path().join("kasuri"));
+    let me = std::process::id();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["./kasuri", "record", "-o", "run.kasuri", "-p"])
+        .arg(me.to_string())
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        return skip("no setpriv");
+    };
+    assert_eq!(output.status.code(), Some(125));
+    // At once: nothing is measured for a recording that will not be.
+    let want = format!(
+        "kasuri: error: process {me} belongs to user 0, and you are not root: run as root: `sudo kasuri record -p {me} ...`\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), want);
+    assert!(!dir.path().join("run.kasuri.d").exists());
+}
+
+#[test]
 fn attaching_to_a_program_without_annotations_says_so() {
     let dir = scratch();
     let mut program = Command::new("sleep").arg("30").spawn_guarded();

@@ -33,6 +33,8 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+pub use start::may_record;
+
 /// Bytes of a chunk: 2,040 events of 16 bytes, so a hand-over costs a hundredth of a nanosecond per event.
 const CHUNK_BYTES: u32 = 32 * 1024;
 

@@ -45,11 +45,7 @@ impl<'a> Recorder<'a> {
         if !namespaces::proc_is_ours() {
             return Err(Error::ForeignProc);
         }
-        if let Target::Process(pid) = options.target
-            && procs::start_time(pid).is_none()
-        {
-            return Err(Error::NoProcess { pid });
-        }
+        may_record(&options.target)?;
         let remote = connect(options)?;
         let cpu_at_start = cpu_ns();
         let open_files = OpenFiles::raise();
@@ -409,6 +405,26 @@ fn event_costs(
     let price = |probe: &UsdtProbe| Some((probe.event.clone(), price?.of(probe)));
     costs.extend(probes.iter().filter_map(price));
     costs
+}
+
+/// Whether the process to attach to is there, and this user may give it its part of a session.
+///
+/// # Errors
+/// [`Error::NoProcess`], [`Error::NotYours`].
+pub fn may_record(target: &Target) -> Result<()> {
+    let Target::Process(pid) = *target else {
+        return Ok(());
+    };
+    if procs::start_time(pid).is_none() {
+        return Err(Error::NoProcess { pid });
+    }
+    let capabilities = rustix::thread::capabilities(None);
+    let may_give =
+        capabilities.is_ok_and(|of| of.effective.contains(rustix::thread::CapabilitySet::CHOWN));
+    match foreign_owner(target) {
+        Some((owner, _)) if !may_give => Err(Error::NotYours { pid, owner }),
+        _ => Ok(()),
+    }
 }
 
 /// User and group of the programs, when they differ from ours.
