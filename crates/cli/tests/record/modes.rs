@@ -131,7 +131,7 @@ fn attaching_to_nobody_is_an_error() {
 #[test]
 fn attaching_to_another_users_process_says_who_may() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
@@ -339,7 +339,7 @@ fn duration_ends_the_recording_and_not_the_program() {
 #[test]
 fn without_root_annotations_and_own_switches_are_recorded() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     // Root becomes nobody; what an ordinary user gets depends on perf_event_paranoid, which CI leaves at 2.
     let dir = tempfile::tempdir_in("/tmp").unwrap();

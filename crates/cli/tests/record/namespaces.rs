@@ -193,7 +193,7 @@ fn a_recorder_inside_a_name_space_says_what_it_lacks_and_names_nobody_wrongly() 
 #[test]
 fn programs_of_one_number_are_not_mistaken_for_each_other() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     let dir = scratch();
     let inside = |name: &str| {

@@ -111,7 +111,7 @@ mod measured {
     #[test]
     fn another_file_at_the_same_path_in_a_mount_name_space_is_the_one_that_ran() {
         if !perf_allows() || !is_root() {
-            return;
+            return skip("needs root and perf_event_open");
         }
         let dir = scratch();
         let outside = compile_to(dir.path(), "outside", &["-O0"]);

@@ -127,7 +127,7 @@ fn a_daemon_left_behind_is_recorded_until_the_program_ends_and_goes_on() {
 #[test]
 fn a_program_that_drops_root_is_unharmed() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     let families = program("families");
     for (kind, least) in [("leave", 0), ("early", 10)] {
@@ -202,7 +202,7 @@ fn hundreds_of_short_processes_lose_nothing() {
 #[test]
 fn a_program_in_a_pid_namespace_is_not_taken_for_another() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     // Its threads are 1, 2, 3... to itself: other, or no, threads of the machine.
     let dir = scratch();

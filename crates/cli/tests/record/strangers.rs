@@ -194,7 +194,7 @@ fn recordings_replace_files_only() {
 #[test]
 fn recordings_of_root_are_roots_alone() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     let dir = scratch();
     let output = in_time(
@@ -252,7 +252,7 @@ fn recordings_of_root_are_roots_alone() {
 #[test]
 fn root_records_the_process_of_another_user_and_owns_nothing_it_can_change() {
     if !is_root() {
-        return;
+        return skip("needs root");
     }
     let dir = scratch();
     // Where that user may come in.
