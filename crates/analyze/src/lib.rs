@@ -39,6 +39,7 @@ mod migrations;
 mod on_cpu;
 mod openmp;
 mod permute;
+mod points;
 mod program;
 mod quick_map;
 mod rounds;
@@ -186,6 +187,7 @@ fn sweeps(cut: &Cut<'_>, known: &Known) -> (Summary, Vec<ThreadSummary>) {
             cpus: threads::cpus(cut),
             annotations: annotations::annotations(cut, known.switches),
             switched_off: annotations::switched_off(cut),
+            points: points::points(cut),
             interference: interference::interference(cut),
             migration_groups: moves.groups(),
             migration_list: match cut.omits_moves {

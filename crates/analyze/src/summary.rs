@@ -84,6 +84,9 @@ pub struct Summary {
     pub annotations: Vec<AnnotationSummary>,
     /// Functions and loops that `kasuri-annotate` annotated until they were seen to be too short, most slices first.
     pub switched_off: Vec<crate::SwitchedOffSummary>,
+    /// Annotated instants, counters and flows by name, most first; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<crate::PointSummary>,
     /// Load imbalance of annotations that several threads execute, most CPU time lost first.
     pub imbalance: Vec<Imbalance>,
     /// Regions and loops of OpenMP; absent where none is recorded.

@@ -158,6 +158,31 @@ pub struct AnnotationSummary {
     pub open: u64,
 }
 
+/// All points in time of one name and kind: what was annotated and has no length.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PointSummary {
+    /// Its name; a message's is its text.
+    pub name: String,
+    /// `file:line` of the first site of that name, when known.
+    pub place: Option<String>,
+    /// `instant` (a message too), `counter` or `flow`.
+    pub kind: &'static str,
+    /// Number of instants, values or arrows.
+    pub count: u64,
+    /// Number of threads (flows: that an arrow leaves); counters: of processes.
+    pub threads: u32,
+    /// The first.
+    pub first_ns: i64,
+    /// The last.
+    pub last_ns: i64,
+    /// Counters: the least value...
+    pub min: Option<f64>,
+    /// ...the greatest...
+    pub max: Option<f64>,
+    /// ...and the last.
+    pub last: Option<f64>,
+}
+
 /// A function or loop of a process that switched its annotation off; since then its time is in what called it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SwitchedOffSummary {

@@ -265,9 +265,54 @@ impl Page<'_> {
         if !s.annotations.is_empty() {
             self.slices(s);
         }
+        if !s.points.is_empty() {
+            self.points(s);
+        }
         if !s.switched_off.is_empty() {
             self.switched_off(s);
         }
+    }
+
+    /// What was annotated and has no length.
+    fn points(&mut self, s: &Summary) {
+        self.heading("instants, counters and flows", "most first");
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            word("KIND", 1),
+            number("COUNT", 0),
+            number("THREADS", 5),
+            number("FIRST", 2),
+            number("LAST", 2),
+            number("MIN", 3),
+            number("MAX", 3),
+            number("END", 4),
+            word("WHERE", 6),
+        ]);
+        let shown = self.shown(s.points.len());
+        // As many digits as tell values of a counter apart; huge ones by their power of ten.
+        let value = |value: Option<f64>| match value {
+            None => "-".to_owned(),
+            Some(v) if v.abs() >= 1e12 => format!("{v:.3e}"),
+            Some(v) => format!("{}", (v * 1e3).round() / 1e3),
+        };
+        for p in &s.points[..shown] {
+            grid.row([
+                p.name.clone(),
+                p.kind.into(),
+                count(p.count),
+                match p.kind {
+                    "counter" => "-".into(),
+                    _ => p.threads.to_string(),
+                },
+                ns(p.first_ns),
+                ns(p.last_ns),
+                value(p.min),
+                value(p.max),
+                value(p.last),
+                p.place.as_deref().map_or("-", file_name).into(),
+            ]);
+        }
+        self.grid(grid, shown, s.points.len());
     }
 
     fn slices(&mut self, s: &Summary) {
