@@ -767,6 +767,8 @@ static int filtered_programs_end_as_without(void) {
     check_confined("trap-syscall-early", 0);
     check_confined("forked-kill", 100 + 20000);
     check_confined("forked-trap-early", 100 + 20000);
+    check_confined("kill-partly-exec", 100); /* what is executed has the filter, too */
+    check_confined("kill-partly-exec-early", 0);
     return failed;
 }
 
