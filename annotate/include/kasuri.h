@@ -383,12 +383,14 @@ struct kasuri_site {
 
 /* Found by `kasuri record -p` in section .kasuri.gate of each mapped ELF file (one entry per object file;
  * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request), 3 a library
- * of this process takes the events (struct kasuri_hook). */
+ * of this process takes the events (struct kasuri_hook). calls: how many threads are where the client makes system calls;
+ * with KASURI_CALLS_NONE, set by a library that saw the program confine itself (probes/lock/confine.c), none may be made. */
 struct kasuri_gate {
     uint64_t magic; /* KASURI_MAGIC_GATE */
     uint32_t gate;
-    uint32_t reserved;
+    uint32_t calls;
 };
+#define KASURI_CALLS_NONE (1u << 24)
 #define KASURI_MAGIC_GATE 0x313045544147534bull /* "KSGATE01" */
 
 /* Beside the gate, in the same section and of the same size. Written before the gate becomes 3, and never after, by a
@@ -476,6 +478,25 @@ void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
  * path, by its own acquire loads; a thread that has a writer has been there. */
 KASURI__INLINE uint32_t kasuri__gate_load(void) {
     return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
+}
+
+/* Before system calls that are not the program's own. Count and flag are one word, so that a thread which sets the flag and
+ * then finds a count of 0 knows that no other thread makes one. ORDER acquire; pairs with the release of that thread when
+ * it takes the flag back: what it did comes before our calls. Return: whether they may be made; then kasuri__called() has
+ * to follow. */
+KASURI__INLINE int kasuri__may_call(void) {
+    if (KASURI__LIKELY(!(__atomic_fetch_add(&kasuri__gate.calls, 1, __ATOMIC_ACQUIRE) & KASURI_CALLS_NONE)))
+        return 1;
+    __atomic_fetch_sub(&kasuri__gate.calls, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+/* ORDER release; pairs with the acquire load of the count by the thread that has set the flag: our calls are over. */
+KASURI__INLINE void kasuri__called(void) {
+    __atomic_fetch_sub(&kasuri__gate.calls, 1, __ATOMIC_RELEASE);
+}
+/* ORDER relaxed: the flag alone; a thread that makes calls asks kasuri__may_call(). */
+KASURI__INLINE int kasuri__is_confined(void) {
+    return (__atomic_load_n(&kasuri__gate.calls, __ATOMIC_RELAXED) & KASURI_CALLS_NONE) != 0;
 }
 
 /**
@@ -915,7 +936,8 @@ struct kasuri__chunk_ref {
  *   tid       claimed by compare-and-swap; 0 is free
  *   counting  owner and its signal handlers; read by a thread that leaves the session
  *   left      the thread that leaves a session, holder of `attaching`
- *   others    owner only, in the slow path, signals blocked */
+ *   busy      owner and its signal handlers, where system calls may not be made
+ *   others    owner only, in the slow path, signals blocked; or `busy` set */
 struct kasuri__thread {
     struct kasuri__writer w;
     uint64_t room; /* bytes of a chunk that are used */
@@ -930,7 +952,8 @@ struct kasuri__thread {
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
     kasuri__word left;        /* w.pos when the session was left; written by the holder of `attaching` */
-    uint32_t padding[16];
+    uint32_t busy;            /* emit_confined() gets a chunk: handlers must not */
+    uint32_t padding[15];
 } __attribute__((aligned(128)));
 
 /* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */
@@ -1187,6 +1210,18 @@ KASURI__COLD void kasuri__block_signals(uint64_t *old) {
 }
 KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, KASURI__SIGSET_BYTES);
+}
+
+/* Begin and end what makes system calls. Return: 0 where none may be made, also not for this (kasuri__may_call). */
+KASURI__COLD int kasuri__begin_calls(uint64_t *old) {
+    if (!kasuri__may_call())
+        return 0;
+    kasuri__block_signals(old);
+    return 1;
+}
+KASURI__COLD void kasuri__end_calls(uint64_t *old) {
+    kasuri__unblock_signals(old);
+    kasuri__called();
 }
 
 /* Write a decimal number; return where it ends. */
@@ -1507,7 +1542,8 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
-        if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
+        if (kasuri__is_confined() ||
+            (KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
              KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
             KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
             KASURI__GET(c->grow_failed) == KASURI__FAILED_AT(freed))
@@ -2664,6 +2700,53 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
+/* Emit an event where no system call may be made: the program has confined itself by seccomp. Chunks that are mapped are
+ * used on, as the recorder frees them; no other segment, no new thread or name, which need calls. What cannot be written
+ * is counted, but for a child forked since, which has no session to count in.
+ *
+ * Signals are not blocked. A handler that comes while this thread gets a chunk finds `busy`, counts its event as lost, in
+ * the chunk that `now` names then, and has returned before we go on: to it the steps of next_chunk() are one. The chunk
+ * that we leave is full, so no handler writes there any more. */
+KASURI__COLD void kasuri__emit_confined(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
+                                        kasuri__word pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    int32_t known = site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : id;
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot = 0;
+    uint32_t cause = KASURI_LOST_FULL, depth;
+    /* ORDER acquire; pairs with the release in attach(). Publishes what join() set. */
+    if (!c || kasuri__gate_load() != 1 || __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) != 1)
+        return;
+    if (t && (!t->tid || t->epoch != KASURI__GET(c->epoch)))
+        t = 0;
+    if (bytes > KASURI_EVENT_MAX) {
+        cause = KASURI_LOST_BIG;
+    } else if (site && known <= 0) {
+        cause = KASURI_LOST_SITE;
+    } else if (t && !t->busy) {
+        /* ORDER none in hardware, both; the partner is a handler of this thread: what it finds changed lies between. */
+        t->busy = 1;
+        __asm__ volatile("" : : : "memory");
+        slot = kasuri__reserve_slow(c, t, pos, (uint32_t)size);
+        __asm__ volatile("" : : : "memory");
+        t->busy = 0;
+        cause = t->stalled_cause;
+    }
+    if (slot) {
+        kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
+        return;
+    }
+    /* `counting` keeps the chunk, as in count_stalled(). */
+    depth = t ? t->counting : 0;
+    if (t)
+        __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
+    /* ORDER none in hardware; the partner is hand_over() in a handler of this thread: it finds `counting` raised. */
+    __asm__ volatile("" : : : "memory");
+    kasuri__count_lost(c, t, cause);
+    /* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps the chunk finds us out of it. */
+    if (t)
+        __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
+}
+
 /* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
  * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
  * system calls, everything else. */
@@ -2692,7 +2775,10 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     }
     if (c && !kasuri__may_enter(c))
         return;
-    kasuri__block_signals(mask);
+    if (!kasuri__begin_calls(mask)) {
+        kasuri__emit_confined(c, site, id, kind, pos, stamp, payload, bytes);
+        return;
+    }
     c = kasuri__get_client();
     if (c) {
         kasuri__enter(c);
@@ -2702,7 +2788,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         kasuri__close_gate(0, 0);
     }
     KASURI__TSAN_RELEASE(kasuri__writer);
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* -- entry points of inlined code -- */
@@ -2748,16 +2834,15 @@ KASURI__HIDDEN void kasuri__trigger(void) {
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
-    if (!c)
+    if (!c || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     kasuri__enter(c);
     /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings
      * when the recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* The id of a name that was interned before, or 0; linear in the number of definitions. Interned names have neither
@@ -2781,7 +2866,8 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;
     struct kasuri__client *c;
-    kasuri__block_signals(mask);
+    if (!kasuri__begin_calls(mask))
+        return 0;
     c = kasuri__get_client();
     if (c && name && kasuri__try_lock(&c->defining)) {
         id = kasuri__find_name(name, kasuri__length(name));
@@ -2789,7 +2875,7 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
             id = kasuri__define(c, name, 0, 0, 0);
         kasuri__unlock(&c->defining);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
     return id;
 }
 
@@ -2810,9 +2896,8 @@ KASURI__HIDDEN void kasuri__start(void) {
     if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
-    if (!n || n >= sizeof p->asked)
+    if (!n || n >= sizeof p->asked || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     c = kasuri__get_client();
     /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
@@ -2822,7 +2907,7 @@ KASURI__HIDDEN void kasuri__start(void) {
         kasuri__exit(c);
         kasuri__unlock(&c->attaching);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* The offset behind the last slot of a chunk that is not all zero: there its events end. */
@@ -2873,16 +2958,15 @@ KASURI__HIDDEN void kasuri__stop(void) {
     const kasuri__elf_header *header = &kasuri__ehdr;
     uint64_t mask[2];
     __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
-    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))
+    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR) || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
         kasuri__hand_over_all(c);
         kasuri__end_session(c);
         kasuri__bury_all(c);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 #ifndef KASURI_LAZY_START

@@ -184,7 +184,8 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
-        if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
+        if (kasuri__is_confined() ||
+            (KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
              KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
             KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
             KASURI__GET(c->grow_failed) == KASURI__FAILED_AT(freed))

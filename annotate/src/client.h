@@ -51,7 +51,8 @@ struct kasuri__chunk_ref {
  *   tid       claimed by compare-and-swap; 0 is free
  *   counting  owner and its signal handlers; read by a thread that leaves the session
  *   left      the thread that leaves a session, holder of `attaching`
- *   others    owner only, in the slow path, signals blocked */
+ *   busy      owner and its signal handlers, where system calls may not be made
+ *   others    owner only, in the slow path, signals blocked; or `busy` set */
 struct kasuri__thread {
     struct kasuri__writer w;
     uint64_t room; /* bytes of a chunk that are used */
@@ -66,7 +67,8 @@ struct kasuri__thread {
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
     kasuri__word left;        /* w.pos when the session was left; written by the holder of `attaching` */
-    uint32_t padding[16];
+    uint32_t busy;            /* emit_confined() gets a chunk: handlers must not */
+    uint32_t padding[15];
 } __attribute__((aligned(128)));
 
 /* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */

@@ -21,12 +21,14 @@ struct kasuri_site {
 
 /* Found by `kasuri record -p` in section .kasuri.gate of each mapped ELF file (one entry per object file;
  * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request), 3 a library
- * of this process takes the events (struct kasuri_hook). */
+ * of this process takes the events (struct kasuri_hook). calls: how many threads are where the client makes system calls;
+ * with KASURI_CALLS_NONE, set by a library that saw the program confine itself (probes/lock/confine.c), none may be made. */
 struct kasuri_gate {
     uint64_t magic; /* KASURI_MAGIC_GATE */
     uint32_t gate;
-    uint32_t reserved;
+    uint32_t calls;
 };
+#define KASURI_CALLS_NONE (1u << 24)
 #define KASURI_MAGIC_GATE 0x313045544147534bull /* "KSGATE01" */
 
 /* Beside the gate, in the same section and of the same size. Written before the gate becomes 3, and never after, by a
@@ -114,6 +116,25 @@ void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
  * path, by its own acquire loads; a thread that has a writer has been there. */
 KASURI__INLINE uint32_t kasuri__gate_load(void) {
     return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
+}
+
+/* Before system calls that are not the program's own. Count and flag are one word, so that a thread which sets the flag and
+ * then finds a count of 0 knows that no other thread makes one. ORDER acquire; pairs with the release of that thread when
+ * it takes the flag back: what it did comes before our calls. Return: whether they may be made; then kasuri__called() has
+ * to follow. */
+KASURI__INLINE int kasuri__may_call(void) {
+    if (KASURI__LIKELY(!(__atomic_fetch_add(&kasuri__gate.calls, 1, __ATOMIC_ACQUIRE) & KASURI_CALLS_NONE)))
+        return 1;
+    __atomic_fetch_sub(&kasuri__gate.calls, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+/* ORDER release; pairs with the acquire load of the count by the thread that has set the flag: our calls are over. */
+KASURI__INLINE void kasuri__called(void) {
+    __atomic_fetch_sub(&kasuri__gate.calls, 1, __ATOMIC_RELEASE);
+}
+/* ORDER relaxed: the flag alone; a thread that makes calls asks kasuri__may_call(). */
+KASURI__INLINE int kasuri__is_confined(void) {
+    return (__atomic_load_n(&kasuri__gate.calls, __ATOMIC_RELAXED) & KASURI_CALLS_NONE) != 0;
 }
 
 /**

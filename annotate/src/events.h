@@ -241,6 +241,53 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
+/* Emit an event where no system call may be made: the program has confined itself by seccomp. Chunks that are mapped are
+ * used on, as the recorder frees them; no other segment, no new thread or name, which need calls. What cannot be written
+ * is counted, but for a child forked since, which has no session to count in.
+ *
+ * Signals are not blocked. A handler that comes while this thread gets a chunk finds `busy`, counts its event as lost, in
+ * the chunk that `now` names then, and has returned before we go on: to it the steps of next_chunk() are one. The chunk
+ * that we leave is full, so no handler writes there any more. */
+KASURI__COLD void kasuri__emit_confined(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
+                                        kasuri__word pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    int32_t known = site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : id;
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot = 0;
+    uint32_t cause = KASURI_LOST_FULL, depth;
+    /* ORDER acquire; pairs with the release in attach(). Publishes what join() set. */
+    if (!c || kasuri__gate_load() != 1 || __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) != 1)
+        return;
+    if (t && (!t->tid || t->epoch != KASURI__GET(c->epoch)))
+        t = 0;
+    if (bytes > KASURI_EVENT_MAX) {
+        cause = KASURI_LOST_BIG;
+    } else if (site && known <= 0) {
+        cause = KASURI_LOST_SITE;
+    } else if (t && !t->busy) {
+        /* ORDER none in hardware, both; the partner is a handler of this thread: what it finds changed lies between. */
+        t->busy = 1;
+        __asm__ volatile("" : : : "memory");
+        slot = kasuri__reserve_slow(c, t, pos, (uint32_t)size);
+        __asm__ volatile("" : : : "memory");
+        t->busy = 0;
+        cause = t->stalled_cause;
+    }
+    if (slot) {
+        kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
+        return;
+    }
+    /* `counting` keeps the chunk, as in count_stalled(). */
+    depth = t ? t->counting : 0;
+    if (t)
+        __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
+    /* ORDER none in hardware; the partner is hand_over() in a handler of this thread: it finds `counting` raised. */
+    __asm__ volatile("" : : : "memory");
+    kasuri__count_lost(c, t, cause);
+    /* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps the chunk finds us out of it. */
+    if (t)
+        __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
+}
+
 /* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
  * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
  * system calls, everything else. */
@@ -269,7 +316,10 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     }
     if (c && !kasuri__may_enter(c))
         return;
-    kasuri__block_signals(mask);
+    if (!kasuri__begin_calls(mask)) {
+        kasuri__emit_confined(c, site, id, kind, pos, stamp, payload, bytes);
+        return;
+    }
     c = kasuri__get_client();
     if (c) {
         kasuri__enter(c);
@@ -279,7 +329,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         kasuri__close_gate(0, 0);
     }
     KASURI__TSAN_RELEASE(kasuri__writer);
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* -- entry points of inlined code -- */
@@ -325,16 +375,15 @@ KASURI__HIDDEN void kasuri__trigger(void) {
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
-    if (!c)
+    if (!c || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     kasuri__enter(c);
     /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings
      * when the recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* The id of a name that was interned before, or 0; linear in the number of definitions. Interned names have neither
@@ -358,7 +407,8 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;
     struct kasuri__client *c;
-    kasuri__block_signals(mask);
+    if (!kasuri__begin_calls(mask))
+        return 0;
     c = kasuri__get_client();
     if (c && name && kasuri__try_lock(&c->defining)) {
         id = kasuri__find_name(name, kasuri__length(name));
@@ -366,6 +416,6 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
             id = kasuri__define(c, name, 0, 0, 0);
         kasuri__unlock(&c->defining);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
     return id;
 }

@@ -16,9 +16,8 @@ KASURI__HIDDEN void kasuri__start(void) {
     if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
-    if (!n || n >= sizeof p->asked)
+    if (!n || n >= sizeof p->asked || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     c = kasuri__get_client();
     /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
@@ -28,7 +27,7 @@ KASURI__HIDDEN void kasuri__start(void) {
         kasuri__exit(c);
         kasuri__unlock(&c->attaching);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 /* The offset behind the last slot of a chunk that is not all zero: there its events end. */
@@ -79,16 +78,15 @@ KASURI__HIDDEN void kasuri__stop(void) {
     const kasuri__elf_header *header = &kasuri__ehdr;
     uint64_t mask[2];
     __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
-    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))
+    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR) || !kasuri__begin_calls(mask))
         return;
-    kasuri__block_signals(mask);
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
         kasuri__hand_over_all(c);
         kasuri__end_session(c);
         kasuri__bury_all(c);
     }
-    kasuri__unblock_signals(mask);
+    kasuri__end_calls(mask);
 }
 
 #ifndef KASURI_LAZY_START

@@ -181,6 +181,18 @@ KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, KASURI__SIGSET_BYTES);
 }
 
+/* Begin and end what makes system calls. Return: 0 where none may be made, also not for this (kasuri__may_call). */
+KASURI__COLD int kasuri__begin_calls(uint64_t *old) {
+    if (!kasuri__may_call())
+        return 0;
+    kasuri__block_signals(old);
+    return 1;
+}
+KASURI__COLD void kasuri__end_calls(uint64_t *old) {
+    kasuri__unblock_signals(old);
+    kasuri__called();
+}
+
 /* Write a decimal number; return where it ends. */
 KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
     char digits[10];

@@ -358,6 +358,14 @@ static int texts_have_their_length(void) {
 
 /* -- what is cheap -- */
 
+static void set_filter(struct sock_filter *code, unsigned n) {
+    struct sock_fprog program = {(unsigned short)n, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        puts("skipped: no seccomp");
+        _exit(getenv("CI") && !strcmp(getenv("CI"), "true") ? 1 : 77);
+    }
+}
+
 /* From now on the calls that block signals end the program. */
 static void forbid_blocking_signals(void) {
     struct sock_filter code[] = {
@@ -366,11 +374,24 @@ static void forbid_blocking_signals(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        puts("skipped: no seccomp");
-        _exit(getenv("CI") && !strcmp(getenv("CI"), "true") ? 1 : 77);
-    }
+    set_filter(code, sizeof code / sizeof *code);
+}
+
+/* All calls do, but for these: to end, to return from a handler, to signal oneself, and to fork. */
+static void confine(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 6, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_wait4, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setitimer, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    set_filter(code, sizeof code / sizeof *code);
+    __atomic_fetch_or(&kasuri__gate.calls, KASURI_CALLS_NONE, __ATOMIC_ACQ_REL);
 }
 
 /* Of each kind that has a way of its own. */
@@ -439,6 +460,114 @@ static int a_loss_takes_no_system_call(void) {
     return status ? status : in_child(emit_what_is_lost, 1);
 }
 
+/* Events of all FULL and OWNED chunks, and what was lost. */
+static uint64_t kept_and_lost(uint64_t *kept) {
+    uint64_t lost = 0;
+    *kept = 0;
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        for (int cause = 0; cause < KASURI_LOST_CAUSES; cause++)
+            lost += c->segments[i].header->lost[cause];
+        for (uint32_t k = 0; k < c->segments[i].n_chunks; k++) {
+            const struct kasuri_chunk *chunk = chunk_of((int)i, k);
+            const uint64_t *words = (const uint64_t *)(const void *)chunk;
+            if (kasuri__states(&c->segments[i])[k] == KASURI_CHUNK_FREE)
+                continue;
+            for (int cause = 0; cause < KASURI_LOST_CAUSES; cause++)
+                lost += chunk->lost[cause];
+            for (uint32_t at = 16; at < kasuri__used(chunk, c->segments[i].chunk_bytes) / 8;
+                 at += 2 * (words[at + 1] >> 8 & 0xff))
+                ++*kept;
+        }
+    }
+    return lost;
+}
+
+static volatile uint64_t in_handlers;
+static void on_tick(int signal) {
+    (void)signal;
+    for (int i = 0; i < 40; i++, in_handlers++)
+        KASURI_COUNTER("in a handler", 1.0);
+}
+
+/* All the chunks that are there are used, and handlers come at any instruction. The policy says what then becomes of events.
+ * What is new needs a call, and is lost. */
+static void emit_confined(int policy) {
+    struct itimerval often = {{0, 53}, {0, 53}};
+    uint64_t emitted = 0, kept, lost;
+    uint32_t n;
+    make_session((uint32_t)policy);
+    control->first_chunks = 64;
+    control->flight_chunks = 20;
+    start_client();
+    signal(SIGALRM, on_tick);
+    on_tick(0);
+    n = c->n_segments;
+    confine();
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 200000; i++, emitted++)
+        kasuri_instant(0);
+    for (int i = 0; i < 3; i++, emitted++)
+        KASURI_INSTANT("not known"); /* its name cannot be stored */
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    for (int i = 0; i < 4; i++, emitted++)
+        kasuri_end();
+    EXPECT(kasuri_intern("nor this") == 0);
+    kasuri__trigger();
+    kasuri__stop();
+    lost = kept_and_lost(&kept);
+    EXPECT(c->n_segments == n);
+    EXPECT(kept + lost == emitted + in_handlers);
+    if (policy == KASURI_POLICY_OVERWRITE)
+        EXPECT(kept > 20 * 80 && c->threads[0].n_own == 20);
+    else
+        EXPECT(kept > 63 * 120 && c->threads[0].seq == 64);
+    EXPECT(!c->threads[0].busy && !c->threads[0].counting && (kasuri__gate.calls & (KASURI_CALLS_NONE - 1)) == 0);
+    _exit(failed);
+}
+static int where_no_call_may_be_made_chunks_are_used_up(void) {
+    static const int policies[] = {KASURI_POLICY_GROW, KASURI_POLICY_DISCARD, KASURI_POLICY_OVERWRITE};
+    int status = 0;
+    for (int i = 0; i < 3 && !status; i++)
+        status = in_child(emit_confined, policies[i]);
+    return status;
+}
+
+/* A thread that is new, and a forked child: nothing can be kept, and nothing is called. */
+static void *new_thread(void *unused) {
+    while (!(__atomic_load_n(&kasuri__gate.calls, __ATOMIC_ACQUIRE) & KASURI_CALLS_NONE))
+        ;
+    for (int i = 0; i < 100000; i++)
+        kasuri_instant(0);
+    __atomic_fetch_add(&in_handlers, 1, __ATOMIC_ACQ_REL);
+    for (;;)
+        ;
+    return unused;
+}
+static void emit_confined_anew(int unused) {
+    pthread_t thread;
+    int status = 1;
+    (void)unused;
+    make_session(KASURI_POLICY_GROW);
+    start_client();
+    kasuri_instant(0);
+    pthread_create(&thread, NULL, new_thread, NULL);
+    confine();
+    while (!__atomic_load_n(&in_handlers, __ATOMIC_ACQUIRE))
+        ;
+    EXPECT(c->segments[0].header->lost[KASURI_LOST_FULL] == 100000 && c->n_threads == 1);
+    long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        for (int i = 0; i < 1000; i++)
+            kasuri_instant(0);
+        syscall(SYS_exit_group, 5);
+    }
+    EXPECT(syscall(SYS_wait4, pid, &status, 0, NULL) == pid && status == 5 << 8);
+    _exit(failed);
+}
+static int where_no_call_may_be_made_nothing_begins(void) {
+    return in_child(emit_confined_anew, 0);
+}
+
 static const struct test tests[] = {
     TEST(open_slots_are_found),
     TEST(chunks_with_open_slots_wait),
@@ -457,6 +586,8 @@ static const struct test tests[] = {
     TEST(texts_have_their_length),
     TEST(an_event_that_fits_takes_no_system_call),
     TEST(a_loss_takes_no_system_call),
+    TEST(where_no_call_may_be_made_chunks_are_used_up),
+    TEST(where_no_call_may_be_made_nothing_begins),
 };
 
 int main(int argc, char **argv) {

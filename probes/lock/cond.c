@@ -38,7 +38,9 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
  * (pthread_cond_wait) has it take the mutex before its first cleanup handler runs. */
 void probe_wait_end(void *wait) {
     struct probe_wait *w = wait;
-    uint64_t stamp = kasuri__stamp();
+    uint64_t stamp = probe_is_blind() ? 0 : kasuri__stamp();
+    if (!stamp)
+        return;
     probe_emit_long(KASURI_EV_WAIT_END, w->kind, w->object, w->timed_out ? 1 : 0, stamp);
     if (w->mutex && (!probe_is_light || (probe_self && probe_record_hold(probe_self, w->mutex, 0))))
         probe_emit_taken(w->mutex, 0, stamp);

@@ -103,6 +103,11 @@ static inline __attribute__((always_inline)) int probe_on(void) {
     return KASURI__LIKELY(kasuri__gate_load() == 1) || probe_wake();
 }
 
+/* Whether a signal handler that interrupted a wait has confined the program so that no clock may be read (confine.c). */
+static inline int probe_is_blind(void) {
+    return KASURI__UNLIKELY(kasuri__is_confined() && kasuri__gate_load() != 1);
+}
+
 /* The hold begins. The short event is what nearly all holds are written as; it has no room for a mode. */
 static inline __attribute__((always_inline)) void probe_emit_taken(const void *lock, uint32_t shared, uint64_t stamp) {
     if (shared)

@@ -71,7 +71,7 @@ int probe_wake(void) {
     /* ORDER acquire, both; pair with the release below. Publishes probe_is_light, `process` and what the checks of
      * the C library's locks have found. The load alone decides for later calls, so that they write to no cache line
      * that all threads read. */
-    if (__atomic_load_n(&started, __ATOMIC_ACQUIRE) == 0 &&
+    if (__atomic_load_n(&started, __ATOMIC_ACQUIRE) == 0 && !kasuri__is_confined() &&
         __atomic_compare_exchange_n(&started, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         const char *mode = getenv("KASURI_LOCKS");
         int saved = errno;
@@ -162,11 +162,12 @@ static struct probe_thread *new_thread(uint32_t tid) {
  * forked child, where the entry behind it is wiped. */
 struct probe_thread *probe_adopt(void) {
     int saved = errno;
-    if (!process)
+    if (!process || !kasuri__may_call())
         return 0;
     /* By system call: the thread may be one that the C library did not make, and gettid() is in glibc since 2.30. */
     probe_self = new_thread((uint32_t)syscall(SYS_gettid));
     probe_counting = probe_is_light ? probe_self : 0;
+    kasuri__called();
     errno = saved;
     return probe_self;
 }
@@ -388,8 +389,10 @@ void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint
 /* The request is over: the thread `got` the lock, or gave up. In light mode, where too many holds are remembered
  * already, the request ends without a hold. */
 void probe_acquired(const void *lock, uint32_t mode, int got) {
-    uint64_t stamp = kasuri__stamp();
+    uint64_t stamp = probe_is_blind() ? 0 : kasuri__stamp();
     struct probe_thread *t = probe_self;
+    if (!stamp)
+        return;
     /* LOCK_ACQUIRED begins a hold that only LOCK_RELEASED can end. LOCK_GIVEN_UP ends the request alone; the wait is
      * kept. */
     if (got && probe_is_light && (!t || !probe_record_hold(t, lock, mode)))

@@ -9,6 +9,7 @@
 
 #define KASURI_DECLARE_ONLY
 #include "../lock/real.h"
+#include "../lock/sections.h"
 #include "kasuri.h"
 
 #include <elf.h>
@@ -93,53 +94,6 @@ static unsigned open_gates(char *from, uint64_t bytes) {
 }
 
 /* -- files of modules -- */
-
-struct file {
-    const char *bytes;
-    uint64_t size;
-    const ElfW(Shdr) * sections;
-    unsigned n_sections;
-};
-
-/* Whether `bytes` from `at` lie in the file. */
-static const void *part(const struct file *f, uint64_t at, uint64_t bytes) {
-    return at <= f->size && bytes <= f->size - at ? f->bytes + at : 0;
-}
-
-static int open_file(struct file *f, const char *path) {
-    struct stat st;
-    const ElfW(Ehdr) * header;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    void *p;
-    if (fd < 0)
-        return 0;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0) {
-        close(fd);
-        return 0;
-    }
-    f->size = (uint64_t)st.st_size;
-    p = mmap(0, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (p == MAP_FAILED)
-        return 0;
-    f->bytes = p;
-    header = part(f, 0, sizeof *header);
-    if (header && !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_shentsize == sizeof(ElfW(Shdr)) &&
-        header->e_shoff % _Alignof(ElfW(Shdr)) == 0) {
-        f->n_sections = header->e_shnum;
-        f->sections = part(f, header->e_shoff, f->n_sections * sizeof(ElfW(Shdr)));
-        if (f->sections && header->e_shstrndx < f->n_sections)
-            return 1;
-    }
-    munmap(p, f->size);
-    return 0;
-}
-
-/* A text in a table of strings, or "". */
-static const char *text(const struct file *f, const ElfW(Shdr) * strings, uint64_t at) {
-    const char *s = at < strings->sh_size ? part(f, strings->sh_offset + at, strings->sh_size - at) : 0;
-    return s && memchr(s, 0, strings->sh_size - at) ? s : "";
-}
 
 static unsigned gates_of(const struct file *f, uintptr_t base) {
     const ElfW(Shdr) *names = &f->sections[((const ElfW(Ehdr) *)(const void *)f->bytes)->e_shstrndx];

@@ -166,8 +166,13 @@ void light_kicks_start(void) {
     }
 }
 
+/* But for those that a fault raises in the thread that makes it: the kernel ends the process where such a signal is blocked, whatever
+ * its handler. On a worker that thread is the light one, with its own stack and thread pointer. */
 void light_all_signals(sigset_t *all) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigfillset(all);
+    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(all, faults[i]);
     if (kick_signal)
         sigdelset(all, kick_signal);
     if (look_signal)

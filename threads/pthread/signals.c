@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Signals of light threads. The workers block all: a handler must not run in the middle of ito, on the stack of whatever
+ * Signals of light threads. The workers block all but those of faults, which belong to the instruction that raised them: a handler must not run in the middle of ito, on the stack of whatever
  * thread is there. So the kernel gives the process's signals to main and the program's other kernel threads.
  *
  * A light thread's mask is what it last said, and what its creator had; it is told so, and kernel threads that it

@@ -731,6 +731,86 @@ static int without_memory_nothing_is_recorded(void) {
     return failed;
 }
 
+/* -- programs that confine themselves (confined.c) -- */
+
+/* Ends as it does alone, in both modes; what it did before is there; what is not there is counted, or it is said. */
+static void check_confined(const char *mode, size_t before) {
+    expects_losses = 1;
+    same_as_without(mode, NULL);
+    EXPECT(count(KASURI_EV_MESSAGE, 0) >= 1);
+    run(mode, "full", NULL);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) >= before && count(KASURI_EV_MESSAGE, 0) >= 1);
+    expects_losses = 0;
+}
+
+static int strict_programs_end_as_without(void) {
+    check_confined("strict", 100);
+    check_confined("strict-early", 0);
+    check_confined("strict-seccomp", 100);
+    check_confined("forked-strict", 100 + 20000);
+#ifdef __x86_64__
+    check_confined("tsc", 100);
+#endif
+    return failed;
+}
+
+/* No call is made, and what fits into the rings is recorded all the same. */
+static int filtered_programs_end_as_without(void) {
+    check_confined("kill", 100);
+    check_confined("kill-early", 0);
+    check_confined("kill-seccomp", 100);
+    check_confined("kill-syscall", 100);
+    check_confined("kill-exit", 100);
+    check_confined("errno", 100);
+    check_confined("errno-exit", 100);
+    check_confined("trap", 100);
+    check_confined("trap-syscall-early", 0);
+    check_confined("forked-kill", 100 + 20000);
+    check_confined("forked-trap-early", 100 + 20000);
+    check_confined("kill-partly-exec", 100); /* what is executed has the filter, too */
+    check_confined("kill-partly-exec-early", 0);
+    return failed;
+}
+
+static int threads_of_a_filtered_program_go_on(void) {
+    check_confined("kill-thread", 100);
+    check_confined("kill-thread-tsync", 100);
+    check_confined("trap-thread-tsync-early", 0);
+    return failed;
+}
+
+/* Events that were written, and those that were not. */
+static int what_a_filtered_program_did_is_kept_or_counted(void) {
+    size_t kept;
+    expects_losses = 1;
+    EXPECT(run("kill", "full", NULL) == 8 << 8);
+    kept = count(KASURI_EV_LOCK_TAKEN, 0) + count(KASURI_EV_LOCK_LEFT, 0) + count(KASURI_EV_INSTANT, 0);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) > 1000);
+    /* Also the instant and the message that come after, and the second text of the probe itself. */
+    EXPECT(kept + reader_totals(reader)->lost >= 3 * (100 + 20000) + 1);
+    EXPECT(kept + reader_totals(reader)->lost <= 3 * (100 + 20000) + 1 + 8);
+    expects_losses = 0;
+    return failed;
+}
+
+/* Filters that let the client's calls pass, and those that the kernel refuses: all is recorded as before, and so is what
+ * is executed then. Only while the filter is being set another thread may lose what needs a call; that is counted. */
+static int a_filter_that_lets_calls_pass_changes_nothing(void) {
+    static const char *const modes[] = {"errno-passing", "trap-passing-tsync-thread", "kill-refused",
+                                        "strict-refused-errno-passing"};
+    for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++) {
+        expects_losses = strstr(modes[i], "thread") != NULL;
+        same_as_without(modes[i], NULL);
+        run(modes[i], "full", NULL);
+        EXPECT(reader_totals(reader)->lost < 1000);
+        EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) >= 100 + 20000 + 100 && count(KASURI_EV_MESSAGE, 0) == 2);
+        EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) == 100 + 20000 + 100 || strstr(modes[i], "thread"));
+    }
+    EXPECT(run("errno-passing-exec", "full", NULL) == 6 << 8 &&
+           count(KASURI_EV_LOCK_TAKEN, 0) == 100 + 20000 + 100 + 100);
+    return failed;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -765,6 +845,11 @@ static const struct {
     TEST(timed_waits_say_how_they_ended),
     TEST(locks_outside_modules_have_no_symbol),
     TEST(without_memory_nothing_is_recorded),
+    TEST(strict_programs_end_as_without),
+    TEST(filtered_programs_end_as_without),
+    TEST(threads_of_a_filtered_program_go_on),
+    TEST(what_a_filtered_program_did_is_kept_or_counted),
+    TEST(a_filter_that_lets_calls_pass_changes_nothing),
 };
 
 int main(int argc, char **argv) {

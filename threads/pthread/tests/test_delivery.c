@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -156,6 +158,58 @@ static void without_a_handler(void) {
             pause();
     }
     CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
+
+/* A write barrier: the handler lets the write through. What cannot be mended is left by siglongjmp. */
+static __thread char *page;
+static __thread sigjmp_buf back;
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    char *at = info->si_addr;
+    finds_its_thread(signal, info, context);
+    if (signal == SIGSEGV && at >= page && at < page + 4096)
+        CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
+    else
+        siglongjmp(back, signal);
+}
+static void *makes_faults(void *file) {
+    char *beyond = mmap(NULL, 4096, PROT_READ, MAP_SHARED, *(int *)file, 0);
+    number = atomic_fetch_add(&stop, 1);
+    threads[number] = pthread_self();
+    page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && beyond != MAP_FAILED);
+    for (int i = 0; i < 50; i++) {
+        int left;
+        *(volatile char *)page = 1; /* SIGSEGV */
+        CHECK(mprotect(page, 4096, PROT_READ) == 0);
+        sched_yield(); /* to another worker, perhaps */
+        left = sigsetjmp(back, 1);
+        if (left == 0)
+            (void)*(volatile char *)beyond;
+        CHECK(left == SIGBUS);
+        left = sigsetjmp(back, 1);
+        if (left == 0)
+            __builtin_trap();
+        CHECK(left == SIGILL || left == SIGTRAP);
+    }
+    CHECK(munmap(page, 4096) == 0 && munmap(beyond, 4096) == 0);
+    return NULL;
+}
+/* The handler runs on the thread whose instruction it was. */
+static void faults(void) {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP};
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    int file = (int)syscall(SYS_memfd_create, "empty", 0);
+    pthread_t t[N];
+    CHECK(file >= 0);
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
+        CHECK(sigaction(signals[i], &a, NULL) == 0);
+    for (int i = 0; i < N; i++)
+        CHECK(pthread_create(&t[i], NULL, makes_faults, &file) == 0);
+    for (int i = 0; i < N; i++)
+        CHECK(pthread_join(t[i], NULL) == 0);
+    CHECK(atomic_load(&handled) == N * 50 * 3);
 }
 
 /* ---- a signal that the thread blocks ------------------------------------------------------------------------------ */
@@ -305,6 +359,7 @@ static const struct test tests[] = {
     {"handlers_while_computing", handlers_while_computing},
     {"alternative_stacks", alternative_stacks},
     {"without_a_handler", without_a_handler},
+    {"faults", faults},
     {"blocked_until_later", blocked_until_later},
     {"masks_of_children", masks_of_children},
     {"tells_its_mask", tells_its_mask},
