@@ -1,5 +1,6 @@
 //! Finds the code of processes: opens the files that they have mapped, reads their maps, finds kernel symbols.
-use crate::guard::safefs::{open_in_root_of, open_regular, read_at_most};
+use super::reader::Readers;
+use crate::guard::safefs::{open_in_root_of, open_regular};
 use crate::guard::sigbus::Guarded;
 use kasuri_unwind::{Backing, Bytes, File, Files, Mapping, ReadAt, parse_maps};
 use std::cell::{Cell, OnceCell};
@@ -8,14 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Most bytes of /proc/PID/maps: the kernel's limit of 65,530 mappings, with paths of usual length.
-const MAPS_BYTES_MAX: u64 = 16 << 20;
-
 /// Opens the files behind mappings.
 #[derive(Debug, Default)]
 pub(crate) struct MappedFiles {
     /// Mappings that there are: each stays as long as a file's unwind information is used.
     n_maps: Rc<Cell<usize>>,
+    readers: Readers,
 }
 
 /// Most files that are mapped; of further ones the unwind information is copied. The kernel allows 65,530 mappings.
@@ -80,6 +79,15 @@ impl ReadAt for CodeFile {
     }
 }
 
+impl MappedFiles {
+    pub(super) fn new(readers: Readers) -> MappedFiles {
+        MappedFiles {
+            readers,
+            ..MappedFiles::default()
+        }
+    }
+}
+
 impl Files for MappedFiles {
     /// In this order: the mapping itself, which works for removed files and in other mount name spaces, but needs
     /// CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended, the path in
@@ -93,7 +101,8 @@ impl Files for MappedFiles {
             "/proc/{pid}/map_files/{:x}-{:x}",
             mapping.start, mapping.end
         );
-        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping);
+        let readers = self.readers.clone();
+        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping, &readers);
         let file = open_regular(Path::new(&range))
             .ok()
             .filter(is_it)
@@ -116,7 +125,7 @@ impl Files for MappedFiles {
 }
 
 /// Whether this is the file of the mapping.
-fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping) -> bool {
+fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping, readers: &Readers) -> bool {
     let Backing::File { inode, device, .. } = &mapping.backing else {
         return false;
     };
@@ -142,7 +151,7 @@ fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping) -> bool {
         };
         place(now) == place(mapping) && path(now) == path(mapping) && is_alike(&now.backing)
     };
-    is_alike(&mapping.backing) || maps(pid).is_some_and(|all| all.iter().any(is_same))
+    is_alike(&mapping.backing) || maps(pid, readers).is_some_and(|all| all.iter().any(is_same))
 }
 
 /// Inode and device of a file as lists of mappings have them.
@@ -170,10 +179,9 @@ fn key(meta: &Metadata) -> [u64; 6] {
     ]
 }
 
-/// The executable mappings of a process; `None`: they cannot be read, since it has ended or is not ours.
-pub(crate) fn maps(pid: i32) -> Option<Vec<Mapping>> {
-    let file = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
-    let text = read_at_most(file, MAPS_BYTES_MAX).ok()?;
+/// The executable mappings of a process; `None`: they cannot be read, since it has ended, is not ours or does not answer.
+pub(super) fn maps(pid: i32, readers: &Readers) -> Option<Vec<Mapping>> {
+    let text = readers.maps(pid)?;
     let mappings = parse_maps(&String::from_utf8_lossy(&text));
     (!mappings.is_empty()).then_some(mappings)
 }
@@ -199,7 +207,7 @@ mod tests {
             )
         };
         assert_ne!(at, libc::MAP_FAILED);
-        let all = maps(std::process::id() as i32).unwrap();
+        let all = maps(std::process::id() as i32, &Readers::default()).unwrap();
         let is_it = |m: &Mapping| m.start == at as u64;
         all.into_iter().find(is_it).unwrap()
     }
@@ -227,7 +235,7 @@ mod tests {
     fn a_file_that_is_forgotten_makes_room_for_another() {
         let mut files = MappedFiles::default();
         let pid = std::process::id() as i32;
-        let own = maps(pid).unwrap();
+        let own = maps(pid, &Readers::default()).unwrap();
         let is_file = |m: &&Mapping| matches!(m.backing, Backing::File { .. });
         let mapping = own.iter().find(is_file).unwrap();
         let file = files.open(pid, mapping).unwrap();
@@ -244,7 +252,7 @@ mod tests {
         let file = std::fs::File::open(path).unwrap();
         let (inode, device) = listed(&file).unwrap();
         let is_it = |m: &Mapping| matches!(&m.backing, Backing::File { inode: i, device: d, .. } if (i.0, *d) == (inode, device));
-        let all = maps(std::process::id() as i32).unwrap();
+        let all = maps(std::process::id() as i32, &Readers::default()).unwrap();
         assert!(all.iter().any(is_it), "{inode} {device:?} in {all:?}");
     }
 }

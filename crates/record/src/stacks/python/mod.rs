@@ -29,6 +29,7 @@ mod layout;
 mod memory;
 mod process;
 
+use super::reader::Readers;
 use code::{Code, Types};
 use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
@@ -99,6 +100,9 @@ pub(super) struct Pythons {
     read: HashSet<i32>,
     /// Whether memory was read that changes soon, since this was asked for last.
     is_late: bool,
+    readers: Readers,
+    /// Whether memory of an interpreter was read.
+    was_read: bool,
 }
 
 /// Rows of functions with a line. They do not depend on the process.
@@ -178,7 +182,7 @@ impl Names {
 }
 
 impl Pythons {
-    pub(super) fn new(cpu: Cpu) -> Pythons {
+    pub(super) fn new(cpu: Cpu, readers: Readers) -> Pythons {
         Pythons {
             cpu,
             processes: HashMap::new(),
@@ -186,6 +190,8 @@ impl Pythons {
             names: Names::default(),
             read: HashSet::new(),
             is_late: false,
+            readers,
+            was_read: false,
         }
     }
 
@@ -193,6 +199,11 @@ impl Pythons {
     /// of them have returned meanwhile.
     pub(super) fn take_late(&mut self) -> bool {
         std::mem::take(&mut self.is_late)
+    }
+
+    /// Whether the memory of an interpreter was read for a stack, since this was asked last.
+    pub(super) fn take_read(&mut self) -> bool {
+        std::mem::take(&mut self.was_read)
     }
 
     /// A drain begins: memory that was read has changed.
@@ -245,6 +256,8 @@ impl Interpreter for Look<'_> {
             names,
             read,
             is_late,
+            readers,
+            was_read,
         } = &mut *self.pythons;
         let Some(first) = frames.first() else {
             return Vec::new();
@@ -268,10 +281,14 @@ impl Interpreter for Look<'_> {
             processes.values_mut().for_each(Reader::forget);
         }
         read.insert(pid);
+        *was_read = true;
         *is_late |= self.moment == Moment::Before && layout.frames != Frames::Objects;
-        let reader = processes
-            .entry(pid)
-            .or_insert_with(|| Reader::new(memory::Process(pid)));
+        let reader = processes.entry(pid).or_insert_with(|| {
+            Reader::new(memory::Process {
+                pid,
+                readers: readers.clone(),
+            })
+        });
         reader.is(layout, types(&first.python, first.bias));
         if self.moment == Moment::Now {
             reader.forget();
