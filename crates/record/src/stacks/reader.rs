@@ -29,12 +29,14 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Longest wait for an answer.
-const WAIT_NS: u64 = 50_000_000;
+pub(super) const WAIT_NS: u64 = 50_000_000;
 /// Time after which a reader that sleeps over a question is given up. Nobody waits so long: a page on a slow disk may need it.
 pub(super) const GIVE_UP_NS: u64 = 500_000_000;
 /// Most readers that are given up in a recording, and most that are left behind, since they do not die.
 const GIVEN_UP_MAX: usize = 32;
 const LEFT_MAX: usize = 4;
+/// After so long without a question it is looked whether the recorder is urgent now.
+const URGENT_NS: u64 = 1_000_000;
 /// Most questions at once.
 pub(super) const ASKS_MAX: usize = 64;
 /// Bytes for answers: the mappings of a process, at most. Memory that was never written takes none.
@@ -606,21 +608,24 @@ impl Readers {
         self.0.borrow_mut().ready(lane, clock::monotonic_ns())
     }
 
-    /// As [`Readers::ready`], after [`WAIT_NS`] at most.
-    pub(super) fn wait(&self, lane: Lane) -> Option<usize> {
+    /// As [`Readers::ready`], after `most_ns` at most.
+    pub(super) fn wait(&self, lane: Lane, most_ns: u64) -> Option<usize> {
         let mut inner = self.0.borrow_mut();
         if inner.lane(lane).asks.is_empty() {
             return None;
         }
-        let until = clock::monotonic_ns() + WAIT_NS;
+        let mut now = clock::monotonic_ns();
+        let until = now + most_ns;
         loop {
-            let now = clock::monotonic_ns();
+            if let Some(reader) = &inner.lane(lane).reader {
+                let left = Duration::from_nanos(until.saturating_sub(now));
+                is_readable(reader.socket.as_raw_fd(), left);
+            }
+            now = clock::monotonic_ns();
             let ready = inner.ready(lane, now);
             if ready.is_some() || now >= until {
                 return ready;
             }
-            let socket = inner.lane(lane).reader.as_ref()?.socket.as_raw_fd();
-            is_readable(socket, Duration::from_nanos(until - now));
         }
     }
 
@@ -675,7 +680,7 @@ impl Readers {
         if !was_asked && !self.ask_now(pid, vec![Ask::maps(pid)]) {
             return None;
         }
-        self.wait(Lane::Now)?;
+        self.wait(Lane::Now, WAIT_NS)?;
         let mut bytes = Vec::new();
         let answer = self.take(Lane::Now, 0, &mut bytes);
         self.taken(Lane::Now);
@@ -696,7 +701,7 @@ impl Readers {
             let asks = part.iter().enumerate().map(ask).collect();
             let Some(n) = self
                 .ask_now(pid, asks)
-                .then(|| self.wait(Lane::Now))
+                .then(|| self.wait(Lane::Now, WAIT_NS))
                 .flatten()
             else {
                 return;
@@ -780,7 +785,8 @@ impl Inner {
             self.close("there is no process for it");
             return false;
         };
-        if lane == Lane::Now {
+        let now = clock::monotonic_ns();
+        if now.saturating_sub(asked.since_ns) > URGENT_NS {
             reader.be_as_urgent();
         }
         let asks: Vec<Ask> = asks.into_iter().take(ASKS_MAX).collect();
@@ -791,7 +797,7 @@ impl Inner {
         let is_sent = send(&reader.socket, asks.len() as u32);
         asked.shared = Some(reader.shared.clone());
         (asked.asks, asked.ready) = (asks, None);
-        (asked.n_done, asked.since_ns) = (0, clock::monotonic_ns());
+        (asked.n_done, asked.since_ns) = (0, now);
         if !is_sent {
             // It died, by another's hand.
             self.give_up(lane, None);
@@ -929,7 +935,7 @@ mod tests {
         ];
         assert!(readers.ask(Lane::Waits, asks));
         let began = clock::monotonic_ns();
-        assert!(readers.wait(Lane::Waits).is_none());
+        assert!(readers.wait(Lane::Waits, WAIT_NS).is_none());
         // Meanwhile what is asked now has an answer.
         assert!(readers.maps(pid).is_some());
         assert_eq!(later(&readers, Lane::Waits), 1);

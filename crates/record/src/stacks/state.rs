@@ -501,23 +501,27 @@ impl State {
             return;
         };
         let now = clock::monotonic_ns();
-        let found = look(&mut waits, now, &mut |pid, tid, registers, stack| {
-            if !self.unwinder.has_code_at(pid, registers.ip) {
-                self.read_maps(pid, now);
-            }
-            let user = Some((registers, stack));
-            self.pythons.take_read();
-            let python = &mut self.pythons.look(tid, Moment::Now);
-            let began = clock::thread_cpu_ns();
-            let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
-            let took_ns = clock::thread_cpu_ns().saturating_sub(began);
-            Followed {
-                path,
-                end,
-                took_ns,
-                is_of_now: self.pythons.take_read(),
-            }
-        });
+        let found = look(
+            &mut waits,
+            now,
+            &mut |pid, tid, registers, stack, time_ns| {
+                if !self.unwinder.has_code_at(pid, registers.ip) {
+                    self.read_maps(pid, now);
+                }
+                let user = Some((registers, stack));
+                self.pythons.take_read();
+                let python = &mut self.pythons.look(tid, Moment::Waits(time_ns));
+                let began = clock::thread_cpu_ns();
+                let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
+                let took_ns = clock::thread_cpu_ns().saturating_sub(began);
+                Followed {
+                    path,
+                    end,
+                    took_ns,
+                    is_of_now: self.pythons.take_read(),
+                }
+            },
+        );
         for Wait {
             pid,
             tid,

@@ -14,7 +14,7 @@
 //!
 //! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
 //! than the mappings of their processes can be learnt meanwhile.
-use super::reader::{Answer, Ask, Found, Lane, ROOM, Readers, times_run};
+use super::reader::{Answer, Ask, Found, Lane, ROOM, Readers, WAIT_NS, times_run};
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -36,6 +36,8 @@ const READS_PER_S_OF_ALL: u64 = 250;
 const EACH_READ_NS: u64 = 1_000_000_000 / READS_PER_S_OF_ALL;
 /// Most of them at once.
 const READS_MAX_OF_ALL: u64 = 25;
+/// Longest wait for the answers to what was asked; as a rule they are there within a fraction of that.
+const SOON_NS: u64 = 2_000_000;
 /// Most threads that are watched.
 const THREADS_MAX: usize = 1 << 16;
 /// Entries of the queue that are passed over at once.
@@ -109,7 +111,8 @@ enum Step {
 }
 
 /// What follows the stack of a process' thread that was read: into a sample or, where the copy is too short, nothing yet.
-pub(super) type Follow<'f> = dyn FnMut(i32, i32, &Registers, Stack<'_>) -> Followed + 'f;
+/// The last is the time at which it was read.
+pub(super) type Follow<'f> = dyn FnMut(i32, i32, &Registers, Stack<'_>, u64) -> Followed + 'f;
 
 /// A stack that was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,26 +188,30 @@ impl Waits {
         }
     }
 
-    /// Takes what was found out about the threads that were asked about, then asks about those whose turn it is. Waits for no answer.
+    /// Takes what was found out about the threads that were asked about, then asks about those whose turn it is. Answers that do not come soon
+    /// are taken later; the sooner, the fewer of the waits have ended.
     pub(super) fn look(&mut self, now: u64, follow: &mut Follow<'_>) -> Vec<Wait> {
         let saved_ns = LOOKS_MAX * EACH_LOOK_NS;
         self.allowed_ns = self.allowed_ns.max(now.saturating_sub(saved_ns));
         self.rested_ns = self.rested_ns.max(now.saturating_sub(SAVED_NS));
         let saved_ns = READS_MAX_OF_ALL * EACH_READ_NS;
         self.reads_allowed_ns = self.reads_allowed_ns.max(now.saturating_sub(saved_ns));
-        let found = match self.readers.ready(Lane::Waits) {
+        let mut found = match self.readers.ready(Lane::Waits) {
             Some(n) => self.take(n, now, follow),
             None => Vec::new(),
         };
         if self.asked.is_empty() {
             self.ask(now);
+            if let Some(n) = self.readers.wait(Lane::Waits, SOON_NS) {
+                found.extend(self.take(n, now, follow));
+            }
         }
         found
     }
 
     /// Takes the last answers: waits for them for a short time.
     pub(super) fn finish(&mut self, now: u64, follow: &mut Follow<'_>) -> Vec<Wait> {
-        match self.readers.wait(Lane::Waits) {
+        match self.readers.wait(Lane::Waits, WAIT_NS) {
             Some(n) => self.take(n, now, follow),
             None => Vec::new(),
         }
@@ -355,7 +362,7 @@ impl Waits {
             bytes,
             is_cut: bytes.len() == asked.bytes && may_be_wider,
         };
-        let path = follow(pid, tid, &registers, stack);
+        let path = follow(pid, tid, &registers, stack, answer.time_ns);
         self.rested_ns += (path.took_ns as f64 / SHARE_MAX) as u64;
         if path.end == PathEnd::StackCut && may_be_wider {
             let bytes = (asked.bytes * 8).min(MOST_BYTES);
@@ -404,7 +411,7 @@ mod tests {
             .for_each(|tid| waits.add(pid, tid));
         let mut look = |now: u64| {
             let mut n = 0;
-            waits.look(now, &mut |_, _, _, _| {
+            waits.look(now, &mut |_, _, _, _, _| {
                 n += 1;
                 Followed {
                     path: 0,

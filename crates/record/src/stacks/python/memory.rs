@@ -1,18 +1,18 @@
 //! The memory of another process, read a page at a time, each page once a drain.
 //!
-//! Another process does that ([`Readers`]), since a page may never come. To ask it takes as long as to read ten pages, and each time
-//! much the same pages are needed: so with the first one all are read that the last drain needed.
+//! Another process does that (`stacks/reader.rs`), since a page may never come. To ask it takes as long as to read ten pages, and each time
+//! much the same pages are needed: so with the first one all are read that the last drains needed.
 //!
 //! What is read belongs to the program: it may be anything, and change while it is read. So nothing here trusts it: numbers of
 //! reads are bounded, and whoever uses a word checks what it leads to.
-use crate::stacks::reader::Readers;
 use std::collections::HashMap;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Most pages that are read of one process in a drain: 2 MiB.
 const PAGES_MAX: usize = 512;
-/// Most of them that are read before they are needed.
-const LIKELY_MAX: usize = 128;
+/// Most of them that are read before they are needed, and for how many times after one at which they were.
+const LIKELY_MAX: usize = 63;
+const LIKELY_FOR: u8 = 16;
 /// Most bytes of one piece.
 const PIECE_MAX: usize = 256 << 10;
 /// Steps that looking at one process may take in a drain, of some 5 ns each; then nothing more of it is known.
@@ -38,29 +38,6 @@ pub(super) trait Source {
     }
 }
 
-/// A process.
-#[derive(Debug)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) readers: Readers,
-}
-
-impl Source for Process {
-    fn page(&mut self, address: u64) -> Option<Box<Page>> {
-        let mut found = None;
-        self.pages(&[address], &mut |_, page| found = Some(page));
-        found
-    }
-
-    fn pages(&mut self, addresses: &[u64], take: &mut dyn FnMut(u64, Box<Page>)) {
-        self.readers.memory(self.pid, addresses, PAGE, |ix, bytes| {
-            if let Ok(page) = <Page>::try_from(bytes) {
-                take(addresses[ix], Box::new(page));
-            }
-        });
-    }
-}
-
 /// A page, if there is one, and whether it was needed.
 #[derive(Debug, Default)]
 struct Known {
@@ -73,8 +50,8 @@ struct Known {
 pub(super) struct Memory<S> {
     source: S,
     pages: HashMap<u64, Known>,
-    /// Pages that are likely to be needed.
-    likely: Vec<u64>,
+    /// Pages that are likely to be needed, and for how many more times.
+    likely: HashMap<u64, u8>,
     steps: u64,
 }
 
@@ -83,7 +60,7 @@ impl<S: Source> Memory<S> {
         Memory {
             source,
             pages: HashMap::new(),
-            likely: Vec::new(),
+            likely: HashMap::new(),
             steps: 0,
         }
     }
@@ -91,8 +68,13 @@ impl<S: Source> Memory<S> {
     /// Forgets what was read: it may have changed.
     pub(super) fn forget(&mut self) {
         if !self.pages.is_empty() {
-            let needed = self.pages.iter().filter(|(_, known)| known.is_needed);
-            self.likely = needed.map(|(&at, _)| at).take(LIKELY_MAX).collect();
+            self.likely.values_mut().for_each(|left| *left -= 1);
+            self.likely.retain(|_, left| *left > 0);
+            for (&at, _) in self.pages.iter().filter(|(_, known)| known.is_needed) {
+                if self.likely.len() < LIKELY_MAX || self.likely.contains_key(&at) {
+                    self.likely.insert(at, LIKELY_FOR);
+                }
+            }
             self.pages.clear();
         }
         self.steps = 0;
@@ -126,11 +108,9 @@ impl<S: Source> Memory<S> {
     /// Reads a page, and for the first one also those that are likely to be needed.
     fn read(&mut self, start: u64) {
         let mut wanted = vec![start];
-        wanted.extend(
-            std::mem::take(&mut self.likely)
-                .into_iter()
-                .filter(|&at| at != start),
-        );
+        if self.pages.is_empty() {
+            wanted.extend(self.likely.keys().filter(|&&at| at != start));
+        }
         let pages = &mut self.pages;
         self.source.pages(&wanted, &mut |at, page| {
             let page = Some(page);
