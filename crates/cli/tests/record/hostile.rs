@@ -2,6 +2,7 @@
 //! program beside the hostile one annotated.
 use crate::support::*;
 use kasuri_format::container::{BlockKind, Recording};
+use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -265,4 +266,77 @@ mod measured {
             }
         });
     }
+}
+
+/// A process whose memory does not answer, for `ms`; `None`: this machine allows none.
+fn silent(ms: u64) -> Option<Running> {
+    use std::io::{BufRead, BufReader};
+    let ms = ms.to_string();
+    let mut command = Command::new(program("silent"));
+    let mut process = command.arg(ms).stdout(Stdio::piped()).spawn_guarded();
+    let mut line = String::new();
+    let said = BufReader::new(process.stdout.take()?).read_line(&mut line);
+    assert!(said.is_ok());
+    if line.trim() == "ready" {
+        return Some(process);
+    }
+    let code = process.wait().ok().and_then(|status| status.code());
+    assert_eq!(code, Some(77), "{line}");
+    kasuri_testkit::skip("userfaultfd is not allowed here");
+    None
+}
+
+/// Starts a recorder of a process whose memory does not answer, and waits until it has given it up.
+fn gives_up(dir: &Path, process: &Running, more: &[&str]) -> Running {
+    let mut command = kasuri(dir);
+    command.args(["record", "-o", "run.kasuri"]).args(more);
+    command.args(["-p", &process.id().to_string()]);
+    let recorder = start(&mut command);
+    let meta = dir.join("run.kasuri.d/sampling.jsonl");
+    wait_until("the memory that does not answer is given up", || {
+        std::fs::read_to_string(&meta).is_ok_and(|rows| rows.contains("did not answer"))
+    });
+    recorder
+}
+
+#[test]
+fn a_page_that_never_comes_does_not_keep_the_recorder() {
+    if !can_trace() {
+        return kasuri_testkit::skip("no kernel events here");
+    }
+    // They live longer than the test has patience.
+    let Some(process) = silent(1000 * (2 * PATIENCE.as_secs())) else {
+        return;
+    };
+    for end in [Signal::TERM, Signal::INT] {
+        let dir = scratch();
+        let recorder = gives_up(dir.path(), &process, &[]);
+        signal(recorder.id(), end);
+        let (_, said, _) = ended(recorder, "a page that never comes");
+        let info = run(kasuri(dir.path()).args(["info", "run.kasuri"]));
+        let told = String::from_utf8_lossy(&info.stdout).into_owned();
+        let what = format!("process {} (silent) did not answer", process.id());
+        assert!(told.contains(&what), "{said}\n{told}");
+    }
+    let dir = scratch();
+    let recorder = gives_up(dir.path(), &process, &["--duration", "5s"]);
+    ended(recorder, "a page that never comes, and a duration");
+}
+
+#[test]
+fn a_program_whose_pages_never_come_is_recorded_to_its_end() {
+    if !can_trace() {
+        return kasuri_testkit::skip("no kernel events here");
+    }
+    let Some(_) = silent(1) else {
+        return;
+    };
+    // It goes on after the recorder has met the page.
+    let dir = scratch();
+    let mut command = kasuri(dir.path());
+    command.args(["record", "-o", "run.kasuri", "--"]);
+    let recorder = start(command.arg(program("silent")).arg("5000"));
+    let (code, said, _) = ended(recorder, "a program whose pages never come");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(facts(&dir.path().join("run.kasuri")).complete);
 }

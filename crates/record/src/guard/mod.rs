@@ -5,7 +5,9 @@
 //! | [`safefs`] | files in directories that others may write |
 //! | `sigbus` | mapped files that their owner may cut |
 //! | `foreign` | removing directories in which others may have put files |
+//! | `apart` | work that may never end |
 //! | `bounds` | how much a session can make the recorder use |
+pub(crate) mod apart;
 pub(crate) mod bounds;
 pub(crate) mod foreign;
 pub mod safefs;

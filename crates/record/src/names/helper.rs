@@ -9,12 +9,13 @@
 //! and should it ever wait for that, the parent's limit ends it.
 use super::Request;
 use super::finder::Finder;
+use crate::guard::apart::{close_all_but, quiet};
 use kasuri_format::call_paths::{LogWriter, Names};
 use kasuri_symbols::{Event, Phase, Timed, Why};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,6 @@ const MEMORY_BYTES: u64 = 1536 << 20;
 const MESSAGE_BYTES: usize = 1 << 20;
 /// Most bytes of a message: one frame may have 256 calls with two texts of 16 KiB.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Descriptors that are closed one by one where the kernel closes no range of them.
-const DESCRIPTORS: RawFd = 4096;
 /// Nobody, on all Linux systems.
 const NOBODY: u32 = 65534;
 
@@ -236,38 +235,6 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     );
 }
 
-/// Closes what came from the parent, but for the first three: who reads strangers' files holds neither what root has opened nor the
-/// locks that say that a recorder lives.
-fn close_all_but(kept: RawFd) {
-    let close = |first: RawFd, last: libc::c_uint| {
-        // SAFETY: of the descriptors' owners, which are the parent's, none is used or dropped in this process.
-        let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0;
-        // Before Linux 5.9.
-        if !closed {
-            for fd in first..=RawFd::try_from(last).unwrap_or(RawFd::MAX).min(DESCRIPTORS) {
-                // SAFETY: as above.
-                unsafe { libc::close(fd) };
-            }
-        }
-    };
-    if kept > 3 {
-        close(3, kept as libc::c_uint - 1);
-    }
-    close(kept.max(2) + 1, libc::c_uint::MAX);
-}
-
-/// Says nothing: a library that panics, or an allocation that fails, would write to the user's screen.
-fn quiet() {
-    // SAFETY: system calls on numbers and a constant; nothing in this process owns the two descriptors.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if null >= 0 {
-            libc::dup2(null, 1);
-            libc::dup2(null, 2);
-        }
-    }
-}
-
 fn limit(time: Duration) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let at_most = |resource, value: u64| {
@@ -374,6 +341,7 @@ impl Teller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::RawFd;
 
     /// Whether [`give_up_root`] says that it has, and whether the process then has neither capabilities nor the number 0 as seen
     /// from outside of a name space in which it has been made root before; `None`: it may not make one.

@@ -322,6 +322,7 @@ impl<'a> Recorder<'a> {
             return Ok(());
         };
         let (log, rows) = (stacks.take_log(), stacks.take_rows());
+        live.meta.missing.extend(stacks.take_silent());
         live.stack_bytes += log.len() as u64;
         self.dir.add_call_paths(&log)?;
         self.dir.add_sampling(&rows)

@@ -13,6 +13,7 @@ use crate::files::pack::Amend;
 use crate::files::remote::Remote;
 use crate::files::stream::{Origin, Stream};
 use crate::flight::FlightRecorder;
+use crate::guard::apart;
 use crate::kernel::source::{self, Opened, Source};
 use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
@@ -32,7 +33,7 @@ use kasuri_format::ring::Policy;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Chunks in a client's first segment, half a MiB: one for each thread of a small program.
 const FIRST_CHUNKS: u32 = 16;
@@ -307,9 +308,13 @@ impl<'a> Recorder<'a> {
                     )));
                 }
                 Ok(attachment) => self.attachment = Some(attachment),
-                Err(error) => notify(Notice::Warning(format!(
-                    "cannot enable the annotations of process {pid}: {error}"
-                ))),
+                Err(error) => {
+                    let missing = &mut self.live.meta.missing;
+                    missing.push(format!("annotations of process {pid}: {error}"));
+                    notify(Notice::Warning(format!(
+                        "cannot enable the annotations of process {pid}: {error}"
+                    )));
+                }
             }
         }
         Ok(())
@@ -342,7 +347,7 @@ fn place(options: &Options) -> Result<PathBuf> {
 }
 
 /// Makes the ring session for the kernel source that was opened.
-fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Result<Live<'a>> {
+fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> Result<Live<'a>> {
     let stamps = StampClock::choose();
     let policy = match (options.flight.is_some(), options.discard) {
         (true, _) => Policy::Overwrite,
@@ -366,7 +371,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Resul
         version: META_VERSION,
         recorder: concat!("kasuri ", env!("CARGO_PKG_VERSION")).to_owned(),
         mode: options.mode().to_owned(),
-        command: command_line(options),
+        command: command_line(options, &mut opened.missing),
         host: crate::host::host(),
         kernel: opened.source.meta(),
         annotations: AnnotationsMeta {
@@ -435,10 +440,19 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
     procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
 }
 
-/// The command line for the recording's metadata; with `-p` that of the running process.
-fn command_line(options: &Options) -> Vec<String> {
+/// The command line for the recording's metadata; with `-p` that of the running process. It is in that process's memory, whose pages may
+/// never come.
+fn command_line(options: &Options, missing: &mut Vec<String>) -> Vec<String> {
+    const LIMIT: Duration = Duration::from_millis(300);
     if let Target::Process(pid) = options.target {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let read = || std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let Some(line) = apart::ask(LIMIT, read) else {
+            let ms = LIMIT.as_millis();
+            missing.push(format!(
+                "the command line of process {pid}: its memory did not answer within {ms} ms"
+            ));
+            return Vec::new();
+        };
         return line
             .split(|&byte| byte == 0)
             .filter(|word| !word.is_empty())

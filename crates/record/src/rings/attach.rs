@@ -11,8 +11,10 @@
 //! file, is for root alone.
 //!
 //! The program may be hostile, and controls its files, addresses and memory. [`MAX_GATES`] and [`MAX_SEARCHED`] bound the cost of
-//! what it claims, and only its own memory is written.
+//! what it claims, and only its own memory is written. Its pages and files may also never come: whatever touches them is done by a process of its
+//! own, which is given up after [`LIMIT`].
 use crate::error::{Error, Result};
+use crate::guard::apart;
 use crate::guard::bounds::{MAX_GATES, MAX_SEARCHED};
 use crate::guard::safefs::{self, Held};
 use crate::guard::sigbus::Guarded;
@@ -22,6 +24,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const GATE_SECTION: &str = ".kasuri.gate";
 const GATE_BYTES: usize = 16;
@@ -29,6 +32,9 @@ const GATE_MAGIC: u64 = u64::from_le_bytes(*b"KSGATE01");
 const GATE_OFF: u32 = 0;
 const GATE_ON: u32 = 1;
 const GATE_ASKED: u32 = 2;
+
+/// Longest time in which a process's gates are found, written or closed.
+const LIMIT: Duration = Duration::from_millis(400);
 
 /// The mark in /proc/PID/maps of a file that has lost its name.
 const DELETED: &str = " (deleted)";
@@ -62,7 +68,7 @@ impl Attachment {
     pub fn attach(pid: i32, session: &Path) -> Result<Attachment> {
         let mut attachment = Attachment {
             pid,
-            gates: find_gates(pid)?,
+            gates: find_apart(pid)?,
             place: None,
             link: link_name(pid),
             session: session.to_owned(),
@@ -78,7 +84,12 @@ impl Attachment {
             let _ = place.give_link(&attachment.link, uid, gid);
         }
         attachment.place = Some(place);
-        attachment.gates.retain(|&gate| ask(pid, gate));
+        let gates = &attachment.gates;
+        let asked = || gates.iter().map(|&gate| u8::from(ask(pid, gate))).collect();
+        let mut asked = apart::ask(LIMIT, asked)
+            .ok_or_else(|| no_answer(pid))?
+            .into_iter();
+        attachment.gates.retain(|_| asked.next() == Some(1));
         Ok(attachment)
     }
 
@@ -90,10 +101,12 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        for &gate in &self.gates {
-            if read_gate(self.pid, gate).is_some_and(|value| value != GATE_OFF) {
-                let _ = write_memory(self.pid, gate + 8, GATE_OFF);
-            }
+        let (pid, gates) = (self.pid, &self.gates);
+        if !gates.is_empty() {
+            apart::ask(LIMIT, || {
+                close(pid, gates);
+                Vec::new()
+            });
         }
         if let Some(place) = &self.place {
             // Another recorder may have taken our place, if we were stopped for long.
@@ -142,6 +155,53 @@ fn ask(pid: i32, gate: u64) -> bool {
     // when it is asked, and keeps the one that lives.
     matches!(read_gate(pid, gate), Some(GATE_OFF | GATE_ON | GATE_ASKED))
         && write_memory(pid, gate + 8, GATE_ASKED).is_ok()
+}
+
+fn close(pid: i32, gates: &[u64]) {
+    for &gate in gates {
+        if read_gate(pid, gate).is_some_and(|value| value != GATE_OFF) {
+            let _ = write_memory(pid, gate + 8, GATE_OFF);
+        }
+    }
+}
+
+/// What a process says that does not answer.
+fn no_answer(pid: i32) -> Error {
+    let ms = LIMIT.as_millis();
+    let why = format!("its memory or a file of it did not answer within {ms} ms");
+    Error::file(
+        "read",
+        Path::new(&format!("/proc/{pid}/maps")),
+        std::io::Error::other(why),
+    )
+}
+
+/// The addresses of all gates of a process, found by a process of its own.
+fn find_apart(pid: i32) -> Result<Vec<u64>> {
+    const FOUND: u8 = 0;
+    const NO_PROCESS: u8 = 1;
+    let answer = apart::ask(LIMIT, || match find_gates(pid) {
+        Ok(gates) => {
+            let words = gates.iter().flat_map(|gate| gate.to_ne_bytes());
+            std::iter::once(FOUND).chain(words).collect()
+        }
+        Err(Error::NoProcess { .. }) => vec![NO_PROCESS],
+        Err(_) => vec![2],
+    });
+    let answer = answer.ok_or_else(|| no_answer(pid))?;
+    match answer.split_first() {
+        Some((&FOUND, words)) => {
+            let words = words.as_chunks::<8>().0;
+            Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+        }
+        Some((&NO_PROCESS, _)) => Err(Error::NoProcess { pid }),
+        _ => {
+            let path = PathBuf::from(format!("/proc/{pid}/maps"));
+            let cause = std::fs::File::open(&path).err();
+            let cause = cause.unwrap_or_else(|| std::io::ErrorKind::PermissionDenied.into());
+            Err(Error::file("read", &path, cause))
+        }
+    }
 }
 
 /// The addresses of all gates of a process.

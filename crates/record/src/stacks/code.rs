@@ -1,6 +1,8 @@
 //! Finds the code of processes: opens the files that they have mapped, reads their maps, finds kernel symbols.
-use crate::guard::safefs::{open_in_root_of, open_regular, read_at_most};
+use super::reader::Readers;
+use crate::guard::safefs::{open_in_root_of, open_regular};
 use crate::guard::sigbus::Guarded;
+use crate::program::procs;
 use kasuri_unwind::{Backing, Bytes, File, Files, Mapping, ReadAt, parse_maps};
 use std::cell::{Cell, OnceCell};
 use std::fs::Metadata;
@@ -8,14 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Most bytes of /proc/PID/maps: the kernel's limit of 65,530 mappings, with paths of usual length.
-const MAPS_BYTES_MAX: u64 = 16 << 20;
-
 /// Opens the files behind mappings.
 #[derive(Debug, Default)]
 pub(crate) struct MappedFiles {
     /// Mappings that there are: each stays as long as a file's unwind information is used.
     n_maps: Rc<Cell<usize>>,
+    readers: Readers,
 }
 
 /// Most files that are mapped; of further ones the unwind information is copied. The kernel allows 65,530 mappings.
@@ -80,20 +80,33 @@ impl ReadAt for CodeFile {
     }
 }
 
+impl MappedFiles {
+    pub(super) fn new(readers: Readers) -> MappedFiles {
+        MappedFiles {
+            readers,
+            ..MappedFiles::default()
+        }
+    }
+}
+
 impl Files for MappedFiles {
     /// In this order: the mapping itself, which works for removed files and in other mount name spaces, but needs
     /// CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended, the path in
     /// ours. Each must lead to the file that was mapped: since the sample was taken, another may have come to the same addresses (dlclose and dlopen),
     /// and to the same path.
     fn open(&mut self, pid: i32, mapping: &Mapping) -> Option<File> {
-        let Backing::File { path, .. } = &mapping.backing else {
+        let Backing::File { path, device, .. } = &mapping.backing else {
             return None;
         };
+        if rustix::process::geteuid().is_root() && may_never_come(pid, *device) {
+            return None;
+        }
         let range = format!(
             "/proc/{pid}/map_files/{:x}-{:x}",
             mapping.start, mapping.end
         );
-        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping);
+        let readers = self.readers.clone();
+        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping, &readers);
         let file = open_regular(Path::new(&range))
             .ok()
             .filter(is_it)
@@ -115,8 +128,33 @@ impl Files for MappedFiles {
     }
 }
 
+/// Whether the files of a device are served by a user's program (FUSE), which may answer when it likes or never: root does not open them.
+/// A user's own are as slow as they like. No request is made to know it. A file system that is mounted nowhere any more may be one too.
+fn may_never_come(pid: i32, device: (u32, u32)) -> bool {
+    let lists = [
+        format!("/proc/{pid}/mountinfo"),
+        "/proc/self/mountinfo".to_owned(),
+    ];
+    let text = |list: &String| std::fs::read_to_string(list).ok();
+    let kind = lists.iter().find_map(|list| kind_of(&text(list)?, device));
+    match kind {
+        Some(kind) => kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse."),
+        None => device.0 == 0 && procs::owner(pid).is_none_or(|(uid, _)| uid != 0),
+    }
+}
+
+/// The kind of the file system of a device, in a list of mounts (proc_pid_mountinfo(5)).
+fn kind_of(mounts: &str, (major, minor): (u32, u32)) -> Option<String> {
+    let wanted = format!("{major}:{minor}");
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').nth(2) == Some(&wanted))?;
+    let (_, rest) = line.split_once(" - ")?;
+    rest.split(' ').next().map(str::to_owned)
+}
+
 /// Whether this is the file of the mapping.
-fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping) -> bool {
+fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping, readers: &Readers) -> bool {
     let Backing::File { inode, device, .. } = &mapping.backing else {
         return false;
     };
@@ -142,7 +180,7 @@ fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping) -> bool {
         };
         place(now) == place(mapping) && path(now) == path(mapping) && is_alike(&now.backing)
     };
-    is_alike(&mapping.backing) || maps(pid).is_some_and(|all| all.iter().any(is_same))
+    is_alike(&mapping.backing) || maps(pid, readers).is_some_and(|all| all.iter().any(is_same))
 }
 
 /// Inode and device of a file as lists of mappings have them.
@@ -170,10 +208,9 @@ fn key(meta: &Metadata) -> [u64; 6] {
     ]
 }
 
-/// The executable mappings of a process; `None`: they cannot be read, since it has ended or is not ours.
-pub(crate) fn maps(pid: i32) -> Option<Vec<Mapping>> {
-    let file = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
-    let text = read_at_most(file, MAPS_BYTES_MAX).ok()?;
+/// The executable mappings of a process; `None`: they cannot be read, since it has ended, is not ours or does not answer.
+pub(super) fn maps(pid: i32, readers: &Readers) -> Option<Vec<Mapping>> {
+    let text = readers.maps(pid)?;
     let mappings = parse_maps(&String::from_utf8_lossy(&text));
     (!mappings.is_empty()).then_some(mappings)
 }
@@ -199,7 +236,7 @@ mod tests {
             )
         };
         assert_ne!(at, libc::MAP_FAILED);
-        let all = maps(std::process::id() as i32).unwrap();
+        let all = maps(std::process::id() as i32, &Readers::default()).unwrap();
         let is_it = |m: &Mapping| m.start == at as u64;
         all.into_iter().find(is_it).unwrap()
     }
@@ -224,10 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_of_a_file_system_is_that_of_its_device() {
+        let mounts = "22 1 254:0 / / rw,noatime - ext4 /dev/vda rw\n\
+            30 22 0:40 / /home/a\\040-\\040x rw,nosuid shared:3 - fuse.sshfs a:/ rw,user_id=1000\n";
+        assert_eq!(kind_of(mounts, (254, 0)).as_deref(), Some("ext4"));
+        assert_eq!(kind_of(mounts, (0, 40)).as_deref(), Some("fuse.sshfs"));
+        assert_eq!(kind_of(mounts, (0, 4)), None);
+    }
+
+    #[test]
     fn a_file_that_is_forgotten_makes_room_for_another() {
         let mut files = MappedFiles::default();
         let pid = std::process::id() as i32;
-        let own = maps(pid).unwrap();
+        let own = maps(pid, &Readers::default()).unwrap();
         let is_file = |m: &&Mapping| matches!(m.backing, Backing::File { .. });
         let mapping = own.iter().find(is_file).unwrap();
         let file = files.open(pid, mapping).unwrap();
@@ -244,7 +290,7 @@ mod tests {
         let file = std::fs::File::open(path).unwrap();
         let (inode, device) = listed(&file).unwrap();
         let is_it = |m: &Mapping| matches!(&m.backing, Backing::File { inode: i, device: d, .. } if (i.0, *d) == (inode, device));
-        let all = maps(std::process::id() as i32).unwrap();
+        let all = maps(std::process::id() as i32, &Readers::default()).unwrap();
         assert!(all.iter().any(is_it), "{inode} {device:?} in {all:?}");
     }
 }

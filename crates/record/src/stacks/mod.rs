@@ -24,6 +24,7 @@ mod code;
 mod descriptor;
 mod events;
 mod python;
+mod reader;
 mod registers;
 mod ring;
 mod seen;
@@ -448,6 +449,7 @@ impl Sampler {
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
         self.blocks = None;
         self.drain_until(u64::MAX);
+        self.state.last_waits();
         self.state.say_lost(u64::MAX, self.plan.source);
         self.state.row(SamplingRow {
             source: self.plan.source.name().to_owned(),
@@ -463,6 +465,11 @@ impl Sampler {
     /// Rows for `sampling.jsonl`.
     pub(crate) fn take_rows(&mut self) -> Vec<SamplingRow> {
         self.state.take_rows()
+    }
+
+    /// Processes whose memory did not answer since the last time, in words.
+    pub(crate) fn take_silent(&mut self) -> Vec<String> {
+        self.state.take_silent()
     }
 
     /// The whole log of a flight recorder, with the samples from a time on.

@@ -3,10 +3,11 @@ use super::code::{MappedFiles, maps};
 use super::descriptor::Descriptors;
 use super::events::Source;
 use super::python::{Moment, Pythons};
+use super::reader::Readers;
 use super::registers;
 use super::ring::{self, Record, Taken, kernel_part};
 use super::seen::Seen;
-use super::waits::{Followed, Wait, Waits};
+use super::waits::{Follow, Followed, Wait, Waits};
 use crate::clock;
 use crate::kernel::kallsyms::tick_entry;
 use crate::program::procs;
@@ -48,6 +49,9 @@ const ROWS_MAX: usize = 100_000;
 pub(super) struct State {
     unwinder: Unwinder,
     files: MappedFiles,
+    /// Who reads memory and mappings, and which processes did not answer, in words.
+    readers: Readers,
+    silent: Vec<String>,
     everyone: bool,
     has_chain: bool,
     /// The program's processes.
@@ -127,9 +131,10 @@ struct Pace {
 
 impl State {
     pub(super) fn new(cpu: Cpu, everyone: bool, has_chain: bool, keeps: bool) -> State {
+        let readers = Readers::default();
         State {
             unwinder: Unwinder::new(cpu),
-            files: MappedFiles::default(),
+            files: MappedFiles::new(readers.clone()),
             everyone,
             has_chain,
             tree: HashSet::new(),
@@ -155,15 +160,17 @@ impl State {
                 since_ns: clock::monotonic_ns(),
                 used_ns: 0,
             },
-            waits: Some(Waits::new(cpu, everyone)),
+            waits: Some(Waits::new(cpu, everyone, readers.clone())),
             lost: HashMap::new(),
             lost_ns: 0,
             before_exec: HashSet::new(),
-            pythons: Pythons::new(cpu),
+            pythons: Pythons::new(cpu, readers.clone()),
             descriptors: Descriptors::default(),
             seen: Seen::default(),
             clocked: HashMap::new(),
             records: 0,
+            readers,
+            silent: Vec::new(),
         }
     }
 
@@ -184,7 +191,7 @@ impl State {
                 .into_iter()
                 .for_each(|tid| waits.add(pid, tid));
         }
-        if is_started && let Some(mappings) = maps(pid) {
+        if is_started && let Some(mappings) = maps(pid, &self.readers) {
             self.unwinder.set_maps(pid, mappings);
         }
     }
@@ -257,6 +264,10 @@ impl State {
         }
     }
 
+    pub(super) fn take_silent(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.silent)
+    }
+
     pub(super) fn take_log(&mut self) -> Vec<u8> {
         self.unwinder.interner.take_log()
     }
@@ -303,6 +314,7 @@ impl State {
         }
         self.unwinder.forget(pid);
         self.pythons.forget(pid);
+        self.readers.forget(pid);
         self.tree.remove(&pid);
         self.before_exec.remove(&pid);
     }
@@ -394,6 +406,11 @@ impl State {
             self.unwinder.set_maps(pid, Vec::new());
             self.pythons.forget(pid);
             self.before_exec.remove(&pid);
+            // Its memory is another one.
+            self.readers.forget(pid);
+            if let Some(waits) = &mut self.waits {
+                waits.changed(pid);
+            }
         }
         Some(())
     }
@@ -417,6 +434,7 @@ impl State {
         if self.tree.remove(&pid) || self.unwinder.knows(pid) {
             self.unwinder.forget(pid);
             self.pythons.forget(pid);
+            self.readers.forget(pid);
             self.ended.retain(|&(_, other)| other != pid);
         }
         if !self.is_ours(parent) {
@@ -454,21 +472,56 @@ impl State {
 
     /// Reads the stacks of threads that wait.
     pub(super) fn read_waits(&mut self) {
+        self.with_waits(Waits::look);
+        self.say_silent();
+    }
+
+    /// Takes the stacks that were asked for last.
+    pub(super) fn last_waits(&mut self) {
+        self.with_waits(Waits::finish);
+        self.say_silent();
+    }
+
+    /// Says who did not answer.
+    fn say_silent(&mut self) {
+        let on = !self.readers.is_closed();
+        for reason in self.readers.take_said() {
+            self.silent.push(reason.clone());
+            self.row(SamplingRow {
+                source: "read".to_owned(),
+                on,
+                reason,
+                ..SamplingRow::default()
+            });
+        }
+    }
+
+    fn with_waits(&mut self, look: impl FnOnce(&mut Waits, u64, &mut Follow<'_>) -> Vec<Wait>) {
         let Some(mut waits) = self.waits.take() else {
             return;
         };
         let now = clock::monotonic_ns();
-        let found = waits.look(now, &mut |pid, tid, registers, stack| {
-            if !self.unwinder.has_code_at(pid, registers.ip) {
-                self.read_maps(pid, now);
-            }
-            let user = Some((registers, stack));
-            let python = &mut self.pythons.look(tid, Moment::Now);
-            let began = clock::thread_cpu_ns();
-            let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
-            let took_ns = clock::thread_cpu_ns().saturating_sub(began);
-            Followed { path, end, took_ns }
-        });
+        let found = look(
+            &mut waits,
+            now,
+            &mut |pid, tid, registers, stack, time_ns| {
+                if !self.unwinder.has_code_at(pid, registers.ip) {
+                    self.read_maps(pid, now);
+                }
+                let user = Some((registers, stack));
+                self.pythons.take_read();
+                let python = &mut self.pythons.look(tid, Moment::Waits(time_ns));
+                let began = clock::thread_cpu_ns();
+                let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
+                let took_ns = clock::thread_cpu_ns().saturating_sub(began);
+                Followed {
+                    path,
+                    end,
+                    took_ns,
+                    is_of_now: self.pythons.take_read(),
+                }
+            },
+        );
         for Wait {
             pid,
             tid,
@@ -668,7 +721,7 @@ impl State {
             return;
         }
         let began = clock::thread_cpu_ns();
-        if let Some(mappings) = maps(pid) {
+        if let Some(mappings) = maps(pid, &self.readers) {
             self.unwinder.set_maps(pid, mappings);
         }
         self.reread.used_ns += clock::thread_cpu_ns().saturating_sub(began);

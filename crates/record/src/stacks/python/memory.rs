@@ -1,12 +1,18 @@
 //! The memory of another process, read a page at a time, each page once a drain.
 //!
+//! Another process does that (`stacks/reader.rs`), since a page may never come. To ask it takes as long as to read ten pages, and each time
+//! much the same pages are needed: so with the first one all are read that the last drains needed.
+//!
 //! What is read belongs to the program: it may be anything, and change while it is read. So nothing here trusts it: numbers of
 //! reads are bounded, and whoever uses a word checks what it leads to.
 use std::collections::HashMap;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Most pages that are read of one process in a drain: 2 MiB.
 const PAGES_MAX: usize = 512;
+/// Most of them that are read before they are needed, and for how many times after one at which they were.
+const LIKELY_MAX: usize = 63;
+const LIKELY_FOR: u8 = 16;
 /// Most bytes of one piece.
 const PIECE_MAX: usize = 256 << 10;
 /// Steps that looking at one process may take in a drain, of some 5 ns each; then nothing more of it is known.
@@ -21,34 +27,31 @@ pub(super) type Page = [u8; PAGE];
 pub(super) trait Source {
     /// Reads the page at an address; `None`: there is none, or it may not be read.
     fn page(&mut self, address: u64) -> Option<Box<Page>>;
+
+    /// Reads several, and hands over those that there are.
+    fn pages(&mut self, addresses: &[u64], take: &mut dyn FnMut(u64, Box<Page>)) {
+        for &address in addresses {
+            if let Some(page) = self.page(address) {
+                take(address, page);
+            }
+        }
+    }
 }
 
-/// A process.
-#[derive(Debug)]
-pub(super) struct Process(pub(super) i32);
-
-impl Source for Process {
-    fn page(&mut self, address: u64) -> Option<Box<Page>> {
-        let mut page = Box::new([0; PAGE]);
-        let local = libc::iovec {
-            iov_base: page.as_mut_ptr().cast(),
-            iov_len: PAGE,
-        };
-        let remote = libc::iovec {
-            iov_base: address as *mut libc::c_void,
-            iov_len: PAGE,
-        };
-        // SAFETY: the kernel writes at most a page to `page`; the other address is only read, in the other process.
-        let n = unsafe { libc::process_vm_readv(self.0, &local, 1, &remote, 1, 0) };
-        (n == PAGE as isize).then_some(page)
-    }
+/// A page, if there is one, and whether it was needed.
+#[derive(Debug, Default)]
+struct Known {
+    page: Option<Box<Page>>,
+    is_needed: bool,
 }
 
 /// Memory, and the pages of it that were read.
 #[derive(Debug)]
 pub(super) struct Memory<S> {
     source: S,
-    pages: HashMap<u64, Option<Box<Page>>>,
+    pages: HashMap<u64, Known>,
+    /// Pages that are likely to be needed, and for how many more times.
+    likely: HashMap<u64, u8>,
     steps: u64,
 }
 
@@ -57,13 +60,23 @@ impl<S: Source> Memory<S> {
         Memory {
             source,
             pages: HashMap::new(),
+            likely: HashMap::new(),
             steps: 0,
         }
     }
 
     /// Forgets what was read: it may have changed.
     pub(super) fn forget(&mut self) {
-        self.pages.clear();
+        if !self.pages.is_empty() {
+            self.likely.values_mut().for_each(|left| *left -= 1);
+            self.likely.retain(|_, left| *left > 0);
+            for (&at, _) in self.pages.iter().filter(|(_, known)| known.is_needed) {
+                if self.likely.len() < LIKELY_MAX || self.likely.contains_key(&at) {
+                    self.likely.insert(at, LIKELY_FOR);
+                }
+            }
+            self.pages.clear();
+        }
         self.steps = 0;
     }
 
@@ -79,13 +92,36 @@ impl<S: Source> Memory<S> {
         let start = address & !(PAGE as u64 - 1);
         if !self.pages.contains_key(&start) {
             // No program has memory there.
-            let may_be = (0x1_0000..1 << 56).contains(&start) && self.pages.len() < PAGES_MAX;
-            let page = may_be.then(|| self.source.page(start)).flatten();
-            if self.pages.len() < PAGES_MAX {
-                self.pages.insert(start, page);
+            let may_be = (0x1_0000..1 << 56).contains(&start);
+            if self.pages.len() >= PAGES_MAX {
+                return None;
+            }
+            if may_be {
+                self.read(start);
             }
         }
-        self.pages.get(&start)?.as_deref()
+        let known = self.pages.entry(start).or_default();
+        known.is_needed = true;
+        known.page.as_deref()
+    }
+
+    /// Reads a page, and for the first one also those that are likely to be needed.
+    fn read(&mut self, start: u64) {
+        let mut wanted = vec![start];
+        if self.pages.is_empty() {
+            wanted.extend(self.likely.keys().filter(|&&at| at != start));
+        }
+        let pages = &mut self.pages;
+        self.source.pages(&wanted, &mut |at, page| {
+            let page = Some(page);
+            pages.insert(
+                at,
+                Known {
+                    page,
+                    is_needed: false,
+                },
+            );
+        });
     }
 
     /// Copies what lies at an address; `None`: not all of it can be read.

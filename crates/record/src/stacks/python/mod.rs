@@ -13,7 +13,7 @@
 //! yet. So the function has another caller only if the one of the sample has returned, and one with an equal end was called in its
 //! place. Where no caller is known, a gap is told.
 //!
-//! A thread that waits, and provably did not run meanwhile, is read as it is ([`Moment::Now`]).
+//! A thread that waits, and provably did not run meanwhile, is read as it is ([`Moment::Waits`]).
 //!
 //! Which registers and words hold what depends on the compiler. It is learned from the samples, for each file of an
 //! interpreter ([`Votes`]).
@@ -29,11 +29,14 @@ mod layout;
 mod memory;
 mod process;
 
+use super::reader::Readers;
+use crate::clock;
 use code::{Code, Types};
 use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
 use kasuri_unwind::{Cpu, DEPTH_MAX, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
 use layout::{Frames, Layout};
+use memory::{PAGE, Page, Source};
 use process::{PyFrame, Reader, Remains};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -53,8 +56,9 @@ const PREFIX: &str = "py::";
 /// When the memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// While the thread waits, with the stack that is followed.
-    Now,
+    /// While the thread waits, with the stack that is followed, since this time (CLOCK_MONOTONIC, ns): what was read of the process
+    /// after that is as it was then.
+    Waits(u64),
     /// Later than the stack was copied.
     Before,
 }
@@ -92,13 +96,19 @@ struct Learned {
 #[derive(Debug)]
 pub(super) struct Pythons {
     cpu: Cpu,
-    processes: HashMap<i32, Reader<memory::Process>>,
+    processes: HashMap<i32, Reader<Process>>,
     learned: HashMap<[u64; 6], Learned>,
     names: Names,
     /// Processes whose memory was read in this drain.
     read: HashSet<i32>,
     /// Whether memory was read that changes soon, since this was asked for last.
     is_late: bool,
+    readers: Readers,
+    /// When the memory of all processes was forgotten last, and of some again (CLOCK_MONOTONIC, ns).
+    begun_ns: u64,
+    forgot_ns: HashMap<i32, u64>,
+    /// Whether memory of an interpreter was read.
+    was_read: bool,
 }
 
 /// Rows of functions with a line. They do not depend on the process.
@@ -178,7 +188,7 @@ impl Names {
 }
 
 impl Pythons {
-    pub(super) fn new(cpu: Cpu) -> Pythons {
+    pub(super) fn new(cpu: Cpu, readers: Readers) -> Pythons {
         Pythons {
             cpu,
             processes: HashMap::new(),
@@ -186,6 +196,10 @@ impl Pythons {
             names: Names::default(),
             read: HashSet::new(),
             is_late: false,
+            readers,
+            begun_ns: 0,
+            forgot_ns: HashMap::new(),
+            was_read: false,
         }
     }
 
@@ -195,9 +209,16 @@ impl Pythons {
         std::mem::take(&mut self.is_late)
     }
 
+    /// Whether the memory of an interpreter was read for a stack, since this was asked last.
+    pub(super) fn take_read(&mut self) -> bool {
+        std::mem::take(&mut self.was_read)
+    }
+
     /// A drain begins: memory that was read has changed.
     pub(super) fn begin(&mut self) {
         self.read.clear();
+        self.begun_ns = clock::monotonic_ns();
+        self.forgot_ns.clear();
         self.processes.values_mut().for_each(Reader::forget);
     }
 
@@ -218,6 +239,29 @@ impl Pythons {
             tid,
             moment,
         }
+    }
+}
+
+/// A process.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    readers: Readers,
+}
+
+impl Source for Process {
+    fn page(&mut self, address: u64) -> Option<Box<Page>> {
+        let mut found = None;
+        self.pages(&[address], &mut |_, page| found = Some(page));
+        found
+    }
+
+    fn pages(&mut self, addresses: &[u64], take: &mut dyn FnMut(u64, Box<Page>)) {
+        self.readers.memory(self.pid, addresses, PAGE, |ix, bytes| {
+            if let Ok(page) = <Page>::try_from(bytes) {
+                take(addresses[ix], Box::new(page));
+            }
+        });
     }
 }
 
@@ -245,6 +289,10 @@ impl Interpreter for Look<'_> {
             names,
             read,
             is_late,
+            readers,
+            begun_ns,
+            forgot_ns,
+            was_read,
         } = &mut *self.pythons;
         let Some(first) = frames.first() else {
             return Vec::new();
@@ -268,13 +316,20 @@ impl Interpreter for Look<'_> {
             processes.values_mut().for_each(Reader::forget);
         }
         read.insert(pid);
+        *was_read = true;
         *is_late |= self.moment == Moment::Before && layout.frames != Frames::Objects;
-        let reader = processes
-            .entry(pid)
-            .or_insert_with(|| Reader::new(memory::Process(pid)));
+        let reader = processes.entry(pid).or_insert_with(|| {
+            Reader::new(Process {
+                pid,
+                readers: readers.clone(),
+            })
+        });
         reader.is(layout, types(&first.python, first.bias));
-        if self.moment == Moment::Now {
+        if let Moment::Waits(since_ns) = self.moment
+            && *forgot_ns.get(&pid).unwrap_or(begun_ns) < since_ns
+        {
             reader.forget();
+            forgot_ns.insert(pid, clock::monotonic_ns());
         }
         let mut stack_of = StackOf {
             reader,
@@ -402,7 +457,7 @@ impl<S: memory::Source> StackOf<'_, S> {
             }
             let code = frame.and_then(|(_, word)| self.reader.code_of_frame(word));
             let mut function = self.instruction(words, code.as_ref(), self.entered(frames, n));
-            if self.moment == Moment::Now
+            if matches!(self.moment, Moment::Waits(_))
                 && let (Some((_, word)), Some(code)) = (frame, code)
             {
                 function = Some(self.reader.at_frame_object(word, code));
@@ -452,7 +507,7 @@ impl<S: memory::Source> StackOf<'_, S> {
     fn chain(&mut self, frames: &[Words], stacks: &[Range<u64>]) -> Vec<(Functions, bool)> {
         let chain = self.reader.chain(self.runtime, self.tid);
         let n_groups = chain.last().map_or(0, |f| f.group + 1);
-        if self.moment == Moment::Now && self.is_complete && n_groups == frames.len() {
+        if matches!(self.moment, Moment::Waits(_)) && self.is_complete && n_groups == frames.len() {
             let group = |n: usize| chain.iter().filter(move |f| f.group == n).copied();
             let groups: Vec<Vec<PyFrame>> = (0..n_groups).map(|n| group(n).collect()).collect();
             self.learn(frames, &groups);

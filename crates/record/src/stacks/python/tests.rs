@@ -214,7 +214,7 @@ fn callers_beyond_one_that_cannot_be_read_are_not_its_callees() {
         let mut reader = Reader::new(words);
         reader.is(layout, TYPES);
         let mut learned = Learned::default();
-        let mut stack_of = stack_of(&mut reader, &mut learned, Moment::Now);
+        let mut stack_of = stack_of(&mut reader, &mut learned, Moment::Waits(0));
         let found = stack_of.chain(&[Vec::new()], std::slice::from_ref(&(0..0)));
         let found: Vec<(usize, bool)> = found.iter().map(|f| (f.0.len(), f.1)).collect();
         assert_eq!(found, [(expected, unreadable.is_none())]);
