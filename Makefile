@@ -12,7 +12,7 @@ KASURI := target/release/kasuri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps build c viewer rust demo test ci lint fmt clean bench install deb static test-deb test-static \
+.PHONY: help deps build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
         test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
@@ -157,6 +157,9 @@ test-python: c python ## not part of test: kasuri sql with DuckDB; the Python pa
 test-fleet: test-python ## not part of test, fetches 450 MB: every query in DuckDB and on a Spark cluster, equal answers
 	$(VENV)/bin/pip install -q 'pyspark>=4,<5'
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/python -m pytest -q python/tests_fleet
+
+check: ## what a change touches, in a few minutes: its crates and those above, its C room, the viewer's units, the lints
+	@tests/check
 
 test-docs: ## links and paths in the documents resolve
 	tests/docs/check-links
