@@ -15,32 +15,29 @@
 
 enum { STACK = 256 << 10, SILENT = 64 << 10, SKIP = 77 };
 
-static void sleep_ms(long ms)
-{
-    struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+static void sleep_ms(long ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
 }
 
 /* Each sleep is a wait of its own, and long enough to be looked at. */
-static void *waits(void *unused)
-{
+static void *waits(void *unused) {
     for (;;)
         sleep_ms(300);
     return unused;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     long ms = argc > 1 ? atol(argv[1]) : 1000;
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-    struct uffdio_api api = { .api = UFFD_API };
+    struct uffdio_api api = {.api = UFFD_API};
     if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
         return SKIP;
     char *area = mmap(NULL, STACK + SILENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (area == MAP_FAILED)
         return 1;
-    struct uffdio_register silent = { .range = { (unsigned long)(area + STACK), SILENT },
-                                      .mode = UFFDIO_REGISTER_MODE_MISSING };
+    struct uffdio_register silent = {.range = {(unsigned long)(area + STACK), SILENT},
+                                     .mode = UFFDIO_REGISTER_MODE_MISSING};
     if (ioctl(fd, UFFDIO_REGISTER, &silent))
         return SKIP;
     pthread_attr_t attr;
