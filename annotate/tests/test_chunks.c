@@ -377,11 +377,15 @@ static void forbid_blocking_signals(void) {
     set_filter(code, sizeof code / sizeof *code);
 }
 
+#ifndef SYS_sigreturn /* as on CPUs of 32 bits */
+#define SYS_sigreturn SYS_rt_sigreturn
+#endif
 /* All calls do, but for these: to end, to return from a handler, to signal oneself, and to fork. */
 static void confine(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 6, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 7, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sigreturn, 6, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 5, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 4, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 3, 0),
