@@ -114,12 +114,38 @@ void ito__io_wait_end(void) {
     not_before_looked(me);
 }
 
+/*
+ * look_signal is for the thread that is found to compute on a kernel thread. By the time it comes another one may be there, or that one
+ * may be pinned, and sleep in the kernel; most calls that sleep so end then, with EINTR, whatever SA_RESTART says. So who sends
+ * it holds `looking` from before it looks until it has sent it, and who is about to sleep waits for that, and takes it first.
+ */
+static uint32_t looking; /* ito's queue bit alone; with who is about to sleep it is as `looked_at` with a waiter */
+
+static void look_begins(void) {
+    ito__word_lock(&looking);
+    /* ORDER seq_cst in who is about to sleep; the partner is the compiler barrier in before_looking(). */
+    if (!ito__pool.membarrier || !ito__membarrier())
+        fence_seq_cst(); /* ORDER seq_cst; pairs with the fence in before_looking() */
+}
+static void look_ends(void) {
+    ito__word_unlock(&looking, 0);
+}
+
+void light_take_look(void) {
+    before_looking();
+    if (LIKELY(load_relaxed(&looking) == 0))
+        return;
+    ito__word_lock(&looking);
+    ito__word_unlock(&looking, 0);
+    REAL(sched_yield)(); /* signals come at the end of a system call */
+}
+
 bool ito__call_began(const ito_call *call) {
     struct light *me = &light_self;
     if (me->kind != LIGHT_THREAD || call->worker == NULL)
         return true;
     store_relaxed(&me->call_tid, load_relaxed(&((struct ito__carrier *)call->carrier)->tid));
-    before_looking();
+    light_take_look();
     return !is_stopped();
 }
 
@@ -138,8 +164,7 @@ void ito__call_over(void) {
  *
  *   kick_signal   ends a call. One that comes before the call has reached the kernel is lost, so it is sent again, up to KICKS_MAX
  *                 times, until the call is over.
- *   look_signal   interrupts a thread that computes. A call goes on after it: by the time it comes the thread may be pinned, and wait
- *                 in one.
+ *   look_signal   interrupts a thread that computes. No call of another thread is ended by it (`looking`).
  */
 static int kick_signal, look_signal;
 
@@ -198,26 +223,32 @@ static bool is_running(uint32_t tid) {
     return n > 0 && text[0] == 'r'; /* "running" */
 }
 
+/* The worker's kernel thread is interrupted, if `l` seems to compute on it at the moment. */
+static void interrupt_on(const struct worker *w, const struct light *l) {
+    if (load_relaxed(&w->hot.current) != l->thread)
+        return;
+    look_begins();
+    const struct ito__carrier *c = load_relaxed(&w->carrier);
+    if (load_relaxed(&w->hot.current) == l->thread && load_relaxed(&l->kind) == LIGHT_THREAD && c &&
+        is_running(load_relaxed(&c->tid)))
+        kick(load_relaxed(&c->tid), look_signal);
+    look_ends();
+}
+
 /* The watcher: t runs on a worker, and has not noticed what was sent to it, as it was in a place where no handler can run. */
 void light_remind(const struct worker *w, const struct ito_thread *t) {
     const struct ito__stack *stack = load_relaxed(&t->stack); /* null: it has just ended */
     if (stack == NULL)
         return;
     const struct light *l = light_of((pthread_t)ARCH_PTHREAD_OF(stack->tls));
-    struct ito__carrier *c = load_relaxed(&w->carrier);
-    if (UNLIKELY(load_relaxed(&l->asked) && load_relaxed(&l->pending)) && c && is_running(load_relaxed(&c->tid)))
-        kick(load_relaxed(&c->tid), look_signal);
+    if (UNLIKELY(load_relaxed(&l->asked) && load_relaxed(&l->pending)))
+        interrupt_on(w, l);
 }
 
-/* It computes: the kernel thread that it seems to run on at the moment is interrupted. The light thread found there checks whether the
- * interruption is for it (deliver.c). */
+/* It computes. The light thread found there checks whether the interruption is for it (deliver.c). */
 static void interrupt_there(const struct light *l) {
-    for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
-        struct worker *w = &ito__pool.workers[i];
-        struct ito__carrier *c = load_relaxed(&w->carrier);
-        if (load_relaxed(&w->hot.current) == l->thread && c && is_running(load_relaxed(&c->tid)))
-            kick(load_relaxed(&c->tid), look_signal);
-    }
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++)
+        interrupt_on(&ito__pool.workers[i], l);
 }
 
 /* ---- interrupting ---------------------------------------------------------------------------------------------- */
@@ -250,6 +281,9 @@ enum outcome { DONE, IS_ON_ITS_WAY, KICKED };
 static enum outcome interrupt(struct light *l, bool cancel) {
     struct ito__waiter *w = NULL;
     enum outcome r = DONE;
+    sigset_t all, was;
+    light_all_signals(&all);
+    REAL(pthread_sigmask)(SIG_SETMASK, &all, &was); /* a handler that runs here may call pthread_kill, too */
     uint32_t s = ito__word_lock(&l->word), *word = look(l);
     if (word && (l->wait_cancellable || !cancel)) {
         uint32_t state = ito__word_lock(word);
@@ -264,6 +298,7 @@ static enum outcome interrupt(struct light *l, bool cancel) {
     }
     store_relaxed(&l->looked_at, 0); /* before the bit is free, which a thread that has seen it waits for */
     ito__word_unlock(&l->word, s);
+    REAL(pthread_sigmask)(SIG_SETMASK, &was, NULL);
     if (w)
         ito__waiter_wake(w, ECANCELED);
     return r;

@@ -161,6 +161,8 @@ void light_hold_end(void);
 /* Ends such a wait, one for a descriptor, or a call that waits in the kernel. For a cancellation: only of the first kind, or where
  * may_cancel is set. */
 void light_interrupt(struct light *l, bool cancel);
+/* By who is about to sleep in the kernel: an interruption on its way to this kernel thread comes before that. */
+void light_take_look(void);
 void light_kicks_start(void); /* once, before the workers */
 int light_kick_signal(void);  /* 0: none */
 void light_remind(const struct worker *w, const struct ito_thread *t);

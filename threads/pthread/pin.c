@@ -93,6 +93,7 @@ bool light_pin(const char *why) {
     tls_set_tid(pthread_self(), (int)syscall(SYS_gettid));
     __atomic_store_n(&me->kind, LIGHT_PINNED,
                      __ATOMIC_SEQ_CST); /* ORDER seq_cst; pairs with light_ask(): its number is there */
+    light_take_look();
     if (syscall(SYS_get_robust_list, 0, &me->carrier_robust, &bytes))
         me->carrier_robust = NULL;
     robust_list(me->carrier_robust ? tls_robust_list() : NULL);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/select.h>
@@ -531,6 +532,41 @@ static void deadlines_stand(void) {
     CHECK(all);
 }
 
+/* A thread that computes hears of it by a signal, which may come when it is pinned already, or when another thread runs there. */
+static volatile bool all_asked;
+static void sleeps_whole(void) {
+    CHECK(clock_nanosleep(CLOCK_BOOTTIME, 0, &(struct timespec){0, 1000000}, NULL) == 0);
+}
+static void *sleeps_again(void *unused) {
+    while (!all_asked)
+        sleeps_whole();
+    return unused;
+}
+static void *yields_and_sleeps(void *ns) {
+    for (long long end = now_ns() + (intptr_t)ns; now_ns() < end; sched_yield())
+        ;
+    sleeps_whole();
+    return NULL;
+}
+static void sleeps_are_whole(void) {
+    pthread_t sleepers[4], t;
+    cpu_set_t cpus;
+    unsigned seed = 1;
+    CHECK(sched_getaffinity(0, sizeof cpus, &cpus) == 0);
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&sleepers[i], NULL, sleeps_again, NULL) == 0);
+    for (long long end_ns = now_ns() + 2000000000; now_ns() < end_ns;) { /* an attempt, as often as it can be made */
+        CHECK(pthread_create(&t, NULL, yields_and_sleeps, (void *)(intptr_t)(rand_r(&seed) % 60000)) == 0);
+        for (long long end = now_ns() + rand_r(&seed) % 60000; now_ns() < end;)
+            ;
+        (void)pthread_setaffinity_np(t, sizeof cpus, &cpus); /* it may have ended */
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+    all_asked = true;
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(sleepers[i], NULL) == 0);
+}
+
 static const struct test tests[] = {{"cancelled_anywhere", cancelled_anywhere},
                                     {"keeps_what_it_holds", keeps_what_it_holds},
                                     {"own_signals", own_signals},
@@ -540,7 +576,8 @@ static const struct test tests[] = {{"cancelled_anywhere", cancelled_anywhere},
                                     {"others_clock", others_clock},
                                     {"writers_first", writers_first},
                                     {"joined_twice", joined_twice},
-                                    {"deadlines_stand", deadlines_stand}};
+                                    {"deadlines_stand", deadlines_stand},
+                                    {"sleeps_are_whole", sleeps_are_whole}};
 
 int main(int argc, char **argv) {
     return run_test(tests, sizeof tests / sizeof tests[0], argc, argv);
