@@ -126,6 +126,10 @@ impl<'a> Expansion<'a> {
             .map(|&row| &self.tables.names[row]);
         // Innermost first: the function whose code was inlined deepest, and last the one that the symbol table names.
         let calls: &[Call] = names.map_or(&[], |names| &names.calls);
+        // Kasuri's own code is not the program's: what it calls is called by who called it.
+        if is_own_module(trace.strings.get(module)) {
+            return Vec::new();
+        }
         if calls.is_empty() {
             let nameless = CodeFrame {
                 function: StrIx::NONE,
@@ -140,6 +144,9 @@ impl<'a> Expansion<'a> {
         let outermost = calls.len() - 1;
         let mut rows = Vec::with_capacity(calls.len());
         for (ix, call) in calls.iter().enumerate().rev() {
+            if is_own_function(call) {
+                continue;
+            }
             let mut intern = |text: &str| match text {
                 "" => StrIx::NONE,
                 text => trace.strings.intern(text),
@@ -162,6 +169,19 @@ impl<'a> Expansion<'a> {
         }
         rows
     }
+}
+
+/// Whether the path of a library is one of Kasuri's, which a program has because it is recorded: `libkasuri.so.0`, `libkasuri-locks.so`.
+fn is_own_module(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let rest = name.strip_prefix("libkasuri").unwrap_or_default();
+    rest.starts_with(['.', '-']) && rest.contains(".so")
+}
+
+/// Whether a function comes from the annotations' header, which programs compile in.
+fn is_own_function(call: &Call) -> bool {
+    let file = call.file.rsplit('/').next().unwrap_or_default();
+    file == "kasuri.h" || (call.function.starts_with("kasuri__") && !call.function.contains("::"))
 }
 
 /// Rows of threads by tid, to find the one that lived at a moment.

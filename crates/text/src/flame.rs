@@ -88,13 +88,13 @@ fn indents(nodes: &[&FlameNode], most: usize) -> Vec<usize> {
 pub fn folded(flame: &Flame) -> String {
     let mut out = String::new();
     let mut open: Vec<String> = Vec::new();
-    for node in &flame.nodes {
+    for (node, ns) in flame.nodes.iter().zip(ends_ns(&flame.nodes)) {
         open.truncate(node.depth as usize);
         // A semicolon is the format's own, a line feed too.
         // Nodes come in the order of a walk from the roots down, so the open ones are the callers of the next.
         open.push(name(&node.frame).replace(';', ":"));
-        if node.self_ns > 0 {
-            let _ = writeln!(out, "{} {}", open.join(";"), node.self_ns);
+        if ns > 0 {
+            let _ = writeln!(out, "{} {ns}", open.join(";"));
         }
     }
     // So that all lines add up to the time.
@@ -107,6 +107,20 @@ pub fn folded(flame: &Flame) -> String {
         }
     }
     out
+}
+
+/// The time of the paths that end at each node: what the nodes below it do not have.
+fn ends_ns(nodes: &[FlameNode]) -> Vec<i64> {
+    let mut ends: Vec<i64> = nodes.iter().map(|node| node.ns).collect();
+    let mut open: Vec<usize> = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        open.truncate(node.depth as usize);
+        if let Some(&above) = open.last() {
+            ends[above] -= node.ns;
+        }
+        open.push(at);
+    }
+    ends
 }
 
 // Units of the picture's own coordinates (viewBox); a browser scales them to its window. `LETTER` is the width of a

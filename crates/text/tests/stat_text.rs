@@ -170,6 +170,7 @@ fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) 
         share,
         waited_ns: if is_wait { ns } else { 0 },
         frames: frames.collect(),
+        callers: Vec::new(),
     }
 }
 

@@ -79,7 +79,7 @@ impl Did {
 struct Step {
     did: Did,
     name: StrIx,
-    /// [`Frames::function`]; `u32::MAX`: no sample with a path stands for it.
+    /// [`Frames::use_shown`]; `u32::MAX`: no sample with a path stands for it.
     function: u32,
 }
 
@@ -311,7 +311,7 @@ impl<'t> Chains<'t> {
     /// Adds a step at a place in the code; its node.
     fn put(&mut self, way: Way, did: Did, thread: ThreadIx, path: PathIx, ns: i64) -> Option<u32> {
         let function = match path.is_some() {
-            true => self.frames.function_shown(path),
+            true => self.frames.use_shown(path),
             false => u32::MAX,
         };
         let name = self.name(thread);

@@ -58,7 +58,7 @@ pub struct FlameNode {
     pub depth: u32,
     /// Time of all paths through it.
     pub ns: i64,
-    /// Of this: in it, and in none below it.
+    /// Of this: in the function itself and in none that it called. Inverted, only roots have such a time.
     pub self_ns: i64,
     /// The function; of its lines one.
     pub frame: PathFrame,
@@ -191,7 +191,8 @@ impl Tree {
                 path.reverse();
             }
             let mut at = 0;
-            for frame in path {
+            let innermost = if inverted { 0 } else { path.len() - 1 };
+            for (nth, frame) in path.into_iter().enumerate() {
                 let next = tree.nodes.len() as u32;
                 let key = (at, frames.function(frame));
                 let child = *child_of.entry(key).or_insert(next);
@@ -206,8 +207,8 @@ impl Tree {
                 }
                 at = child;
                 tree.nodes[at as usize].ns += time.ns;
+                tree.nodes[at as usize].self_ns += if nth == innermost { time.ns } else { 0 };
             }
-            tree.nodes[at as usize].self_ns += time.ns;
         }
         tree
     }

@@ -98,9 +98,22 @@ pub struct Frames<'t> {
     gil: Option<FrameIx>,
     /// A function in Python.
     is_python: Vec<bool>,
+    /// Of a library that programs are written with.
+    is_library: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
-    shown: QuickMap<PathIx, Vec<FrameIx>>,
+    shown: QuickMap<PathIx, Shown>,
+    /// A number for each function of the program's own with what it called.
+    uses: QuickMap<(u32, u32), u32>,
+}
+
+/// A path as people want it.
+#[derive(Clone, Debug)]
+struct Shown {
+    /// Innermost first, never empty.
+    frames: Vec<FrameIx>,
+    /// Whether the second frame is the program's own function that called the first, which is the kernel's or a library's.
+    is_call: bool,
 }
 
 impl<'t> Frames<'t> {
@@ -120,8 +133,10 @@ impl<'t> Frames<'t> {
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
             is_python: Vec::with_capacity(f.function.len()),
+            is_library: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: QuickMap::default(),
+            uses: QuickMap::default(),
         };
         for row in 0..f.function.len() {
             let name = demangled(trace.strings.get(f.function[row]));
@@ -133,6 +148,8 @@ impl<'t> Frames<'t> {
             out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
             out.is_gil.push(calls::is_gil(&name));
             out.is_python.push(module == PYTHON);
+            let file = trace.strings.get(f.file[row]);
+            out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
@@ -152,24 +169,36 @@ impl<'t> Frames<'t> {
         self.function[frame.ix()]
     }
 
-    /// The innermost function of a path as people want it.
-    pub fn function_shown(&mut self, path: PathIx) -> u32 {
+    /// A number for the program's own function at a path with what it called there, if it called something.
+    pub fn use_shown(&mut self, path: PathIx) -> u32 {
+        let own = self.own_shown(path).map_or(u32::MAX, |f| self.function(f));
         let innermost = self.shown(path)[0];
-        self.function(innermost)
+        let (next, key) = (self.uses.len() as u32, (self.function(innermost), own));
+        *self.uses.entry(key).or_insert(next)
     }
 
-    /// A path as people want it, innermost first and never empty: a call into the kernel or the C library is one frame, the outermost that has a name; a wait
-    /// for Python's GIL is the function that asks for it; what Python's interpreter did for a function is that function's; and
-    /// what begins every thread is left out.
+    /// The program's own function at a path, where it called the kernel or a library: the second frame of [`Frames::shown`].
+    pub fn own_shown(&mut self, path: PathIx) -> Option<FrameIx> {
+        let shown = self.look_up(path);
+        shown.is_call.then(|| shown.frames[1])
+    }
+
+    /// A path as people want it, innermost first and never empty: a call of the program's own code into the kernel or into libraries is one
+    /// frame, the outermost that has a name; a wait for Python's GIL is the function that asks for it; what Python's interpreter did for a
+    /// function is that function's; and what begins every thread is left out.
     pub fn shown(&mut self, path: PathIx) -> &[FrameIx] {
+        &self.look_up(path).frames
+    }
+
+    fn look_up(&mut self, path: PathIx) -> &Shown {
         if !self.shown.contains_key(&path) {
-            let frames = self.shorten(path);
-            self.shown.insert(path, frames);
+            let shown = self.shorten(path);
+            self.shown.insert(path, shown);
         }
         &self.shown[&path]
     }
 
-    fn shorten(&self, path: PathIx) -> Vec<FrameIx> {
+    fn shorten(&self, path: PathIx) -> Shown {
         let all: Vec<FrameIx> = self.trace.frames_of(path).collect();
         let layer = |frame: &FrameIx| self.layer[frame.ix()];
         // An interrupt: the code below it did not call it.
@@ -179,22 +208,39 @@ impl<'t> Frames<'t> {
         let (call, rest) = match gil.and_then(|gil| all.iter().position(|f| *f == gil)) {
             Some(at) => (Some(all[at]), &all[at + 1..]),
             None => {
-                let system = all.iter().take_while(|f| layer(f) == Layer::System);
-                let (system, rest) = all.split_at(system.count());
-                let named = system.iter().rfind(|f| self.is_named(**f));
-                (named.or(system.first()).copied(), rest)
+                let (called, rest) = all.split_at(self.n_called(all));
+                let named = called.iter().rfind(|f| self.is_named(**f));
+                (named.or(called.first()).copied(), rest)
             }
         };
-        let mut out: Vec<FrameIx> = call.into_iter().collect();
-        out.extend(self.without_interpreter(rest));
-        while out.len() > 1 && out.last().is_some_and(|f| layer(f) == Layer::Start) {
-            out.pop();
+        let mut frames: Vec<FrameIx> = call.into_iter().collect();
+        frames.extend(self.without_interpreter(rest));
+        while frames.len() > 1 && frames.last().is_some_and(|f| layer(f) == Layer::Start) {
+            frames.pop();
         }
         // Nothing but an interrupt.
-        if out.is_empty() {
-            out.push(self.trace.paths.frame[path.ix()]);
+        if frames.is_empty() {
+            frames.push(self.trace.paths.frame[path.ix()]);
         }
-        out
+        let is_call = call.is_some() && frames.get(1).is_some_and(|f| !self.is_library[f.ix()]);
+        Shown { frames, is_call }
+    }
+
+    /// How many of the innermost frames are what the program's own code called: the kernel, libraries. Where there is no such code: the
+    /// kernel and the C library.
+    fn n_called(&self, frames: &[FrameIx]) -> usize {
+        let is_called = |f: &&FrameIx| {
+            let is_start = self.layer[f.ix()] == Layer::Start;
+            !is_start && (self.layer[f.ix()] == Layer::System || self.is_library[f.ix()])
+        };
+        let n = frames.iter().take_while(is_called).count();
+        match frames.get(n) {
+            Some(own) if self.layer[own.ix()] != Layer::Start => n,
+            _ => {
+                let is_system = |f: &&FrameIx| self.layer[f.ix()] == Layer::System;
+                frames.iter().take_while(is_system).count()
+            }
+        }
     }
 
     /// Without the functions of Python's interpreter in what a function in Python, or a library that it called, made the interpreter do: who
@@ -355,6 +401,56 @@ impl<'t> Frames<'t> {
             (runtime, spin) => Some((runtime.unwrap_or(Runtime::Other), frame, spin)),
         }
     }
+}
+
+/// Whether a function is of a library that programs are written with, so that who called it says more: a language's standard library, an
+/// allocator, a runtime that hands out tasks, a package that was fetched. `function`: demangled; `module`: without its folders.
+pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
+    /// Where compilers and package managers keep sources that are not the program's.
+    const FOLDERS: [&str; 6] = [
+        "/rustc/",
+        "/lib/rustlib/src/",
+        "/.cargo/registry/",
+        "/.cargo/git/",
+        "/include/c++/",
+        "/go/pkg/mod/",
+    ];
+    const BEGINS: [&str; 12] = [
+        "std::",
+        "core::",
+        "alloc::",
+        "hashbrown::",
+        "__gnu_cxx::",
+        "<std::",
+        "<core::",
+        "<alloc::",
+        "<hashbrown::",
+        "runtime.",
+        "internal/",
+        "sync.",
+    ];
+    // What a C++ template returns stands before its name.
+    let name = function.split(['<', '(']).next().unwrap_or_default();
+    let name = name.rsplit(' ').next().unwrap_or_default();
+    runtime(function, module).is_some_and(|r| r != Runtime::Interpreter)
+        || begins(function, &BEGINS)
+        || begins(name, &["std::", "__gnu_cxx::"])
+        || FOLDERS.iter().any(|folder| file.contains(folder))
+        || is_of_gos_library(function, file)
+}
+
+/// Go's own packages lie in `src/PACKAGE` of its installation, and their names have no dot before the first slash.
+fn is_of_gos_library(function: &str, file: &str) -> bool {
+    let last = function.rfind('/').map_or(0, |at| at + 1);
+    let Some(dot) = function[last..].find('.') else {
+        return false;
+    };
+    let package = &function[..last + dot];
+    let first = package.split('/').next().unwrap_or_default();
+    file.ends_with(".go")
+        && !first.contains('.')
+        && package != "main"
+        && file.contains(&format!("/src/{package}/"))
 }
 
 /// The name without its folders.

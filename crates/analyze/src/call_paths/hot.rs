@@ -1,8 +1,9 @@
-//! The few paths that stand for many: by the innermost function, each with the callers that lead to most of it.
+//! The few paths that stand for many: by the innermost function, each with the callers that lead to it.
 //!
 //! Thousands of stacks may differ in a line or a turn of a recursion, and then no stack has a share that is worth a line.
-//! So time is added up by the innermost function, and its callers are followed outwards as long as one function leads to
-//! at least half of the time.
+//! So time is added up by the innermost function. What the kernel or a library did is divided by the functions of the program that
+//! called it, if one of them led to at least half. Callers are followed outwards as long as one function leads to nearly all of the
+//! time: so a time is that of the whole path which stands beside it. Where they part, those with a fifth are named.
 use super::frames::{Frames, module_name};
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
@@ -10,6 +11,12 @@ use serde::Serialize;
 
 /// Callers that are followed.
 const MAX_CALLERS: usize = 64;
+
+/// One caller leads to nearly all of the time; stacks that end before are no other callers.
+const NEARLY_ALL: f64 = 0.95;
+
+/// Where callers part, those with this part of the path's time are named.
+const WORTH_A_NAME: f64 = 0.2;
 
 /// A function of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -33,9 +40,22 @@ pub struct HotPath {
     pub share: f64,
     /// Of `ns`: for which threads waited there; the rest they ran.
     pub waited_ns: i64,
-    /// The function, its caller, and so on, as long as one caller leads to at least half of the time. Calls into the kernel
-    /// or the C library are one frame; what begins every thread is left out.
+    /// The function, its caller, and so on, as long as one caller leads to nearly all of the time. Calls into the kernel
+    /// or libraries are one frame; what begins every thread is left out.
     pub frames: Vec<PathFrame>,
+    /// The callers of the last of `frames` that lead to at least a fifth of the time each, most first; none where stacks end there.
+    pub callers: Vec<Caller>,
+}
+
+/// One of several callers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Caller {
+    /// Time.
+    pub ns: i64,
+    /// Share of the time of the class.
+    pub share: f64,
+    /// The function.
+    pub frame: PathFrame,
 }
 
 /// Time at one path.
@@ -54,65 +74,119 @@ pub(super) fn hot_paths(
     all_ns: i64,
     most: usize,
 ) -> (Vec<HotPath>, i64) {
-    let mut groups: QuickMap<u32, (i64, Vec<PathTime>)> = QuickMap::default();
-    for &time in times {
-        let innermost = frames.shown(time.path)[0];
-        let group = groups.entry(frames.function(innermost)).or_default();
-        group.0 += time.ns;
-        group.1.push(time);
+    let share = |ns: i64| ns as f64 / all_ns.max(1) as f64;
+    let mut groups: Vec<Group> = Vec::new();
+    for group in grouped(times, |path| {
+        let innermost = frames.shown(path)[0];
+        frames.function(innermost)
+    }) {
+        let owns = grouped(&group.times, |path| frames.use_shown(path));
+        match owns[0].ns * 2 >= group.ns {
+            true => groups.extend(owns),
+            false => groups.push(group),
+        }
     }
-    let mut groups: Vec<(u32, (i64, Vec<PathTime>))> = groups.into_iter().collect();
-    groups.sort_by_key(|&(function, (ns, _))| (std::cmp::Reverse(ns), function));
-    let others = groups.iter().skip(most).map(|(_, (ns, _))| ns).sum();
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.ns), group.key));
+    let others = groups.iter().skip(most).map(|group| group.ns).sum();
     let hot = groups
         .into_iter()
         .take(most)
-        .map(|(_, (ns, times))| HotPath {
-            ns,
-            share: ns as f64 / all_ns.max(1) as f64,
-            waited_ns: times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum(),
-            frames: dominant(trace, frames, times),
+        .map(|Group { ns, times, .. }| {
+            let waited = times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum();
+            let (path, callers) = common(trace, frames, times);
+            let callers = callers.into_iter().map(|(ns, frame)| Caller {
+                ns,
+                share: share(ns),
+                frame,
+            });
+            HotPath {
+                ns,
+                share: share(ns),
+                waited_ns: waited,
+                frames: path,
+                callers: callers.collect(),
+            }
         });
     (hot.collect(), others)
 }
 
-/// The innermost function of these paths and the callers that most of them share.
+/// Times that are added up.
+struct Group {
+    key: u32,
+    ns: i64,
+    times: Vec<PathTime>,
+}
+
+/// By key, most time first.
+fn grouped(times: &[PathTime], mut key: impl FnMut(PathIx) -> u32) -> Vec<Group> {
+    let mut groups: QuickMap<u32, Group> = QuickMap::default();
+    for &time in times {
+        let key = key(time.path);
+        let empty = || Group {
+            key,
+            ns: 0,
+            times: Vec::new(),
+        };
+        let group = groups.entry(key).or_insert_with(empty);
+        group.ns += time.ns;
+        group.times.push(time);
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.ns), group.key));
+    groups
+}
+
+/// The innermost function of these paths and the callers that nearly all of them share.
 pub(super) fn dominant(
     trace: &Trace,
     frames: &mut Frames<'_>,
-    mut times: Vec<PathTime>,
+    times: Vec<PathTime>,
 ) -> Vec<PathFrame> {
+    common(trace, frames, times).0
+}
+
+/// The same, and the callers at which they part, with the time of each.
+fn common(
+    trace: &Trace,
+    frames: &mut Frames<'_>,
+    mut times: Vec<PathTime>,
+) -> (Vec<PathFrame>, Vec<(i64, PathFrame)>) {
     let all: i64 = times.iter().map(|t| t.ns).sum();
     let mut out = Vec::new();
     for depth in 0..=MAX_CALLERS {
-        // By function: its time, and that of each of its lines.
-        let mut by_function: QuickMap<u32, (i64, QuickMap<FrameIx, i64>)> = QuickMap::default();
-        for time in &times {
-            if let Some(&frame) = frames.shown(time.path).get(depth) {
-                let entry = by_function.entry(frames.function(frame)).or_default();
-                entry.0 += time.ns;
-                *entry.1.entry(frame).or_default() += time.ns;
-            }
-        }
-        let best = by_function
-            .into_iter()
-            .max_by_key(|&(f, (ns, _))| (ns, std::cmp::Reverse(f)));
-        let Some((function, (ns, lines))) = best else {
+        let at = |frames: &mut Frames<'_>, path| frames.shown(path).get(depth).copied();
+        times.retain(|time| at(frames, time.path).is_some());
+        let functions = grouped(&times, |path| {
+            let frame = at(frames, path).expect("the others were left out");
+            frames.function(frame)
+        });
+        let known: i64 = functions.iter().map(|group| group.ns).sum();
+        let Some(best) = functions.first() else {
             break;
         };
-        if depth > 0 && ns * 2 < all {
+        // The line with the most time.
+        let mut place = |group: &Group| {
+            let lines = grouped(&group.times, |path| {
+                at(frames, path).map_or(0, |frame| frame.ix() as u32)
+            });
+            path_frame(trace, FrameIx(lines[0].key))
+        };
+        if depth > 0 && (best.ns as f64) < NEARLY_ALL * known as f64 {
+            let worth = functions.iter();
+            let worth = worth.take_while(|g| g.ns as f64 >= WORTH_A_NAME * all as f64);
+            return (out, worth.map(|g| (g.ns, place(g))).collect());
+        }
+        // Most stacks end before.
+        if known * 2 < all {
             break;
         }
-        let line = lines
+        out.push(place(best));
+        times = functions
             .into_iter()
-            .max_by_key(|&(frame, ns)| (ns, std::cmp::Reverse(frame)));
-        out.extend(line.map(|(frame, _)| path_frame(trace, frame)));
-        times.retain(|time| {
-            let frame = frames.shown(time.path).get(depth).copied();
-            frame.is_some_and(|frame| frames.function(frame) == function)
-        });
+            .next()
+            .map_or_else(Vec::new, |g| g.times);
     }
-    out
+    (out, Vec::new())
 }
 
 /// A frame with its texts.

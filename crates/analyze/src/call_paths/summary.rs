@@ -78,7 +78,8 @@ pub struct ClassPaths {
 /// A class's time by call path: the `ns` of `paths`, `other_ns`, `unsampled_ns` and `without_code_ns` add up to its time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PathShares {
-    /// By innermost function, most first.
+    /// By innermost function; what the kernel or a library did also by the program's function that called it, if one of them led to at least half
+    /// of it. Most first.
     pub paths: Vec<HotPath>,
     /// Time of the functions that are left out of `paths`.
     pub other_ns: i64,

@@ -4,7 +4,7 @@ use crate::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::account::{AccountSummary, Class};
 use kasuri_analyze::call_paths::{
-    CallPathSummary, ClassPaths, FlameNode, FlameOptions, PathShares, flame,
+    CallPathSummary, ClassPaths, FlameNode, FlameOptions, HotPath, PathShares, flame,
 };
 use kasuri_analyze::{Options, summary};
 use kasuri_model::{SampleKind, ThreadIx, ThreadState, Time, Trace};
@@ -111,7 +111,7 @@ fn a_tree_has_each_function_below_its_callers() {
         ..FlameOptions::default()
     };
     let first: Vec<_> = tree(&trace, &inverted).into_iter().take(2).collect();
-    assert_eq!(first, [row(0, "a", 1100, 0), row(1, "main", 600, 600)]);
+    assert_eq!(first, [row(0, "a", 1100, 1100), row(1, "main", 600, 0)]);
     let thread = FlameOptions {
         tid: Some(10),
         ..FlameOptions::default()
@@ -211,12 +211,12 @@ fn imbalance_is_what_the_late_thread_ran() {
             row("b < worker", 1, 0)
         ]
     );
-    // 10: 0..400 and 1000..1200. 11: 0..500, then 500..1000 and 1001..1200. Neither caller of `a` has half of all.
+    // 10: 0..400 and 1000..1200. 11: 0..500, then 500..1000 and 1001..1200. Neither caller of `a` has nearly all of it.
     let (work, _) = class(&paths, "work");
-    assert_eq!(
-        rows(work),
-        [row("a < main", 1100, 0), row("b < worker", 699, 0)]
-    );
+    assert_eq!(rows(work), [row("a", 1100, 0), row("b < worker", 699, 0)]);
+    let callers = work.paths[0].callers.iter();
+    let callers: Vec<_> = callers.map(|c| (c.frame.function.as_str(), c.ns)).collect();
+    assert_eq!(callers, [("main", 600), ("worker", 500)]);
     assert_eq!((paths.on_cpu.ns, paths.on_cpu.complete_ns), (1800, 1800));
     assert_eq!((paths.blocked.ns, paths.blocked.unsampled_ns), (600, 0));
 }
@@ -569,7 +569,7 @@ fn who_spins_while_one_thread_runs_lost_its_cpu_to_a_serial_phase() {
     );
     let paths = paths_of(&trace, None);
     let (at, meanwhile) = class(&paths, "spinning");
-    assert_eq!(rows(at), [row("do_spin < GOMP_barrier < worker", 499, 0)]);
+    assert_eq!(rows(at), [row("GOMP_barrier < worker", 499, 0)]);
     assert_eq!(rows(meanwhile.unwrap()), [row("assemble < main", 499, 0)]);
     // The same without samples is all work.
     let mut bare = trace.clone();
@@ -845,4 +845,137 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
         assert_eq!((cause.note, cause.name.as_str()), expected);
         assert_eq!(cause.ns, 800);
     }
+}
+
+/// A thread that runs throughout, at these paths for so many samples each, and the rows of its work.
+fn work_at(paths: &[(usize, &[&str])]) -> Vec<HotPath> {
+    let n: usize = paths.iter().map(|(n, _)| n).sum();
+    let mut story = Story::new(1);
+    story.switch(0, n as i64 * 100, 10, RunnablePreempted, 0);
+    let each = paths
+        .iter()
+        .flat_map(|&(n, path)| std::iter::repeat_n(path, n));
+    let samples: Vec<_> = (each.enumerate())
+        .map(|(at, path)| (10, at as i64 * 100 + 50, SampleKind::OnCpu, path))
+        .collect();
+    let trace = sampled(story.load(n as i64 * 100), &samples);
+    let paths = paths_of(&trace, None);
+    class_of(&paths, "work").paths.paths.clone()
+}
+
+/// `share function < callers`, and where those part.
+fn shown(path: &HotPath) -> String {
+    let names = path.frames.iter().map(|f| f.function.as_str());
+    let mut text = format!("{:.0} ", path.share * 100.0);
+    text += &names.collect::<Vec<_>>().join(" < ");
+    for caller in &path.callers {
+        let name = &caller.frame.function;
+        text += &format!(" | {:.0} {name}", caller.share * 100.0);
+    }
+    text
+}
+
+fn shown_of(paths: &[(usize, &[&str])]) -> Vec<String> {
+    work_at(paths).iter().map(shown).collect()
+}
+
+#[test]
+fn a_share_is_that_of_the_whole_path_beside_it() {
+    // One caller leads to three quarters of it only.
+    let two: &[(usize, &[&str])] = &[
+        (75, &["main", "path_a", "kernel_fn"]),
+        (25, &["main", "path_b", "kernel_fn"]),
+    ];
+    assert_eq!(shown_of(two), ["100 kernel_fn | 75 path_a | 25 path_b"]);
+    // Stacks that end early say nothing of callers.
+    let cut: &[(usize, &[&str])] = &[(90, &["main", "worker", "compress"]), (10, &["compress"])];
+    assert_eq!(shown_of(cut), ["100 compress < worker < main"]);
+    // Nor do a few among many.
+    let few: &[(usize, &[&str])] = &[(97, &["main", "a", "f"]), (3, &["main", "b", "f"])];
+    assert_eq!(shown_of(few), ["100 f < a < main"]);
+}
+
+#[test]
+fn a_library_is_shown_with_the_programs_function_that_called_it() {
+    let find = "hashbrown::raw::RawTable<T,A>::find";
+    let get = "std::collections::hash::map::HashMap<K,V,S>::get";
+    let rust: &[(usize, &[&str])] = &[
+        (
+            30,
+            &[
+                "main",
+                "update_table",
+                get,
+                find,
+                "core::intrinsics::likely",
+            ],
+        ),
+        (28, &["main", "update_table", get, find]),
+        (42, &["main", "render"]),
+    ];
+    let name = "HashMap";
+    let rows = shown_of(rust);
+    assert!(
+        rows[0].starts_with("58 ") && rows[0].contains(name),
+        "{rows:?}"
+    );
+    assert!(rows[0].ends_with("< update_table < main"), "{rows:?}");
+    let go: &[(usize, &[&str])] = &[
+        (
+            65,
+            &[
+                "runtime.goexit",
+                "main.store",
+                "runtime.mapassign",
+                "internal/runtime/maps.ctrlGroup.matchH2",
+            ],
+        ),
+        (
+            35,
+            &[
+                "runtime.goexit",
+                "runtime.gcBgMarkWorker",
+                "runtime.scanobject",
+            ],
+        ),
+    ];
+    assert_eq!(
+        shown_of(go),
+        [
+            "65 runtime.mapassign < main.store < runtime.goexit",
+            // Nothing of the program is there.
+            "35 runtime.scanobject < runtime.gcBgMarkWorker < runtime.goexit",
+        ]
+    );
+    // What the kernel does for two functions of the program is two things, what it does for many one.
+    let libc = "/usr/lib/libc.so.6";
+    let write = format!("write@{libc}");
+    let two: &[(usize, &[&str])] = &[
+        (60, &["main", "log", &write]),
+        (40, &["main", "send", &write]),
+    ];
+    assert_eq!(
+        shown_of(two),
+        ["60 write < log < main", "40 write < send < main"]
+    );
+    let many: &[(usize, &[&str])] = &[
+        (40, &["main", "a", &write]),
+        (30, &["main", "b", &write]),
+        (30, &["main", "c", &write]),
+    ];
+    assert_eq!(shown_of(many), ["100 write | 40 a | 30 b | 30 c"]);
+}
+
+#[test]
+fn inverted_the_innermost_function_alone_has_time_of_its_own() {
+    let inverted = FlameOptions {
+        inverted: true,
+        ..FlameOptions::default()
+    };
+    let rows = tree(&imbalance(), &inverted);
+    assert!(
+        rows.iter()
+            .all(|&(depth, _, ns, own)| own == if depth == 0 { ns } else { 0 }),
+        "{rows:?}"
+    );
 }

@@ -735,6 +735,73 @@ fn path_text(trace: &Trace, path: kasuri_model::PathIx) -> String {
     texts.join(" > ")
 }
 
+/// A recorded program has Kasuri's libraries and its header in it. Whatever they call, it was the program's function that asked for it.
+#[test]
+fn kasuris_own_code_is_no_part_of_a_call_path() {
+    let module = |path: &str| Module {
+        kind: ModuleKind::Elf,
+        path: path.into(),
+        ..Module::default()
+    };
+    let names = |frame, functions: &[(&str, &str)]| Names {
+        frame,
+        calls: (functions.iter())
+            .map(|&(function, file)| Call {
+                function: function.into(),
+                file: file.into(),
+                line: 1,
+            })
+            .collect(),
+    };
+    let mut parts = program();
+    parts.pages = vec![(0, pages(&[(100, switch(0, 0, 7))]))];
+    parts.call_paths = Log {
+        tables: Tables {
+            modules: ["/bin/p", "/opt/lib/libkasuri-locks.so", "/lib/libc.so.6"]
+                .map(module)
+                .to_vec(),
+            frames: [(0, 1), (1, 2), (1, 3), (2, 4), (0, 5)]
+                .map(|(module, address)| Frame { module, address })
+                .to_vec(),
+            // worker > two of the probe > libc; worker > inlined from the header.
+            paths: [(NONE, 0), (0, 1), (1, 2), (2, 3), (0, 4)]
+                .map(|(caller, frame)| Path { caller, frame })
+                .to_vec(),
+            names: vec![
+                names(0, &[("worker", "p.c")]),
+                names(1, &[("pthread_mutex_lock", "mutex.c")]),
+                names(3, &[("pthread_mutex_lock", "")]),
+                names(4, &[("kasuri__stamp", "include/kasuri.h"), ("step", "p.c")]),
+            ],
+        },
+        samples: [3, 4]
+            .map(|path| Sample {
+                time_ns: START + 200 + u64::from(path),
+                pid: 7,
+                tid: 7,
+                cpu: 0,
+                kind: SampleKind::OnCpu,
+                end: PathEnd::Complete,
+                path,
+            })
+            .to_vec(),
+    };
+    let trace = parts.load();
+    let rows = trace
+        .samples
+        .path
+        .iter()
+        .map(|&path| path_text(&trace, path));
+    let rows: Vec<String> = rows.collect();
+    assert_eq!(
+        rows,
+        [
+            "worker Native p.c:1 > pthread_mutex_lock Native :1",
+            "worker Native p.c:1 > step Native p.c:1",
+        ]
+    );
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a recording as a list, and its rows")]
 fn addresses_become_the_functions_that_were_inlined_there() {

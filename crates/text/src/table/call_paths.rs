@@ -2,7 +2,7 @@
 use super::chains::chain_lines;
 use super::grid::cut;
 use super::names::{ThreadNames, thread_names};
-use super::path_text::{PathLine, WORTH_A_LINE, path_text};
+use super::path_text::{PathLine, WORTH_A_LINE, hot_path_text};
 use super::units::{percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
@@ -102,6 +102,9 @@ fn asleep(word: &'static str, path: &HotPath) -> &'static str {
     }
 }
 
+/// What explains this share of a class has a line, however few lines a class has.
+const WORTH_A_LINE_MORE: f64 = 0.2;
+
 /// The lines of one question: a path each, and how much of the time has no sample. `word` introduces a path.
 fn question_lines(
     class: &ClassPaths,
@@ -110,16 +113,19 @@ fn question_lines(
     room: usize,
     word: impl Fn(&HotPath) -> &'static str,
 ) -> Vec<PathLine> {
-    let worth = shares.paths.iter().filter(|p| p.share >= WORTH_A_LINE);
+    let is_own = std::ptr::eq(shares, &raw const class.paths);
+    let worth = shares.paths.iter().enumerate().filter(|(at, path)| {
+        let is_large = is_own && path.share >= WORTH_A_LINE_MORE;
+        is_large || (*at < n && path.share >= WORTH_A_LINE)
+    });
     let mut lines: Vec<PathLine> = worth
-        .take(n)
-        .map(|path| {
+        .map(|(_, path)| {
             let begin = format!("{} {}", percent(path.share), word(path));
             // Columns of a terminal, not bytes: names may hold wide characters.
             let left = room.saturating_sub(begin.width());
             PathLine {
                 ns: Some(path.ns),
-                text: begin + &path_text(&path.frames, left),
+                text: begin + &hot_path_text(path, left),
             }
         })
         .collect();

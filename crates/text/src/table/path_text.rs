@@ -1,8 +1,9 @@
 //! Call paths on a screen: `compress (xz.c:90) < worker < main`, innermost function first.
 //!
 //! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
-use super::units::{file_name, printable};
-use kasuri_analyze::call_paths::{PathFrame, public_name};
+use super::grid::cut;
+use super::units::{file_name, percent, printable};
+use kasuri_analyze::call_paths::{HotPath, PathFrame, is_of_a_library, public_name};
 use unicode_width::UnicodeWidthStr;
 
 /// Less of a class than this is not worth a line.
@@ -18,14 +19,35 @@ pub(super) struct PathLine {
     pub text: String,
 }
 
+/// A library's function is not cut to less than this, in columns.
+const LEAST_OF_A_CALL: usize = 16;
+
+/// A path and where its callers part: `copy (xz.c:90) < 74.8 % pack, 25.2 % unpack`.
+pub(super) fn hot_path_text(path: &HotPath, room: usize) -> String {
+    const MORE: &str = ", ..";
+    let mut text = path_text(&path.frames, room);
+    for (at, caller) in path.callers.iter().enumerate() {
+        let between = if at == 0 { " < " } else { ", " };
+        let name = printable(&frame_name(&caller.frame));
+        let next = format!("{between}{} {name}", percent(caller.share));
+        let is_last = at + 1 == path.callers.len();
+        let spare = if is_last { 0 } else { MORE.len() };
+        if text.width() + next.width() + spare > room {
+            return text + if at == 0 { "" } else { MORE };
+        }
+        text += &next;
+    }
+    text
+}
+
 /// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider.
 pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
     const MORE: &str = " < ..";
     let mut text = String::new();
     // The place of the innermost function, or where that has none of the first caller that has one. That of a program's function says
-    // more than one in the source of the C library or of Python.
+    // more than one in the source of a library or of Python.
     let has_place = |f: &PathFrame| !f.file.is_empty();
-    let is_programs = |f: &PathFrame| has_place(f) && !is_library(&f.module);
+    let is_programs = |f: &PathFrame| has_place(f) && !is_library(f);
     let mut place_at = (frames.iter().position(is_programs)).or(frames.iter().position(has_place));
     for (at, frame) in frames.iter().enumerate() {
         let name = frame_name(frame);
@@ -44,6 +66,12 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
         }
         if at == 0 {
             text = printable(&next);
+            // The program's own function that called a library stands in the line.
+            if let Some(own) = frames.get(1).filter(|_| is_library(frame)) {
+                let spare = " < ".len() + if frames.len() > 2 { MORE.len() } else { 0 };
+                let left = room.saturating_sub(frame_name(own).width() + spare);
+                text = cut(&text, left.max(LEAST_OF_A_CALL));
+            }
             continue;
         }
         // ` < ..` must fit behind each function but the last, or the cut would itself be cut.
@@ -77,10 +105,18 @@ fn is_libc(module: &str) -> bool {
     begins.iter().any(|begin| module.starts_with(begin))
 }
 
-/// The C library's functions, and Python's interpreter.
-fn is_library(module: &str) -> bool {
+/// A library's function, or Python's interpreter's.
+fn is_library(frame: &PathFrame) -> bool {
     const OTHERS: [&str; 4] = ["libm.so", "libm-", "libpython", "python3"];
-    is_libc(module) || OTHERS.iter().any(|begin| module.starts_with(begin))
+    let PathFrame {
+        function,
+        module,
+        file,
+        ..
+    } = frame;
+    is_libc(module)
+        || OTHERS.iter().any(|begin| module.starts_with(begin))
+        || is_of_a_library(function, module, file)
 }
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
@@ -146,6 +182,47 @@ mod tests {
         assert_eq!(path_text(&path, 80), "__sin_fma < solve (solve.c:5)");
         assert_eq!(path_text(&path[..1], 80), "__sin_fma (s_sin.c:207)");
         assert_eq!(path_text(&path, 20), "__sin_fma < solve");
+    }
+
+    #[test]
+    fn callers_that_part_have_their_shares() {
+        let caller = |name: &str, share| kasuri_analyze::call_paths::Caller {
+            frame: frame(name, "", 0),
+            share,
+            ns: 0,
+        };
+        let path = HotPath {
+            frames: vec![frame("copy", "/src/xz.c", 90)],
+            callers: vec![caller("pack", 0.748), caller("unpack", 0.252)],
+            ..HotPath::default()
+        };
+        for (room, text) in [
+            (80, "copy (xz.c:90) < 74.8 % pack, 25.2 % unpack"),
+            (43, "copy (xz.c:90) < 74.8 % pack, 25.2 % unpack"),
+            (42, "copy (xz.c:90) < 74.8 % pack, .."),
+            (31, "copy (xz.c:90)"),
+        ] {
+            assert_eq!(hot_path_text(&path, room), text);
+        }
+    }
+
+    #[test]
+    fn the_programs_function_stands_in_the_line_of_a_library() {
+        let mut path = [
+            frame(
+                "runtime.mapassign_faststr_and_a_long_name",
+                "/go/src/runtime/map.go",
+                9,
+            ),
+            frame("main.store", "/src/gop.go", 12),
+            frame("main.main", "/src/gop.go", 40),
+        ];
+        let room = 44;
+        let text = path_text(&path, room);
+        assert_eq!(text, "runtime.mapas~_a_long_name < main.store < ..");
+        path[0].function = "runtime.memmove".into();
+        let text = path_text(&path, 60);
+        assert_eq!(text, "runtime.memmove < main.store (gop.go:12) < main.main");
     }
 
     #[test]
