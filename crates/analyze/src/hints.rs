@@ -140,10 +140,26 @@ fn recorders(cut: &Cut<'_>) -> HashSet<i32> {
     processes.filter(is_recorder).map(|p| p.pid).collect()
 }
 
+/// Whether this process ends the program's waits: a tenth of its threads' wake-ups. A few may be of devices and timers whose interrupts came while
+/// it ran.
+fn is_waited_for(cut: &Cut<'_>, process: usize) -> bool {
+    let (mut all, mut of_it) = (0usize, 0usize);
+    for thread in cut.threads().filter(|t| cut.is_target(*t)) {
+        let ready = cut.trace.ready_of(thread);
+        let woken = ready.filter(|row| row.state == ThreadState::RunnableWoken);
+        for waker in woken.map(|row| row.by).filter(|by| by.is_some()) {
+            all += 1;
+            of_it += usize::from(cut.trace.threads[waker.ix()].process.ix() == process);
+        }
+    }
+    of_it > 0 && of_it * 10 >= all
+}
+
 /// One other process took the CPU.
 ///
-/// Not given: where many did, each a little (the next takes its place); where it has ended, is the kernel's, or the recorder. Never a
-/// `taskset` away from it: a program on fewer CPUs is slower by more than what it is freed from.
+/// Not given: where many did, each a little (the next takes its place); where it has ended, is the kernel's, or the recorder, or works for
+/// the program: a client or a server whom it waits for. Never a `taskset` away from it: a program on fewer CPUs is slower by more than what
+/// it is freed from.
 fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let recorders = recorders(cut);
     let is_other = |i: &&Interference| !i.is_target && !recorders.contains(&i.pid);
@@ -155,14 +171,18 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let threads = &cut.trace.processes[process].threads;
     let is_there = (threads.start..threads.end)
         .any(|t| cut.trace.threads[t as usize].alive.end >= cut.trace.span.end);
-    if first.delayed_ns < all / 2 || !is_there || is_of_kernel(cut, process) {
+    if first.delayed_ns < all / 2
+        || !is_there
+        || is_of_kernel(cut, process)
+        || is_waited_for(cut, process)
+    {
         return None;
     }
     Some(Hint {
         kind: "interference",
         cost_ns: first.delayed_ns,
         text: format!(
-            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. End it, or give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
+            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. Run it at another time or on another machine, or give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
             first.process,
             first.pid,
             seconds(first.delayed_ns)

@@ -196,6 +196,24 @@ fn the_kernels_own_threads_are_not_reniced() {
     }
 }
 
+/// A client takes CPU 1 from the server, and each answer that thread 10 waits for is a request of the client's.
+#[test]
+fn a_process_that_the_program_waits_for_is_not_reniced() {
+    let mut client = disturbed(90, 30 * MS);
+    for n in 0..5 {
+        let from = n * 4 * MS + 3 * MS;
+        client.switch(0, from, 10, Sleeping, 0);
+        client.wake(1, from + MS / 2, 90, 10, 0);
+        client.switch(0, from + MS / 2 + 1_000, 0, Preempted, 10);
+    }
+    client
+        .cpus
+        .iter_mut()
+        .for_each(|cpu| cpu.sort_by_key(|e| e.time));
+    let found = hints(client, 30 * MS);
+    assert!(found.iter().all(|h| h.kind != "interference"), "{found:?}");
+}
+
 #[test]
 fn a_program_that_has_ended_is_not_reniced() {
     let found = hints(disturbed(90, 25 * MS), 30 * MS);
