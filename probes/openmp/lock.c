@@ -7,16 +7,24 @@
 
 #define TAKEN(lock) probe_emit_short(KASURI_EV_LOCK_TAKEN, KASURI_EV_LOCK_ACQUIRED, (lock), kasuri__stamp())
 
+/* libomp tells its tool (ompt.c) who called it: for these calls, this library. */
+#define FOR_CALLER(call)                                                                                               \
+    do {                                                                                                               \
+        openmp_self.asked = OPENMP_CALLER();                                                                           \
+        call;                                                                                                          \
+        openmp_self.asked = 0;                                                                                         \
+    } while (0)
+
 /* A test of a lock that nests returns how often it is held then: each is a hold, as of recursive mutexes. */
 #define LOCKS(kind, ending, type)                                                                                      \
     void omp_init_##kind##ending(void *lock) {                                                                         \
-        REAL(omp_init_##kind##ending)(lock);                                                                           \
+        FOR_CALLER(REAL(omp_init_##kind##ending)(lock));                                                               \
         if (openmp_locks_on())                                                                                         \
             openmp_define_lock((uintptr_t)lock, type, OPENMP_CALLER(), 0);                                             \
     }                                                                                                                  \
     void omp_set_##kind##ending(void *lock) {                                                                          \
         if (!openmp_locks_on()) {                                                                                      \
-            REAL(omp_set_##kind##ending)(lock);                                                                        \
+            FOR_CALLER(REAL(omp_set_##kind##ending)(lock));                                                            \
             return;                                                                                                    \
         }                                                                                                              \
         if (KASURI__UNLIKELY(openmp_is_new_lock((uintptr_t)lock)))                                                     \
@@ -25,12 +33,13 @@
             TAKEN(lock);                                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        openmp_emit2(probe_call_site(OPENMP_CALLER()), KASURI_EV_LOCK_REQUEST, (uintptr_t)lock, 0, kasuri__stamp());   \
+        openmp_emit2(openmp_call_site(OPENMP_CALLER()), KASURI_EV_LOCK_REQUEST, (uintptr_t)lock, 0, kasuri__stamp());  \
         REAL(omp_set_##kind##ending)(lock);                                                                            \
         probe_emit_long(KASURI_EV_LOCK_ACQUIRED, KASURI_LOCK_EXCLUSIVE, lock, 0, kasuri__stamp());                     \
     }                                                                                                                  \
     int omp_test_##kind##ending(void *lock) {                                                                          \
-        int n = REAL(omp_test_##kind##ending)(lock);                                                                   \
+        int n;                                                                                                         \
+        FOR_CALLER(n = REAL(omp_test_##kind##ending)(lock));                                                           \
         if (n && openmp_locks_on()) {                                                                                  \
             if (KASURI__UNLIKELY(openmp_is_new_lock((uintptr_t)lock)))                                                 \
                 openmp_define_lock((uintptr_t)lock, type, OPENMP_CALLER(), 0);                                         \

@@ -52,24 +52,11 @@ static uint64_t identity(const ompt_data *task) {
 
 /* The code of the runtime. A call at the end of a function of the program may be a jump, and then the place that the runtime
  * finds is its own: the region's place is nearer. */
-static uintptr_t runtime_from, runtime_to;
+static struct openmp_code libomp;
 static uintptr_t place_of(const void *place) {
     uintptr_t at = (uintptr_t)place;
-    int is_own = at >= runtime_from && at < runtime_to;
-    return (!at || is_own) && tool.region ? tool.region->place : at;
-}
-static int find_runtime(struct dl_phdr_info *module, size_t size, void *inside) {
-    (void)size;
-    for (int i = 0; i < module->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &module->dlpi_phdr[i];
-        uintptr_t from = module->dlpi_addr + part->p_vaddr;
-        if (part->p_type != PT_LOAD || (uintptr_t)inside < from || (uintptr_t)inside >= from + part->p_memsz)
-            continue;
-        runtime_from = from;
-        runtime_to = from + part->p_memsz;
-        return 1;
-    }
-    return 0;
+    int is_runtimes = at - libomp.from < libomp.bytes;
+    return (!at || is_runtimes) && tool.region ? tool.region->place : at;
 }
 
 /* -- regions -- */
@@ -352,7 +339,7 @@ static void mutex_acquired(int kind, uint64_t lock, const void *place) {
     if (KASURI__UNLIKELY(openmp_is_new_lock(lock)))
         define(kind, lock, place_of(place));
     if (tool.asked && now - tool.asked >= shortest_wait()) {
-        openmp_emit2(probe_call_site(place_of(place)), KASURI_EV_LOCK_REQUEST, lock, 0, tool.asked);
+        openmp_emit2(openmp_call_site(place_of(place)), KASURI_EV_LOCK_REQUEST, lock, 0, tool.asked);
         probe_emit_long(KASURI_EV_LOCK_ACQUIRED, KASURI_LOCK_EXCLUSIVE, (const void *)(uintptr_t)lock, 0, now);
     } else {
         probe_emit_short(KASURI_EV_LOCK_TAKEN, KASURI_EV_LOCK_ACQUIRED, (const void *)(uintptr_t)lock, now);
@@ -459,7 +446,8 @@ static int initialize(ompt_lookup *lookup, int device, ompt_data *data) {
     (void)device, (void)data;
     if (!set)
         return 0;
-    dl_iterate_phdr(find_runtime, (void *)(uintptr_t)set);
+    libomp.from = (uintptr_t)set;
+    dl_iterate_phdr(openmp_find_code, &libomp);
 #define CALL(event, function) set(event, (ompt_any *)(function))
     CALL(OMPT_PARALLEL_BEGIN, parallel_begin);
     CALL(OMPT_PARALLEL_END, parallel_end);

@@ -107,10 +107,12 @@ struct openmp_share {
 /* What a thread is in. Only its own thread writes it, and no other reads it. A forked child goes on with its parent's:
  * identities are per process. */
 struct openmp_thread {
-    uint64_t team; /* that it works in: its master's number; 0: none */
-    uint64_t task; /* the explicit task that runs; 0: none */
-    uint64_t next; /* the last identity that it gave: its number in the process << 40, and a count */
-    uint64_t left; /* a worker's last region, whose end it waits for; 0: none */
+    uint64_t team;   /* that it works in: its master's number; 0: none */
+    uint64_t task;   /* the explicit task that runs; 0: none */
+    uintptr_t body;  /* the program's function of the region or task that runs; 0: none */
+    uintptr_t asked; /* who called the function of ours that calls the runtime's; 0: none */
+    uint64_t next;   /* the last identity that it gave: its number in the process << 40, and a count */
+    uint64_t left;   /* a worker's last region, whose end it waits for; 0: none */
     uint64_t left_at, left_team;
     struct openmp_share share;
 };
@@ -122,11 +124,21 @@ extern uint32_t openmp_started OPENMP_HIDDEN;
  * by openmp_resolve(), the same by all threads. */
 extern int openmp_is_gomp OPENMP_HIDDEN, openmp_has_gomp_locks OPENMP_HIDDEN;
 
+struct dl_phdr_info;
+/* A part of a library's code. */
+struct openmp_code {
+    uintptr_t from, bytes;
+};
+
 /* thread.c */
+/* For dl_iterate_phdr: `code` (struct openmp_code) has an address in `from`, and gets the part that it lies in. */
+OPENMP_HIDDEN int openmp_find_code(struct dl_phdr_info *module, size_t size, void *code);
 OPENMP_COLD int openmp_wake(void);
 OPENMP_COLD uint64_t openmp_number_thread(struct openmp_thread *self);
 OPENMP_COLD void openmp_define_lock(uint64_t lock, uint32_t type, uintptr_t caller, struct kasuri_site *name);
 OPENMP_HIDDEN int openmp_is_new_lock(uint64_t lock);
+/* An address of the caller's; where it lies in this library, that of the program that made the call. */
+OPENMP_HIDDEN struct kasuri_site *openmp_call_site(uintptr_t address);
 OPENMP_HIDDEN struct kasuri_site *openmp_place(uintptr_t address, enum openmp_what what);
 OPENMP_HIDDEN uint64_t openmp_region_begins(void);
 OPENMP_HIDDEN void openmp_region_ends(uint64_t region, uint64_t stamp);

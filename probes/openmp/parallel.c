@@ -31,6 +31,7 @@ static void enter(struct openmp_thread *self, const struct region *r) {
         openmp_leave_dock(self, now);
     self->team = r->team;
     self->task = 0;
+    self->body = (uintptr_t)r->body;
     self->share = (struct openmp_share){0, 0, 0, 0, 0};
     openmp_emit1(r->site, KASURI_EV_BEGIN, now);
 }
@@ -55,6 +56,7 @@ static void run_region(void *region) {
     leave(self, &r);
     self->team = outer.team;
     self->task = outer.task;
+    self->body = outer.body;
     self->share = outer.share;
     if (self != r.master) {
         self->left = r.id;
@@ -175,6 +177,7 @@ void GOMP_parallel_end(void) {
     if (r) {
         self->team = r->outer.team;
         self->task = r->outer.task;
+        self->body = r->outer.body;
         self->share = r->outer.share;
         r->began = 0;
         finish(r);

@@ -50,7 +50,7 @@ struct inner {
 static struct inner critical = {0, {0, 0, "critical", "", ""}}, atomic = {0, {0, 0, "atomic", "", ""}};
 
 static void request(uint64_t lock, uintptr_t caller) {
-    openmp_emit2(probe_call_site(caller), KASURI_EV_LOCK_REQUEST, lock, 0, kasuri__stamp());
+    openmp_emit2(openmp_call_site(caller), KASURI_EV_LOCK_REQUEST, lock, 0, kasuri__stamp());
 }
 static void acquired(uint64_t lock, int has_waited) {
     uint64_t stamp = kasuri__stamp();

@@ -53,15 +53,18 @@ static uint64_t round_up(uint64_t n, uint64_t alignment) {
 static void run(uint64_t id, gomp_fn *body, void *data, struct kasuri_site *created, uint64_t parent) {
     struct openmp_thread *self = &openmp_self;
     uint64_t outer = self->task;
+    uintptr_t outer_body = self->body;
     struct openmp_share share = self->share;
     if (created)
         openmp_emit2(created, KASURI_EV_TASK_CREATE, id, parent, kasuri__stamp());
     openmp_emit2(0, KASURI_EV_TASK_START, id, 0, kasuri__stamp());
     self->task = id;
+    self->body = (uintptr_t)body;
     self->share = (struct openmp_share){0, 0, 0, 0, 0};
     body(data);
     self->share = share;
     self->task = outer;
+    self->body = outer_body;
     openmp_emit2(0, KASURI_EV_TASK_END, id, 0, kasuri__stamp());
 }
 

@@ -11,6 +11,7 @@
 #include "openmp.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -66,8 +67,29 @@ static void in_child(void) {
     if (__atomic_load_n(&openmp_started, __ATOMIC_RELAXED) == 1)
         __atomic_store_n(&openmp_started, 0, __ATOMIC_RELAXED);
 }
-__attribute__((constructor)) static void watch_forks(void) {
+
+int openmp_find_code(struct dl_phdr_info *module, size_t size, void *code) {
+    struct openmp_code *c = code;
+    (void)size;
+    for (int i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+        uintptr_t from = module->dlpi_addr + part->p_vaddr;
+        if (part->p_type != PT_LOAD || c->from - from >= part->p_memsz)
+            continue;
+        *c = (struct openmp_code){from, part->p_memsz};
+        return 1;
+    }
+    return 0;
+}
+
+/* This library's. A call that is the last of a body is a jump, and returns here: whoever asks then is the body. */
+static struct openmp_code own;
+
+/* Before the program's own threads: nobody holds the loader's lock for long. */
+__attribute__((constructor)) static void at_start(void) {
     (void)pthread_atfork(0, 0, in_child);
+    own.from = (uintptr_t)at_start;
+    dl_iterate_phdr(openmp_find_code, &own);
 }
 
 uint64_t openmp_number_thread(struct openmp_thread *self) {
@@ -75,6 +97,17 @@ uint64_t openmp_number_thread(struct openmp_thread *self) {
     /* ORDER relaxed: only a number that no other thread has. */
     self->next = (__atomic_add_fetch(&n_threads, 1, __ATOMIC_RELAXED) << 40) + 1;
     return self->next;
+}
+
+static uintptr_t asker(uintptr_t address) {
+    const struct openmp_thread *self = &openmp_self;
+    if (KASURI__LIKELY(address - own.from >= own.bytes))
+        return address;
+    return self->asked ? self->asked : self->body ? self->body + 1 : address;
+}
+
+struct kasuri_site *openmp_call_site(uintptr_t address) {
+    return probe_call_site(asker(address));
 }
 
 struct kasuri_site *openmp_place(uintptr_t address, enum openmp_what what) {
@@ -124,7 +157,7 @@ struct kasuri_site *openmp_place(uintptr_t address, enum openmp_what what) {
         [OPENMP_TASKGROUP] = "taskgroup",
         [OPENMP_TASKYIELD] = "taskyield",
     };
-    return probe_place(address, what, words[what]);
+    return probe_place(asker(address), what, words[what]);
 }
 
 /* -- locks that were defined -- */
@@ -154,7 +187,7 @@ int openmp_is_new_lock(uint64_t lock) {
 void openmp_define_lock(uint64_t lock, uint32_t type, uintptr_t caller, struct kasuri_site *name) {
     uint64_t stamp = kasuri__stamp();
     (void)openmp_is_new_lock(lock);
-    openmp_emit2(probe_call_site(caller), KASURI_EV_LOCK_DEFINE | type << 16, lock, 0, stamp);
+    openmp_emit2(openmp_call_site(caller), KASURI_EV_LOCK_DEFINE | type << 16, lock, 0, stamp);
     if (!name)
         name = probe_symbol(lock);
     if (name)

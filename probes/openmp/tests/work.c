@@ -80,6 +80,13 @@ static void regions(void) {
             }
         }
     }
+    /* The call that is the last of a body is a jump. */
+#pragma omp parallel num_threads(2)
+    {
+        arrive();
+        add(&n_barriers, 1);
+#pragma omp barrier
+    }
     printf("%ld %ld\n", sum, sections);
     expect(n_threads, "begin parallel");
     expect(n_threads, "wait barrier of parallel");
