@@ -9,8 +9,9 @@
  *   waits serial    60 times, one thread computes 14 ms in `assemble` and 6 ms in `smooth`; the other waits for it
  *   waits late      60 times, two threads compute 2 ms and meet; one of them then computes 14 ms in `assemble` and 6 ms in `smooth`
  *                   before it comes
+ *   waits vfork     `parent` starts 30 children by vfork, each of which computes 20 ms before it ends
  *
- * The last three print what they measured of the two parts of each 20 ms: "parts FIRST_NS SECOND_NS", CPU time where they compute, the time that they
+ * lock, serial and late print what they measured of the two parts of each 20 ms: "parts FIRST_NS SECOND_NS", CPU time where they compute, the time that they
  * ask for where they sleep.
  */
 #define _GNU_SOURCE
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -260,6 +262,22 @@ static void *late(void *unused) {
     return unused;
 }
 
+static NOINLINE void compute_in_child(void) {
+    COMPUTE(PIECE_MS);
+}
+
+static void *parent(void *unused) {
+    for (int i = 0; i < PIECES; i++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            compute_in_child();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    return unused;
+}
+
 static pthread_t start(const char *name, void *(*run)(void *), void *arg) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, run, arg) != 0)
@@ -301,6 +319,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "late") == 0) {
         threads[n++] = start("early", early, NULL);
         threads[n++] = start("late", late, NULL);
+    } else if (strcmp(mode, "vfork") == 0) {
+        threads[n++] = start("parent", parent, NULL);
     } else {
         return 2;
     }

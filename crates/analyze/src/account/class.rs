@@ -190,6 +190,8 @@ pub enum Note {
     BySamples = 14,
     /// A time that the program chose, as the waiting thread's call path tells: `name` is the function that sleeps.
     Chosen = 15,
+    /// In uninterruptible sleep (D), and what ended that was not recorded: a device, or another thread.
+    Uninterruptible = 16,
 }
 
 impl Note {
@@ -212,6 +214,7 @@ impl Note {
             Note::IdleWorker => "idle_worker",
             Note::BySamples => "by_samples",
             Note::Chosen => "chosen",
+            Note::Uninterruptible => "uninterruptible",
         }
     }
 }

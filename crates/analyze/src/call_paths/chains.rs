@@ -16,7 +16,7 @@ use super::hot::{PathFrame, PathTime, dominant};
 use super::waits::TOLERANCE_NS;
 use crate::account::Class;
 use crate::quick_map::{QuickMap, QuickSet};
-use crate::wakers::waker;
+use crate::wakers::{End, end as end_of_wait, waker};
 use kasuri_model::{
     Duration, PathIx, ProcessIx, SampleKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };
@@ -45,7 +45,7 @@ enum Did {
     Timer,
     /// A timer, a device or the network ended the wait.
     Interrupt,
-    /// The disk, or another device that is waited for without interruption.
+    /// The disk, or another device that was waited for without interruption.
     Device,
     /// A thread of another process ended the wait.
     Process,
@@ -112,7 +112,6 @@ pub(super) struct Chains<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     frames: Frames<'t>,
-    knows_wakers: bool,
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
@@ -143,7 +142,6 @@ impl<'t> Chains<'t> {
             trace,
             cover,
             frames: Frames::new(trace),
-            knows_wakers: trace.info.kernel_source != "perf",
             nodes: Vec::new(),
             child: QuickMap::default(),
             roots: Vec::new(),
@@ -364,27 +362,21 @@ impl<'t> Chains<'t> {
         if next >= end {
             return self.end(way, Did::Endless, StrIx::NONE, part);
         }
-        let by = waker(self.trace, thread, next);
-        match by.is_some() && by != thread {
-            true if self.is_own(by) => self.follow(way, Part { thread: by, ..part }),
-            true => {
+        let is_sleep = path.is_some() && self.frames.call(path) == Call::Sleep;
+        let did = match end_of_wait(self.trace, thread, next) {
+            End::Thread(by) if by != thread && self.is_own(by) => {
+                return self.follow(way, Part { thread: by, ..part });
+            }
+            End::Thread(by) if by != thread => {
                 let process = self.trace.process_of(by);
-                self.end(way, Did::Process, process.name, part);
+                return self.end(way, Did::Process, process.name, part);
             }
-            false => {
-                let call = match path.is_some() {
-                    true => self.frames.call(path),
-                    false => Call::Other,
-                };
-                let did = match (states.state[row], call) {
-                    (_, Call::Sleep) => Did::Timer,
-                    (ThreadState::DiskSleep, _) => Did::Device,
-                    _ if self.knows_wakers => Did::Interrupt,
-                    _ => Did::Unknown,
-                };
-                self.end(way, did, StrIx::NONE, part);
-            }
-        }
+            _ if is_sleep => Did::Timer,
+            End::Device => Did::Device,
+            End::Interrupt => Did::Interrupt,
+            End::Thread(_) | End::Unknown => Did::Unknown,
+        };
+        self.end(way, did, StrIx::NONE, part);
     }
 
     /// Who held the lock for which `thread` is blocked from `from` to `to`: whoever will end the wait, or where that one waits for a lock,

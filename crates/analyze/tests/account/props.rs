@@ -26,7 +26,7 @@ fn what() -> impl Strategy<Value = What> {
     let name = StrIx(0);
     prop_oneof![
         8 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
-        6 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu }),
+        6 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu, in_softirq: cpu == 1 }),
         2 => (tid.clone(), 0u16..4, 0u16..4).prop_map(|(tid, from, to)| What::Migrate { tid, from, to }),
         2 => (tid.clone(), tid.clone(), any::<Option<bool>>()).prop_map(move |(parent, child, same_process)| What::Fork { parent, child, comm: name, pid: None, same_process }),
         1 => (tid.clone(), any::<bool>()).prop_map(|(tid, at_once)| What::Exit { tid, at_once }),

@@ -212,7 +212,11 @@ fn without_wake_ups_only_a_sleep_has_a_reason() {
     let mut trace = outside();
     trace.info.kernel_source = "perf".into();
     trace.wakeups = kasuri_model::Wakeups::default();
-    trace.states.by.fill(kasuri_model::ThreadIx::NONE);
+    for state in &mut trace.states.state {
+        if *state == ThreadState::RunnableWoken {
+            *state = RunnablePreempted;
+        }
+    }
     let chains = chains_of(&trace, "external_wait");
     let ends: Vec<Row> = rows(&chains)
         .into_iter()

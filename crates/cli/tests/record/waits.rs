@@ -155,6 +155,31 @@ fn waits_read(file: &Path) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// The nodes of all chains of a class.
+fn nodes<'a>(stat: &'a Value, key: &str) -> Vec<&'a Value> {
+    let classes = rows(&stat["call_paths"], "classes").iter();
+    let mut of_class = classes.filter(|class| class["class"] == key);
+    of_class.next().map_or(Vec::new(), |class| {
+        rows(&class["chains"], "nodes").iter().collect()
+    })
+}
+
+/// A parent in vfork is in state D, as one that waits for the disk is.
+#[test]
+fn a_wait_in_vfork_is_no_disk_wait() {
+    if !waits_are_known() {
+        return;
+    }
+    let (stat, _) = recorded("vfork", &[]);
+    let mut threads = rows(&stat, "threads").iter();
+    assert!(threads.any(|t| t["name"] == "parent" && t["disk_sleep_ns"].as_i64() > Some(0)));
+    let io = nodes(&stat, "io_wait");
+    assert!(
+        !io.iter().any(|node| has_function(node, "vfork")),
+        "{io:#?}"
+    );
+}
+
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
 mod measured {
     use super::*;
@@ -168,6 +193,23 @@ mod measured {
         assert_ends("pipe", &of, |way, node| {
             let is_known = ["consumer < filter ran producer", "filter ran producer"].contains(&way);
             is_known && has_function(node, "compress")
+        });
+    }
+
+    #[test]
+    fn a_parent_in_vfork_waits_for_its_child() {
+        if !waits_are_known() {
+            return;
+        }
+        assert_ends("vfork", &["parent"], |way, node| {
+            way.starts_with("parent ran") && has_function(node, "compute_in_child")
+        });
+        measure(|| {
+            let (stat, _) = recorded("vfork", &[]);
+            let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+            let classes = rows(&stat["account"], "classes").iter();
+            let io: f64 = classes.filter(|c| c["class"] == "io_wait").map(ns).sum();
+            assert!(io < 0.01 * capacity, "{io} of {capacity}");
         });
     }
 
