@@ -9,6 +9,7 @@
  *   waits serial    60 times, one thread computes 14 ms in `assemble` and 6 ms in `smooth`; the other waits for it
  *   waits late      60 times, two threads compute 2 ms and meet; one of them then computes 14 ms in `assemble` and 6 ms in `smooth`
  *                   before it comes
+ *   waits limits    `waiter` waits for a signal with a limit of 20 ms, again and again, until `worker` has computed 400 ms and signals; `idler` waits for `waiter`
  *   waits vfork     `parent` starts 30 children by vfork, each of which computes 20 ms before it ends
  *
  * lock, serial and late print what they measured of the two parts of each 20 ms: "parts FIRST_NS SECOND_NS", CPU time where they compute, the time that they
@@ -262,6 +263,43 @@ static void *late(void *unused) {
     return unused;
 }
 
+static pthread_mutex_t limited = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
+static int is_finished;
+
+static NOINLINE void compute_long(void) {
+    COMPUTE(400);
+}
+
+static void *worker(void *unused) {
+    compute_long();
+    pthread_mutex_lock(&limited);
+    is_finished = 1;
+    pthread_cond_signal(&finished);
+    pthread_mutex_unlock(&limited);
+    return unused;
+}
+
+static void *waiter(void *unused) {
+    pthread_mutex_lock(&limited);
+    while (!is_finished) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 20000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&finished, &limited, &until);
+    }
+    pthread_mutex_unlock(&limited);
+    sem_post(&turns[0]);
+    return unused;
+}
+
+static void *idler(void *unused) {
+    await_turn(0);
+    return unused;
+}
+
 static NOINLINE void compute_in_child(void) {
     COMPUTE(PIECE_MS);
 }
@@ -319,6 +357,10 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "late") == 0) {
         threads[n++] = start("early", early, NULL);
         threads[n++] = start("late", late, NULL);
+    } else if (strcmp(mode, "limits") == 0) {
+        threads[n++] = start("waiter", waiter, NULL);
+        threads[n++] = start("idler", idler, NULL);
+        threads[n++] = start("worker", worker, NULL);
     } else if (strcmp(mode, "vfork") == 0) {
         threads[n++] = start("parent", parent, NULL);
     } else {

@@ -571,7 +571,11 @@ impl<'t> Sweep<'t> {
             Activity::Blocked => {
                 let (wait, class, rank) = self.blocked(thread, now);
                 (self.workers[thread].wait, self.workers[thread].class) = (wait, class);
-                self.waiting.push(thread, rank);
+                let is_part = self
+                    .sampled
+                    .rearmed
+                    .is_part(self.workers[thread].row as usize);
+                self.waiting.push(thread, rank, is_part);
             }
         }
         self.has_lived |= activity != Activity::NotAlive;

@@ -13,6 +13,7 @@ use super::calls::{Call, Channel};
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
+use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
 use crate::account::Class;
 use crate::quick_map::{QuickMap, QuickSet};
@@ -112,6 +113,7 @@ pub(super) struct Chains<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     frames: Frames<'t>,
+    rearmed: Rearmed,
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
@@ -138,10 +140,12 @@ struct Way {
 
 impl<'t> Chains<'t> {
     pub fn new(trace: &'t Trace, cover: &'t Cover) -> Chains<'t> {
+        let frames = Frames::new(trace);
         Chains {
             trace,
             cover,
-            frames: Frames::new(trace),
+            rearmed: Rearmed::new(trace, cover, &frames),
+            frames,
             nodes: Vec::new(),
             child: QuickMap::default(),
             roots: Vec::new(),
@@ -344,14 +348,15 @@ impl<'t> Chains<'t> {
             return;
         };
         let states = &self.trace.states;
-        let next = row + 1;
+        let whole = self.rearmed.whole(row);
+        let next = whole.end;
         let ends = match next < end {
             true => states.start[next],
             false => self.trace.threads[thread.ix()].alive.end,
         };
         let info = &mut self.nodes[node as usize];
-        if info.waits.insert(row as u32) {
-            info.waits_ns += (ends - states.start[row]).ns();
+        if info.waits.insert(whole.start as u32) {
+            info.waits_ns += (ends - states.start[whole.start]).ns();
         }
         let way = Way {
             node,

@@ -197,6 +197,28 @@ mod measured {
     }
 
     #[test]
+    fn a_limit_that_is_begun_again_is_a_wait_for_whoever_signals() {
+        if !waits_are_known() {
+            return;
+        }
+        for args in [&["--locks"][..], &[]] {
+            measure(|| {
+                let (stat, _) = recorded("limits", args);
+                let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+                let classes = rows(&stat["account"], "classes").iter();
+                let external: f64 = classes
+                    .filter(|c| c["class"] == "external_wait")
+                    .map(ns)
+                    .sum();
+                assert!(external < 0.02 * capacity, "{external} of {capacity}");
+            });
+        }
+        assert_ends("limits", &["waiter", "idler"], |way, node| {
+            way.ends_with("ran worker") && has_function(node, "compute_long")
+        });
+    }
+
+    #[test]
     fn a_parent_in_vfork_waits_for_its_child() {
         if !waits_are_known() {
             return;

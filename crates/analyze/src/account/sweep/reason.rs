@@ -42,10 +42,10 @@ impl Sweep<'_> {
         Some(self.wake_at(thread, last))
     }
 
-    /// The end of a blocked thread's current state.
+    /// The end of a blocked thread's current state, or of the whole wait that its limit cut into several.
     fn next_wake_up(&self, thread: usize) -> Wake {
         let worker = &self.workers[thread];
-        let next = worker.row as usize + 1;
+        let next = self.sampled.rearmed.whole(worker.row as usize).end;
         match next >= worker.end as usize {
             true => Wake::Never,
             false => self.wake_at(thread, next),
@@ -72,7 +72,11 @@ impl Sweep<'_> {
     }
 
     pub(super) fn is_child_end(&self, thread: usize, waker: ThreadIx) -> bool {
-        let next = self.workers[thread].row as usize + 1;
+        let next = self
+            .sampled
+            .rearmed
+            .whole(self.workers[thread].row as usize)
+            .end;
         self.trace.threads[waker.ix()].process != self.trace.threads[thread].process
             && self.is_dying(waker, self.trace.states.start[next])
     }
