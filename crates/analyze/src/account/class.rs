@@ -238,7 +238,7 @@ pub struct Cause {
     /// The thread that was waited for: the last one at a barrier, or the one that ran alone.
     pub thread: ThreadIx,
     /// The code that this thread ran meanwhile: the innermost annotation that lasts. `Spinning` with no such thread: the function that
-    /// spins, or called `name`. `TaskRuntime`, by samples: the library.
+    /// spins, or called `name`. `TaskRuntime`, by samples: the library. A lock told by samples that is a file's: `file` and its path.
     pub code: StrIx,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep.
     pub name: StrIx,
-    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library.
+    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
     pub code: StrIx,
 }
 
@@ -119,7 +119,10 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     Some(Place {
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
-        code: StrIx::NONE,
+        code: match class {
+            Class::LockWait => frames.file_name(path),
+            _ => StrIx::NONE,
+        },
     })
 }
 

@@ -218,6 +218,41 @@ mod measured {
         });
     }
 
+    fn share(stat: &Value, key: &str) -> f64 {
+        let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+        let classes = rows(&stat["account"], "classes").iter();
+        classes.filter(|c| c["class"] == key).map(ns).sum::<f64>() / capacity
+    }
+
+    /// On two CPUs one is lost to the lock, as far as other programs leave any.
+    #[test]
+    fn locks_of_every_kind_are_lock_waits_without_the_probe() {
+        if !waits_are_known() {
+            return;
+        }
+        for kind in ["pi", "robust", "timed", "rdwr", "flock", "fcntl"] {
+            measure(|| {
+                let (stat, _) = recorded(kind, &[]);
+                let others = share(&stat, "low_parallelism") + share(&stat, "external_wait");
+                let lock = share(&stat, "lock_wait");
+                assert!(lock > 4.0 * others, "{kind}: {lock}, {others}");
+                let locks = class(&stat, "lock_wait");
+                let likely = locks["likely_holders_ns"].as_f64().expect("ns");
+                assert!(
+                    likely >= 0.9 * ns(locks),
+                    "{kind}: {likely} of {}",
+                    ns(locks)
+                );
+                let inside: f64 = rows(&locks["meanwhile"], "paths")
+                    .iter()
+                    .filter(|row| has_function(row, "inside"))
+                    .map(ns)
+                    .sum();
+                assert!(inside > 0.2 * likely, "{kind}: {inside} of {likely}");
+            });
+        }
+    }
+
     #[test]
     fn a_parent_in_vfork_waits_for_its_child() {
         if !waits_are_known() {

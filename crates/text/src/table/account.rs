@@ -91,12 +91,16 @@ pub(super) enum Detail {
     Whole,
 }
 
-/// A lock of which samples know only the function that asks for it.
-fn sampled_lock(asks: &str) -> String {
+/// A lock of which samples know only the function that asks for it, and the file that it is, if it is one.
+fn sampled_lock(asks: &str, file: &str) -> String {
+    let lock = match file.strip_prefix("file ") {
+        Some(path) => format!("the lock of file {}", super::units::file_name(path)),
+        None => "a lock".into(),
+    };
     match asks {
-        "" => "a lock, as samples say".into(),
+        "" => format!("{lock}, as samples say"),
         _ if is_gil(asks) => "Python's GIL".into(),
-        _ => format!("a lock that {} asks for", short_name(asks)),
+        _ => format!("{lock} that {} asks for", short_name(asks)),
     }
 }
 
@@ -118,7 +122,7 @@ pub(super) fn cause_text(
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
     let text = match (class_of(cause.class), cause.note) {
-        (Class::LockWait, "by_samples") => sampled_lock(name),
+        (Class::LockWait, "by_samples") => sampled_lock(name, code),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
         (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
         (Class::LoadImbalance, _) if has_code => {

@@ -225,7 +225,7 @@ impl Sweep<'_> {
     fn sampled_wait(&self, note: Note, place: u32) -> Reason {
         let place = self.sampled.places[place as usize];
         let mut reason = Reason::of(place.class, note);
-        reason.cause.name = place.name;
+        (reason.cause.name, reason.cause.code) = (place.name, place.code);
         reason
     }
 
