@@ -15,11 +15,11 @@ use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
 use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
-use crate::account::Class;
+use crate::account::{Cause, Class, Note};
 use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{End, end as end_of_wait, waker};
 use kasuri_model::{
-    Duration, PathIx, ProcessIx, SampleKind, StrIx, ThreadIx, ThreadState, Time, Trace,
+    Duration, PathIx, ProcessIx, SampleKind, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };
 use serde::Serialize;
 
@@ -117,6 +117,16 @@ pub(super) struct Chains<'t> {
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
+    /// What the chains of the part that was added last end with: a bit for each [`Did`].
+    ends: u16,
+    has_annotated_waits: bool,
+}
+
+fn is_wait(kind: &SliceKind) -> bool {
+    !matches!(
+        kind,
+        SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
+    )
 }
 
 /// A part of a thread's time that a chain has come to.
@@ -149,11 +159,14 @@ impl<'t> Chains<'t> {
             nodes: Vec::new(),
             child: QuickMap::default(),
             roots: Vec::new(),
+            ends: 0,
+            has_annotated_waits: trace.slices.kind.iter().any(is_wait),
         }
     }
 
-    /// Adds a part of a thread's wait.
-    pub fn add(&mut self, class: Class, thread: ThreadIx, from: Time, to: Time) {
+    /// Adds a part of a thread's wait, which the account charges to `cause`.
+    pub fn add(&mut self, cause: Cause, thread: ThreadIx, from: Time, to: Time) {
+        let class = cause.class;
         let known = self.roots.iter().find(|root| root.0 == class);
         let root = match known {
             Some(&(_, root)) => root,
@@ -170,7 +183,26 @@ impl<'t> Chains<'t> {
             threads: 0,
             woke: None,
         };
+        self.ends = 0;
         self.follow(way, Part { thread, from, to });
+        debug_assert!(
+            self.agrees(cause),
+            "{cause:?} of {thread:?} {from:?}..{to:?} ends with {:#b}",
+            self.ends
+        );
+    }
+
+    /// Whether the cause, which is printed as the headline, and the chain below it agree that a device was waited for, as far as both
+    /// know. At annotated waits the account knows more than the wake-ups tell: the last thread at a barrier.
+    fn agrees(&self, cause: Cause) -> bool {
+        let bit = |did: Did| 1 << did as u16;
+        let is_known = self.ends & bit(Did::Unknown) == 0 && cause.note != Note::Stopped;
+        match cause.class {
+            _ if self.has_annotated_waits || !is_known => true,
+            Class::IoWait => self.ends & !(bit(Did::Device) | bit(Did::More)) == 0,
+            Class::ExternalWait | Class::WaitingForOwnThreads => self.ends & bit(Did::Device) == 0,
+            _ => true,
+        }
     }
 
     fn push(&mut self, step: Step) -> u32 {
@@ -287,6 +319,7 @@ impl<'t> Chains<'t> {
 
     /// The chain ends with the code that the thread ran.
     fn ran(&mut self, way: Way, part: Part) {
+        self.ends |= 1 << Did::Ran as u16;
         let cover = self.cover;
         for (owner, length) in cover.between(part.thread, part.from, part.to) {
             let path = self.path_of(owner);
@@ -296,6 +329,7 @@ impl<'t> Chains<'t> {
 
     /// The chain ends, at no code.
     fn end(&mut self, way: Way, did: Did, name: StrIx, part: Part) {
+        self.ends |= 1 << did as u16;
         let function = u32::MAX;
         let step = Step {
             did,
@@ -376,8 +410,8 @@ impl<'t> Chains<'t> {
                 let process = self.trace.process_of(by);
                 return self.end(way, Did::Process, process.name, part);
             }
-            _ if is_sleep => Did::Timer,
             End::Device => Did::Device,
+            _ if is_sleep => Did::Timer,
             End::Interrupt => Did::Interrupt,
             End::Thread(_) | End::Unknown => Did::Unknown,
         };

@@ -502,6 +502,29 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Without annotated waits: where an instant of a CPU is charged to the disk, the chain of waits that is printed below ends at a device,
+    /// and nowhere else. Each instant is compared where it is added (`Chains::agrees`, in builds with debug assertions).
+    #[test]
+    fn a_headline_says_the_disk_where_its_chain_does(
+        cpus in cpus(0i64..200), targets in prop::collection::vec(1i32..6, 0..3),
+        samples in prop::collection::vec((any::<u32>(), 0i64..200, any::<u8>(), any::<bool>()), 1..60),
+    ) {
+        let mut trace = trace(cpus, Vec::new(), targets, false, Time(10)..Time(150));
+        add_samples(&mut trace, samples);
+        let paths = kasuri_analyze::summary(&trace, &Options::default()).call_paths;
+        for class in paths.iter().flat_map(|paths| &paths.classes) {
+            let ends = class.chains.iter().flat_map(|chains| &chains.nodes);
+            let mut ends = ends.filter(|node| node.did != "waited").map(|node| node.did);
+            if class.class == "io_wait" {
+                prop_assert!(ends.all(|did| ["device", "unknown", "more"].contains(&did)));
+            }
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// What a file claims about times is its own affair: no stamp makes an answer panic, and the account still adds up.
