@@ -9,11 +9,17 @@
  *   waits serial    60 times, one thread computes 14 ms in `assemble` and 6 ms in `smooth`; the other waits for it
  *   waits late      60 times, two threads compute 2 ms and meet; one of them then computes 14 ms in `assemble` and 6 ms in `smooth`
  *                   before it comes
+ *   waits limits    `waiter` waits for a signal with a limit of 20 ms, again and again, until `worker` has computed 400 ms and signals; `idler` waits for `waiter`
+ *   waits pi, waits robust, waits timed, waits rdwr, waits flock, waits fcntl
+ *                   three threads (of the last two: processes) hold a lock of this kind in turns, 40 times 5 ms each, computing in `inside`;
+ *                   the file that is a lock is `waits.lck`
+ *   waits vfork     `parent` starts 30 children by vfork, each of which computes 20 ms before it ends
  *
- * The last three print what they measured of the two parts of each 20 ms: "parts FIRST_NS SECOND_NS", CPU time where they compute, the time that they
+ * lock, serial and late print what they measured of the two parts of each 20 ms: "parts FIRST_NS SECOND_NS", CPU time where they compute, the time that they
  * ask for where they sleep.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -21,7 +27,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -260,6 +268,43 @@ static void *late(void *unused) {
     return unused;
 }
 
+static pthread_mutex_t limited = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
+static int is_finished;
+
+static NOINLINE void compute_long(void) {
+    COMPUTE(400);
+}
+
+static void *worker(void *unused) {
+    compute_long();
+    pthread_mutex_lock(&limited);
+    is_finished = 1;
+    pthread_cond_signal(&finished);
+    pthread_mutex_unlock(&limited);
+    return unused;
+}
+
+static void *waiter(void *unused) {
+    pthread_mutex_lock(&limited);
+    while (!is_finished) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 20000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&finished, &limited, &until);
+    }
+    pthread_mutex_unlock(&limited);
+    sem_post(&turns[0]);
+    return unused;
+}
+
+static void *idler(void *unused) {
+    await_turn(0);
+    return unused;
+}
+
 static pthread_t start(const char *name, void *(*run)(void *), void *arg) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, run, arg) != 0)
@@ -268,8 +313,97 @@ static pthread_t start(const char *name, void *(*run)(void *), void *arg) {
     return thread;
 }
 
+static const char *kind;
+static pthread_mutex_t mutex;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static NOINLINE void inside(void) {
+    COMPUTE(5);
+}
+
+static int is_kind(const char *name) {
+    return strcmp(kind, name) == 0;
+}
+
+static void lock_mutex(void) {
+    struct timespec until = {.tv_sec = INT32_MAX};
+    if (is_kind("timed"))
+        pthread_mutex_timedlock(&mutex, &until);
+    else
+        pthread_mutex_lock(&mutex);
+}
+
+static void *by_turns(void *unused) {
+    struct flock whole = {.l_whence = SEEK_SET};
+    int file = is_kind("flock") || is_kind("fcntl") ? open("waits.lck", O_RDWR | O_CREAT, 0600) : -1;
+    for (int i = 0; i < 40; i++) {
+        whole.l_type = F_WRLCK;
+        if (is_kind("flock"))
+            flock(file, LOCK_EX);
+        else if (is_kind("fcntl"))
+            fcntl(file, F_SETLKW, &whole);
+        else if (is_kind("rdwr"))
+            pthread_rwlock_wrlock(&rwlock);
+        else
+            lock_mutex();
+        inside();
+        whole.l_type = F_UNLCK;
+        if (is_kind("flock"))
+            flock(file, LOCK_UN);
+        else if (is_kind("fcntl"))
+            fcntl(file, F_SETLK, &whole);
+        else if (is_kind("rdwr"))
+            pthread_rwlock_unlock(&rwlock);
+        else
+            pthread_mutex_unlock(&mutex);
+        usleep(100);
+    }
+    return unused;
+}
+
+/* Three threads, or processes, that take a lock of the kind. */
+static int take_turns(pthread_t *threads) {
+    int n = 0;
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    if (is_kind("pi"))
+        pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    if (is_kind("robust"))
+        pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&mutex, &attributes);
+    if (!is_kind("flock") && !is_kind("fcntl")) {
+        while (n < 3)
+            threads[n++] = start("taker", by_turns, NULL);
+        return n;
+    }
+    for (int i = 0; i < 3; i++)
+        if (fork() == 0) {
+            by_turns(NULL);
+            _exit(0);
+        }
+    while (wait(NULL) > 0)
+        ;
+    return 0;
+}
+
+static NOINLINE void compute_in_child(void) {
+    COMPUTE(PIECE_MS);
+}
+
+static void *parent(void *unused) {
+    for (int i = 0; i < PIECES; i++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            compute_in_child();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    return unused;
+}
+
 int main(int argc, char **argv) {
-    const char *mode = argc > 1 ? argv[1] : "";
+    const char *mode = argc > 1 ? argv[1] : "none";
     static int numbers[4] = {0, 1, 2, 3};
     pthread_t threads[4];
     int n = 0;
@@ -301,6 +435,15 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "late") == 0) {
         threads[n++] = start("early", early, NULL);
         threads[n++] = start("late", late, NULL);
+    } else if (strcmp(mode, "limits") == 0) {
+        threads[n++] = start("waiter", waiter, NULL);
+        threads[n++] = start("idler", idler, NULL);
+        threads[n++] = start("worker", worker, NULL);
+    } else if (strcmp(mode, "vfork") == 0) {
+        threads[n++] = start("parent", parent, NULL);
+    } else if (strstr("pi robust timed rdwr flock fcntl", mode) != NULL) {
+        kind = mode;
+        n = take_turns(threads);
     } else {
         return 2;
     }

@@ -46,6 +46,7 @@ impl Story {
             tid: (self.tid)(tid),
             comm: T,
             cpu: if self.swap_cpus { 1 - cpu } else { cpu },
+            in_softirq: false,
         };
         Event {
             time: Time(ns + self.shift),

@@ -92,6 +92,7 @@ impl Machine {
             tid,
             comm,
             cpu: queue,
+            in_softirq: false,
         };
         self.emit(cpu, in_interrupt, what);
     }

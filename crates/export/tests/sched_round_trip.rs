@@ -40,6 +40,7 @@ fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx) -> What {
             tid: a,
             comm,
             cpu: i32::from(number % 3) - 1,
+            in_softirq: number % 7 == 0,
         },
         15 if a > 0 => What::Migrate {
             tid: a,

@@ -54,6 +54,8 @@ pub(crate) enum Role {
 /// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
 /// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
+/// The same for a softirq (TRACE_FLAG_SOFTIRQ).
+const IN_SOFTIRQ: i64 = 0x10;
 /// CLONE_THREAD in `clone_flags` (include/uapi/linux/sched.h): the new task is a thread of the same process.
 const CLONE_THREAD: i64 = 0x1_0000;
 
@@ -299,6 +301,7 @@ impl Role {
                 tid,
                 comm: values.name(0),
                 cpu: int(1) as i32,
+                in_softirq: values.int(2).is_some_and(|flags| flags & IN_SOFTIRQ != 0),
             },
             Role::Migrate => What::Migrate {
                 tid,

@@ -403,11 +403,13 @@ mod tests {
                     tid,
                     comm: name,
                     cpu,
+                    in_softirq,
                 } = event.what
                 else {
                     panic!("{:?}", event.what);
                 };
                 assert_eq!((tid, cpu, strings.get(name)), (88, 3, comm));
+                assert_eq!(in_softirq, flags == 0x10);
             }
         }
     }

@@ -54,6 +54,8 @@ pub enum What {
         comm: StrIx,
         /// CPU whose queue it was last in; negative: not known.
         cpu: i32,
+        /// Raised in a softirq, which may have nothing to do with the thread that ran there.
+        in_softirq: bool,
     },
     /// A thread that is not running was moved (sched_migrate_task).
     Migrate {
@@ -404,7 +406,12 @@ impl Event {
             time: Time(ns),
             context,
             in_interrupt: false,
-            what: What::Waking { tid, comm, cpu },
+            what: What::Waking {
+                tid,
+                comm,
+                cpu,
+                in_softirq: false,
+            },
         }
     }
 }

@@ -147,6 +147,7 @@ impl Sched {
         // The merge goes forward; a stamp that goes back within its CPU is taken as the one before.
         let time = event.time.min(self.end).max(self.now);
         self.now = time;
+        let event = &self.by_whom(event);
         let before = self.keeper.is_some().then(|| self.before(cpu, event));
         let is_unknown = self.cpus[usize::from(cpu)].current == Current::Unknown;
         let mut is_sure = true;
@@ -222,6 +223,26 @@ impl Sched {
         }
     }
 
+    /// The event, with an interrupt's word that the running thread has no part in it where that is known. A softirq works for that
+    /// thread, as a packet to itself does, or for a device, on top of anyone. What is waited for without interruption is the device's.
+    fn by_whom(&self, event: &Event) -> Event {
+        let What::Waking {
+            tid,
+            in_softirq: true,
+            ..
+        } = event.what
+        else {
+            return *event;
+        };
+        let row = self.table.find(tid);
+        let is_device =
+            row != NONE && self.table.rows[row as usize].state == ThreadState::DiskSleep;
+        Event {
+            in_interrupt: event.in_interrupt || is_device,
+            ..*event
+        }
+    }
+
     /// The state before an event, as far as the events' keeper needs it.
     fn before(&self, cpu: u16, event: &Event) -> Before {
         let tid = match event.what {
@@ -262,6 +283,7 @@ impl Sched {
                 tid,
                 comm,
                 cpu: queue,
+                ..
             } => self.waking(cpu, time, event, tid, comm, queue),
             What::Migrate { tid, from, to } => self.migrate(cpu, time, tid, from, to),
             What::In { tid } => {

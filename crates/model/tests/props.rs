@@ -102,6 +102,7 @@ impl Machine {
                         tid: Machine::tid(Some(thread)),
                         comm: name,
                         cpu: i32::from(self.cpu_of[thread]),
+                        in_softirq: false,
                     },
                 );
                 self.become_(thread, RunnableWoken);
@@ -193,7 +194,7 @@ fn what() -> impl Strategy<Value = What> {
     let name = StrIx::NONE;
     prop_oneof![
         4 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
-        3 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu }),
+        3 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu, in_softirq: cpu == 1 }),
         1 => (tid.clone(), 0u16..9, 0u16..9).prop_map(|(tid, from, to)| What::Migrate { tid, from, to }),
         1 => (tid.clone(), tid.clone(), any::<Option<bool>>(), prop::option::of(0i32..4)).prop_map(move |(parent, child, same_process, pid)| What::Fork { parent, child, comm: name, pid, same_process }),
         1 => (tid.clone(), tid.clone()).prop_map(|(tid, old_tid)| What::Exec { tid, old_tid }),

@@ -37,6 +37,7 @@ fn waking(ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
             tid,
             comm: StrIx::NONE,
             cpu,
+            in_softirq: false,
         },
     )
 }
@@ -887,6 +888,26 @@ fn perf_switches_without_wakers() {
     assert_eq!(trace.migrations.to_cpu, [1]);
 }
 
+/// The disk's softirq runs on top of 20. What a sleep that can be interrupted waits for may be what 20 sent to itself.
+#[test]
+fn a_softirq_that_ends_an_uninterruptible_sleep_has_no_waker() {
+    for (left_as, has_waker) in [(ThreadState::DiskSleep, false), (Sleeping, true)] {
+        let mut wake = waking(50, 20, 10, 0);
+        if let What::Waking { in_softirq, .. } = &mut wake.what {
+            *in_softirq = true;
+        }
+        let events = vec![
+            switch(10, 10, left_as, 20),
+            wake,
+            switch(60, 20, Sleeping, 10),
+        ];
+        let trace = load(0..100, vec![events]);
+        let by = if has_waker { 20 } else { 0 };
+        assert_eq!(states(&trace, 10)[2], (50, RunnableWoken, 0, by));
+        assert_eq!(trace.wakeups.waker[0].is_some(), has_waker);
+    }
+}
+
 #[test]
 fn interrupt_wakes_without_a_waker() {
     let mut irq = waking(50, 30, 10, 0);
@@ -962,6 +983,7 @@ fn a_thread_bears_the_last_name_seen() {
             tid: 10,
             comm,
             cpu: 0,
+            in_softirq: false,
         };
         event(ns, 20, what)
     };

@@ -175,6 +175,7 @@ fn waking(ns: i64, tid: i32, comm: StrIx, cpu: u16) -> Event {
             tid,
             comm,
             cpu: cpu.into(),
+            in_softirq: false,
         },
     }
 }

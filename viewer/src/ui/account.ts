@@ -122,6 +122,7 @@ const NOTES: Record<string, string> = {
   late_thread: "the last thread had been kept off its CPU",
   idle_worker: "the task runtime had nothing to run",
   chosen: "a time that the program chose, as call paths say: the function that sleeps",
+  uninterruptible: "in uninterruptible sleep (D); what ended it was not recorded",
   by_samples: "a lock, as call paths say: the function that asks for it",
 };
 

@@ -190,6 +190,8 @@ pub enum Note {
     BySamples = 14,
     /// A time that the program chose, as the waiting thread's call path tells: `name` is the function that sleeps.
     Chosen = 15,
+    /// In uninterruptible sleep (D), and what ended that was not recorded: a device, or another thread.
+    Uninterruptible = 16,
 }
 
 impl Note {
@@ -212,6 +214,7 @@ impl Note {
             Note::IdleWorker => "idle_worker",
             Note::BySamples => "by_samples",
             Note::Chosen => "chosen",
+            Note::Uninterruptible => "uninterruptible",
         }
     }
 }
@@ -235,7 +238,7 @@ pub struct Cause {
     /// The thread that was waited for: the last one at a barrier, or the one that ran alone.
     pub thread: ThreadIx,
     /// The code that this thread ran meanwhile: the innermost annotation that lasts. `Spinning` with no such thread: the function that
-    /// spins, or called `name`. `TaskRuntime`, by samples: the library.
+    /// spins, or called `name`. `TaskRuntime`, by samples: the library. A lock told by samples that is a file's: `file` and its path.
     pub code: StrIx,
 }
 

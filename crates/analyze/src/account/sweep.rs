@@ -571,7 +571,11 @@ impl<'t> Sweep<'t> {
             Activity::Blocked => {
                 let (wait, class, rank) = self.blocked(thread, now);
                 (self.workers[thread].wait, self.workers[thread].class) = (wait, class);
-                self.waiting.push(thread, rank);
+                let is_part = self
+                    .sampled
+                    .rearmed
+                    .is_part(self.workers[thread].row as usize);
+                self.waiting.push(thread, rank, is_part);
             }
         }
         self.has_lived |= activity != Activity::NotAlive;
@@ -579,7 +583,7 @@ impl<'t> Sweep<'t> {
 
     /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
     /// 0 says itself, or by its samples, that it waits for a lock, a barrier, another thread's end, or input; 1 waits for a thread of the
-    /// program; 2 is in uninterruptible sleep; 3 is ended from outside; 4 does not end, or is a parent's wait for a child.
+    /// program; 2 is in uninterruptible sleep that a device ends; 3 is ended from outside; 4 does not end, or is a parent's wait for a child.
     fn blocked(&mut self, thread: usize, now: Time) -> (u32, Class, u8) {
         let s = &self.trace.slices;
         let wait = self.specials[thread].get(now).0;
@@ -604,9 +608,6 @@ impl<'t> Sweep<'t> {
             return (wait, Class::LockWait, 0);
         }
         let state = self.trace.states.state[worker.row as usize];
-        if state == ThreadState::DiskSleep {
-            return (wait, Class::IoWait, 2);
-        }
         let (class, rank) = match self.wake_up(thread) {
             _ if matches!(state, ThreadState::Stopped | ThreadState::Idle) => {
                 (Class::ExternalWait, 3)
@@ -615,11 +616,14 @@ impl<'t> Sweep<'t> {
                 (Class::WaitingForOwnThreads, 4)
             }
             Wake::Own(..) => (Class::WaitingForOwnThreads, 1),
-            Wake::Process(_) | Wake::Interrupt => (Class::ExternalWait, 3),
+            Wake::Device => (Class::IoWait, 2),
+            Wake::Unknown if state == ThreadState::DiskSleep => (Class::Unknown, 2),
+            Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
         };
         match wait {
             NONE => (NONE, class, rank),
+            _ if class == Class::IoWait => (wait, class, rank),
             _ => (wait, Class::WaitingForOwnThreads, rank),
         }
     }
@@ -749,8 +753,11 @@ enum Wake {
     Own(ThreadIx, Time),
     /// A thread of another process.
     Process(ThreadIx),
-    /// An interrupt, or not known.
+    /// A device, for which it slept without interruption.
+    Device,
     Interrupt,
+    /// It was not recorded.
+    Unknown,
     Never,
 }
 

@@ -77,13 +77,38 @@ fn begins(name: &str, with: &[&str]) -> bool {
     with.iter().any(|start| name.starts_with(start))
 }
 
-/// Functions of the C library and of the kernel, by what they wait for.
-const CALLS: [(Call, &[&str]); 7] = [
+/// A family of functions: what they begin with, what must follow somewhere, and what they wait for.
+type Family = (Call, &'static str, &'static str);
+
+/// Families of functions of the C library and of the kernel. Inside of those that programs call are others, from version to version:
+/// `pthread_mutex_lock_full`, `pthread_cond_wait_common`, `lll_robust_lock_wait`.
+const FAMILIES: [Family; 18] = [
+    (Call::Lock, "pthread_mutex_", "lock"),
+    (Call::Lock, "pthread_rwlock_", "lock"),
+    (Call::Lock, "lll_", "lock"),
+    (Call::Lock, "mtx_", "lock"),
+    (Call::Lock, "futex_lock_pi", ""),
+    // Of a file: of these calls only those that ask for a lock wait.
+    (Call::Lock, "flock", ""),
+    (Call::Lock, "fcntl", ""),
+    (Call::Lock, "lockf", ""),
+    (Call::Lock, "posix_lock_inode", ""),
+    (Call::Condition, "pthread_cond_", "wait"),
+    (Call::Condition, "pthread_barrier_", "wait"),
+    (Call::Condition, "sem_", "wait"),
+    (Call::Condition, "cnd_", "wait"),
+    (Call::Join, "pthread_", "join"),
+    (Call::Poll, "epoll_", "wait"),
+    (Call::Poll, "pselect", ""),
+    (Call::Sleep, "nanosleep", ""),
+    (Call::Sleep, "clock_nanosleep", ""),
+];
+
+/// Functions of the C library and of the kernel that are of no family, by what they wait for.
+const CALLS: [(Call, &[&str]); 5] = [
     (
         Call::Sleep,
         &[
-            "nanosleep",
-            "clock_nanosleep",
             "usleep",
             "sleep",
             "thrd_sleep",
@@ -139,53 +164,11 @@ const CALLS: [(Call, &[&str]); 7] = [
     ),
     (
         Call::Poll,
-        &[
-            "poll",
-            "ppoll",
-            "select",
-            "pselect",
-            "pselect64",
-            "epoll_wait",
-            "epoll_pwait",
-            "epoll_pwait2",
-            "do_epoll_wait",
-        ],
-    ),
-    (
-        Call::Lock,
-        &[
-            "pthread_mutex_lock",
-            "pthread_mutex_timedlock",
-            "pthread_mutex_clocklock",
-            "pthread_mutex_cond_lock",
-            "pthread_rwlock_rdlock",
-            "pthread_rwlock_wrlock",
-            "pthread_rwlock_timedrdlock",
-            "pthread_rwlock_timedwrlock",
-            "lll_lock_wait",
-            "lll_lock_wait_private",
-            "mtx_lock",
-        ],
-    ),
-    (
-        Call::Condition,
-        &[
-            "pthread_cond_wait",
-            "pthread_cond_timedwait",
-            "pthread_cond_clockwait",
-            "sem_wait",
-            "sem_timedwait",
-            "sem_clockwait",
-            "cnd_wait",
-            "cnd_timedwait",
-            "pthread_barrier_wait",
-        ],
+        &["poll", "ppoll", "ppoll64", "select", "do_epoll_wait"],
     ),
     (
         Call::Join,
         &[
-            "pthread_join",
-            "pthread_timedjoin_np",
             "thrd_join",
             "wait",
             "wait3",
@@ -218,6 +201,13 @@ pub fn call(name: &str) -> Option<Call> {
         return Some(Call::Lock);
     }
     let name = public_name(name);
+    let of = |&&(_, begin, inside): &&Family| {
+        let rest = name.strip_prefix(begin);
+        rest.is_some_and(|rest| rest.contains(inside) && !rest.contains("unlock"))
+    };
+    if let Some(&(call, ..)) = FAMILIES.iter().find(of) {
+        return Some(call);
+    }
     let row = CALLS.iter().find(|(_, names)| names.contains(&name));
     row.map(|&(call, _)| call)
 }
@@ -303,6 +293,18 @@ mod tests {
             ("pipe_read", Some(Call::Read)),
             ("__GI___libc_write", Some(Call::Write)),
             ("___pthread_mutex_lock", Some(Call::Lock)),
+            ("__pthread_mutex_lock_full", Some(Call::Lock)),
+            ("__pthread_mutex_clocklock_common", Some(Call::Lock)),
+            ("__pthread_rwlock_wrlock_full64", Some(Call::Lock)),
+            ("__lll_robust_lock_wait", Some(Call::Lock)),
+            ("__futex_lock_pi64", Some(Call::Lock)),
+            ("__pthread_mutex_unlock_full", None),
+            ("flock", Some(Call::Lock)),
+            ("__libc_fcntl64", Some(Call::Lock)),
+            ("flock_lock_inode_wait", Some(Call::Lock)),
+            ("__pthread_cond_wait_common", Some(Call::Condition)),
+            ("pthread_timedjoin_np", Some(Call::Join)),
+            ("pthread_create", None),
             ("__lll_lock_wait_private", Some(Call::Lock)),
             ("__pthread_cond_wait", Some(Call::Condition)),
             ("wait4", Some(Call::Join)),

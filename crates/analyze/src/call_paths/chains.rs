@@ -13,12 +13,13 @@ use super::calls::{Call, Channel};
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
+use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
-use crate::account::Class;
+use crate::account::{Cause, Class, Note};
 use crate::quick_map::{QuickMap, QuickSet};
-use crate::wakers::waker;
+use crate::wakers::{End, end as end_of_wait, waker};
 use kasuri_model::{
-    Duration, PathIx, ProcessIx, SampleKind, StrIx, ThreadIx, ThreadState, Time, Trace,
+    Duration, PathIx, ProcessIx, SampleKind, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ enum Did {
     Timer,
     /// A timer, a device or the network ended the wait.
     Interrupt,
-    /// The disk, or another device that is waited for without interruption.
+    /// The disk, or another device that was waited for without interruption.
     Device,
     /// A thread of another process ended the wait.
     Process,
@@ -112,10 +113,20 @@ pub(super) struct Chains<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     frames: Frames<'t>,
-    knows_wakers: bool,
+    rearmed: Rearmed,
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
+    /// What the chains of the part that was added last end with: a bit for each [`Did`].
+    ends: u16,
+    has_annotated_waits: bool,
+}
+
+fn is_wait(kind: &SliceKind) -> bool {
+    !matches!(
+        kind,
+        SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
+    )
 }
 
 /// A part of a thread's time that a chain has come to.
@@ -139,19 +150,23 @@ struct Way {
 
 impl<'t> Chains<'t> {
     pub fn new(trace: &'t Trace, cover: &'t Cover) -> Chains<'t> {
+        let frames = Frames::new(trace);
         Chains {
             trace,
             cover,
-            frames: Frames::new(trace),
-            knows_wakers: trace.info.kernel_source != "perf",
+            rearmed: Rearmed::new(trace, cover, &frames),
+            frames,
             nodes: Vec::new(),
             child: QuickMap::default(),
             roots: Vec::new(),
+            ends: 0,
+            has_annotated_waits: trace.slices.kind.iter().any(is_wait),
         }
     }
 
-    /// Adds a part of a thread's wait.
-    pub fn add(&mut self, class: Class, thread: ThreadIx, from: Time, to: Time) {
+    /// Adds a part of a thread's wait, which the account charges to `cause`.
+    pub fn add(&mut self, cause: Cause, thread: ThreadIx, from: Time, to: Time) {
+        let class = cause.class;
         let known = self.roots.iter().find(|root| root.0 == class);
         let root = match known {
             Some(&(_, root)) => root,
@@ -168,7 +183,26 @@ impl<'t> Chains<'t> {
             threads: 0,
             woke: None,
         };
+        self.ends = 0;
         self.follow(way, Part { thread, from, to });
+        debug_assert!(
+            self.agrees(cause),
+            "{cause:?} of {thread:?} {from:?}..{to:?} ends with {:#b}",
+            self.ends
+        );
+    }
+
+    /// Whether the cause, which is printed as the headline, and the chain below it agree that a device was waited for, as far as both
+    /// know. At annotated waits the account knows more than the wake-ups tell: the last thread at a barrier.
+    fn agrees(&self, cause: Cause) -> bool {
+        let bit = |did: Did| 1 << did as u16;
+        let is_known = self.ends & bit(Did::Unknown) == 0 && cause.note != Note::Stopped;
+        match cause.class {
+            _ if self.has_annotated_waits || !is_known => true,
+            Class::IoWait => self.ends & !(bit(Did::Device) | bit(Did::More)) == 0,
+            Class::ExternalWait | Class::WaitingForOwnThreads => self.ends & bit(Did::Device) == 0,
+            _ => true,
+        }
     }
 
     fn push(&mut self, step: Step) -> u32 {
@@ -285,6 +319,7 @@ impl<'t> Chains<'t> {
 
     /// The chain ends with the code that the thread ran.
     fn ran(&mut self, way: Way, part: Part) {
+        self.ends |= 1 << Did::Ran as u16;
         let cover = self.cover;
         for (owner, length) in cover.between(part.thread, part.from, part.to) {
             let path = self.path_of(owner);
@@ -294,6 +329,7 @@ impl<'t> Chains<'t> {
 
     /// The chain ends, at no code.
     fn end(&mut self, way: Way, did: Did, name: StrIx, part: Part) {
+        self.ends |= 1 << did as u16;
         let function = u32::MAX;
         let step = Step {
             did,
@@ -346,14 +382,15 @@ impl<'t> Chains<'t> {
             return;
         };
         let states = &self.trace.states;
-        let next = row + 1;
+        let whole = self.rearmed.whole(row);
+        let next = whole.end;
         let ends = match next < end {
             true => states.start[next],
             false => self.trace.threads[thread.ix()].alive.end,
         };
         let info = &mut self.nodes[node as usize];
-        if info.waits.insert(row as u32) {
-            info.waits_ns += (ends - states.start[row]).ns();
+        if info.waits.insert(whole.start as u32) {
+            info.waits_ns += (ends - states.start[whole.start]).ns();
         }
         let way = Way {
             node,
@@ -364,27 +401,21 @@ impl<'t> Chains<'t> {
         if next >= end {
             return self.end(way, Did::Endless, StrIx::NONE, part);
         }
-        let by = waker(self.trace, thread, next);
-        match by.is_some() && by != thread {
-            true if self.is_own(by) => self.follow(way, Part { thread: by, ..part }),
-            true => {
+        let is_sleep = path.is_some() && self.frames.call(path) == Call::Sleep;
+        let did = match end_of_wait(self.trace, thread, next) {
+            End::Thread(by) if by != thread && self.is_own(by) => {
+                return self.follow(way, Part { thread: by, ..part });
+            }
+            End::Thread(by) if by != thread => {
                 let process = self.trace.process_of(by);
-                self.end(way, Did::Process, process.name, part);
+                return self.end(way, Did::Process, process.name, part);
             }
-            false => {
-                let call = match path.is_some() {
-                    true => self.frames.call(path),
-                    false => Call::Other,
-                };
-                let did = match (states.state[row], call) {
-                    (_, Call::Sleep) => Did::Timer,
-                    (ThreadState::DiskSleep, _) => Did::Device,
-                    _ if self.knows_wakers => Did::Interrupt,
-                    _ => Did::Unknown,
-                };
-                self.end(way, did, StrIx::NONE, part);
-            }
-        }
+            End::Device => Did::Device,
+            _ if is_sleep => Did::Timer,
+            End::Interrupt => Did::Interrupt,
+            End::Thread(_) | End::Unknown => Did::Unknown,
+        };
+        self.end(way, did, StrIx::NONE, part);
     }
 
     /// Who held the lock for which `thread` is blocked from `from` to `to`: whoever will end the wait, or where that one waits for a lock,

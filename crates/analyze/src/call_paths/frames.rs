@@ -4,7 +4,7 @@ use super::calls::{self, Call, Channel};
 use crate::demangled;
 use crate::quick_map::QuickMap;
 use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
-use kasuri_model::{FrameIx, FrameKind, PathIx, Trace};
+use kasuri_model::{FrameIx, FrameKind, PathIx, StrIx, Trace};
 
 /// The kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +76,8 @@ enum Doing {
     Spinning,
     /// It hands out tasks, in a function that waits for there being none left.
     Tasks,
+    /// It does in the kernel what the program asked for, in a function that waits for such requests.
+    Serving,
     Anything,
 }
 
@@ -142,7 +144,10 @@ impl<'t> Frames<'t> {
             let name = demangled(trace.strings.get(f.function[row]));
             let module = module_name(trace.strings.get(f.module[row]));
             out.layer.push(layer(f.kind[row], &name, module));
-            out.doing.push(doing(&name, module));
+            out.doing.push(match f.kind[row] {
+                FrameKind::Kernel => doing_in_kernel(&name),
+                _ => doing(&name, module),
+            });
             out.runtime.push(runtime(&name, module));
             out.call.push(calls::call(&name));
             out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
@@ -261,6 +266,9 @@ impl<'t> Frames<'t> {
     /// Nothing: the thread worked, or what it did is not known.
     pub fn not_work(&self, path: PathIx) -> Option<NotWork> {
         let user = self.user_frames(path);
+        if user.is_empty() {
+            return self.polls_in_kernel(path);
+        }
         let (library, rest) = user.split_at(self.n_library(&user));
         let program = rest.first().copied();
         let program = program.filter(|frame| self.layer[frame.ix()] != Layer::Start);
@@ -293,6 +301,19 @@ impl<'t> Frames<'t> {
             .find(in_runtime)
             .copied()
             .map(NotWork::Runtime)
+    }
+
+    /// A thread of the kernel's in the program's process that looks for requests in a loop.
+    fn polls_in_kernel(&self, path: PathIx) -> Option<NotWork> {
+        let doing = |frame: &FrameIx| self.doing[frame.ix()];
+        let mut said = (self.trace.frames_of(path)).filter(|frame| doing(frame) != Doing::Anything);
+        let at = said
+            .next()
+            .filter(|frame| doing(frame) == Doing::Spinning)?;
+        Some(NotWork::Spin {
+            at: Some(at),
+            by: None,
+        })
     }
 
     /// What a thread at this path waits for.
@@ -351,11 +372,20 @@ impl<'t> Frames<'t> {
 
     /// The path of the file at which a thread waits; "" where it is no file with a name.
     pub fn file(&self, path: PathIx) -> &str {
+        let name = self.trace.strings.get(self.file_name(path));
+        name.strip_prefix(calls::FILE).unwrap_or_default()
+    }
+
+    /// The same, with the word before it.
+    pub fn file_name(&self, path: PathIx) -> StrIx {
         let f = &self.trace.frames;
         let innermost = self.trace.frames_of(path).next().map(|frame| frame.ix());
         let innermost = innermost.filter(|&frame| f.kind[frame] == FrameKind::Kernel);
-        let name = innermost.map_or("", |frame| self.trace.strings.get(f.function[frame]));
-        name.strip_prefix(calls::FILE).unwrap_or_default()
+        let name = innermost.map_or(StrIx::NONE, |frame| f.function[frame]);
+        match self.trace.strings.get(name).starts_with(calls::FILE) {
+            true => name,
+            false => StrIx::NONE,
+        }
     }
 
     /// The frames of a path that are not the kernel's, innermost first.
@@ -493,9 +523,13 @@ fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
         "gomp_thread_start",
     ];
     if kind == FrameKind::Kernel {
-        return match begins(name, &["asm_sysvec_", "asm_common_interrupt", "sysvec_"]) {
-            true => Layer::Interrupt,
-            false => Layer::System,
+        return match name {
+            _ if begins(name, &["asm_sysvec_", "asm_common_interrupt", "sysvec_"]) => {
+                Layer::Interrupt
+            }
+            // What begins a thread of the kernel's: io_uring's are in the program's process.
+            "ret_from_fork" | "ret_from_fork_asm" => Layer::Start,
+            _ => Layer::System,
         };
     }
     if START.contains(&name) || begins(name, &["__libc_start", "clone3", "std::rt::lang_start"]) {
@@ -556,6 +590,15 @@ fn doing(name: &str, module: &str) -> Doing {
     }
 }
 
+/// The same of the kernel's functions, for threads that it adds to a program: io_uring's that looks for requests itself (SQPOLL).
+fn doing_in_kernel(name: &str) -> Doing {
+    match name {
+        "io_sq_thread" => Doing::Spinning,
+        "io_submit_sqes" => Doing::Serving,
+        _ => Doing::Anything,
+    }
+}
+
 fn runtime(name: &str, module: &str) -> Option<Runtime> {
     const ALLOCATORS: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"];
     const INTERPRETERS: [&str; 7] = [
@@ -610,6 +653,8 @@ mod tests {
             assert_eq!(doing(name, "libgomp.so.1"), Doing::Spinning, "{name}");
         }
         assert_eq!(doing("do_wait", "program"), Doing::Anything);
+        assert_eq!(doing_in_kernel("io_sq_thread"), Doing::Spinning);
+        assert_eq!(doing("io_sq_thread", "program"), Doing::Anything);
         for name in [
             "GOMP_parallel",
             "do_work",

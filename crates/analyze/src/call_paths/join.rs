@@ -119,7 +119,7 @@ impl<'t> Join<'t> {
         };
         let chains = self.chains.as_mut();
         if let Some(chains) = chains.filter(|_| is_followed && s.head.is_some()) {
-            chains.add(class, s.head, s.from, s.to);
+            chains.add(s.cause, s.head, s.from, s.to);
         }
         match class {
             Class::LockWait if is_sampled => self.ask_likely_holders(s),

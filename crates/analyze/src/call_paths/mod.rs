@@ -37,6 +37,7 @@ mod hot;
 mod join;
 mod period;
 mod pieces;
+mod rearmed;
 mod sampled;
 mod summary;
 mod times;

@@ -6,6 +6,7 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
+use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
 use crate::quick_map::QuickMap;
@@ -18,7 +19,7 @@ pub(crate) struct Place {
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep.
     pub name: StrIx,
-    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library.
+    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
     pub code: StrIx,
 }
 
@@ -28,6 +29,8 @@ pub(crate) struct Sampled {
     /// By row of [`Trace::threads`]. Value: row of `places`. It says nothing about times at which the thread is ready.
     pub tracks: Vec<Track>,
     pub places: Vec<Place>,
+    /// Waits with a limit that are parts of longer ones.
+    pub rearmed: Rearmed,
 }
 
 impl Sampled {
@@ -36,6 +39,7 @@ impl Sampled {
         Sampled {
             tracks: vec![Track::default(); trace.threads.len()],
             places: Vec::new(),
+            rearmed: Rearmed::default(),
         }
     }
 
@@ -46,6 +50,7 @@ impl Sampled {
             return out;
         }
         let frames = Frames::new(trace);
+        out.rearmed = Rearmed::new(trace, cover, &frames);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -114,7 +119,10 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     Some(Place {
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
-        code: StrIx::NONE,
+        code: match class {
+            Class::LockWait => frames.file_name(path),
+            _ => StrIx::NONE,
+        },
     })
 }
 

@@ -26,7 +26,7 @@ fn what() -> impl Strategy<Value = What> {
     let name = StrIx(0);
     prop_oneof![
         8 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
-        6 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu }),
+        6 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu, in_softirq: cpu == 1 }),
         2 => (tid.clone(), 0u16..4, 0u16..4).prop_map(|(tid, from, to)| What::Migrate { tid, from, to }),
         2 => (tid.clone(), tid.clone(), any::<Option<bool>>()).prop_map(move |(parent, child, same_process)| What::Fork { parent, child, comm: name, pid: None, same_process }),
         1 => (tid.clone(), any::<bool>()).prop_map(|(tid, at_once)| What::Exit { tid, at_once }),
@@ -498,6 +498,29 @@ proptest! {
         // None that spins.
         trace.paths.frame.fill(kasuri_model::FrameIx(0));
         paths_add_up(&trace, None)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Without annotated waits: where an instant of a CPU is charged to the disk, the chain of waits that is printed below ends at a device,
+    /// and nowhere else. Each instant is compared where it is added (`Chains::agrees`, in builds with debug assertions).
+    #[test]
+    fn a_headline_says_the_disk_where_its_chain_does(
+        cpus in cpus(0i64..200), targets in prop::collection::vec(1i32..6, 0..3),
+        samples in prop::collection::vec((any::<u32>(), 0i64..200, any::<u8>(), any::<bool>()), 1..60),
+    ) {
+        let mut trace = trace(cpus, Vec::new(), targets, false, Time(10)..Time(150));
+        add_samples(&mut trace, samples);
+        let paths = kasuri_analyze::summary(&trace, &Options::default()).call_paths;
+        for class in paths.iter().flat_map(|paths| &paths.classes) {
+            let ends = class.chains.iter().flat_map(|chains| &chains.nodes);
+            let mut ends = ends.filter(|node| node.did != "waited").map(|node| node.did);
+            if class.class == "io_wait" {
+                prop_assert!(ends.all(|did| ["device", "unknown", "more"].contains(&did)));
+            }
+        }
     }
 }
 

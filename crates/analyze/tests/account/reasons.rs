@@ -4,7 +4,8 @@ use crate::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::{Options, summary};
-use kasuri_model::{ThreadState, Trace};
+use kasuri_model::input::What;
+use kasuri_model::{StrIx, ThreadState, Trace};
 
 const OTHER: u16 = 0;
 const JOIN: u16 = 2;
@@ -94,6 +95,89 @@ fn a_wait_that_ends_from_outside_says_who_ended_it() {
                 ),
             }
         }
+    }
+}
+
+/// 10 is in state D from 100 to 500. What that is depends on who ends it: an interrupt or the kernel's worker for a device, 11, which runs
+/// alone meanwhile, a stranger, nobody in this recording; and where wake-ups were not recorded nobody knows.
+#[test]
+fn an_uninterruptible_sleep_is_the_disk_only_if_a_device_ends_it() {
+    for (by, expected) in [
+        (Some(0), ("io_wait", "", "")),
+        (Some(KWORKER), ("io_wait", "", "")),
+        (Some(11), ("low_parallelism", "serial_phase", "")),
+        (Some(95), ("external_wait", "process", "other95")),
+        (Some(-1), ("low_parallelism", "serial_phase", "")),
+        (None, ("unknown", "uninterruptible", "")),
+    ] {
+        let mut s = Story::new(3);
+        s.known = vec![11];
+        s.switch(0, 100, 10, ThreadState::DiskSleep, 0);
+        s.switch(1, 999, 11, Preempted, 11);
+        s.switch(2, 50, KWORKER, Sleeping, 95);
+        s.switch(2, 300, 95, Sleeping, KWORKER);
+        s.switch(2, 400, KWORKER, Sleeping, 95);
+        match by {
+            None => s.switch(0, 500, 0, Preempted, 10),
+            Some(-1) => {}
+            Some(by) => {
+                let (cpu, at) = match by {
+                    KWORKER => (2, 350),
+                    95 => (2, 500),
+                    11 => (1, 500),
+                    _ => (0, 500),
+                };
+                s.wake(cpu, at, by, 10, 0);
+                s.switch(0, 500, 0, Preempted, 10);
+            }
+        }
+        let trace = s.load(1000);
+        let found = summary(&trace, &Options::default()).account;
+        // One of the two free CPUs is charged to 10; the other has no thread.
+        let rows: Vec<_> = found
+            .causes
+            .iter()
+            .map(|c| (c.class, c.note, &*c.process))
+            .collect();
+        assert!(rows.contains(&expected), "{by:?}: {rows:?}");
+        let io = rows.iter().any(|row| row.0 == "io_wait");
+        assert_eq!(io, expected.0 == "io_wait", "{by:?}: {rows:?}");
+    }
+}
+
+/// 10 is in vfork until its child 20, which computes, ends or becomes another program.
+#[test]
+fn a_parent_in_vfork_waits_for_its_child() {
+    for ends in [true, false] {
+        let mut s = Story::new(2);
+        s.other(
+            0,
+            50,
+            10,
+            What::Fork {
+                parent: 10,
+                child: 20,
+                comm: StrIx::NONE,
+                pid: Some(20),
+                same_process: Some(false),
+            },
+        );
+        s.wake(0, 60, 10, 20, 1);
+        s.switch(1, 70, 0, Preempted, 20);
+        s.switch(0, 100, 10, ThreadState::DiskSleep, 0);
+        s.wake(1, 900, 20, 10, 0);
+        s.switch(0, 900, 0, Preempted, 10);
+        if ends {
+            s.switch(1, 950, 20, ThreadState::Dead, 0);
+        }
+        let trace = s.load(1000);
+        let found = summary(&trace, &Options::default()).account;
+        let worst = &found.causes[0];
+        assert_eq!(
+            (worst.class, worst.note, worst.ns),
+            ("low_parallelism", "serial_phase", 800)
+        );
+        assert!(found.causes.iter().all(|c| c.class != "io_wait"));
     }
 }
 

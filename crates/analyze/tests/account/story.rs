@@ -18,6 +18,8 @@ pub const BARRIER: u16 = 1;
 
 /// The thread that is the recorder.
 pub const RECORDER: i32 = 99;
+/// The thread of the kernel's that serves devices.
+pub const KWORKER: i32 = 98;
 
 /// What one trace is made of. Process 10 is the target with threads 10..19; 90 and above are strangers; times are shifted
 /// by `shift`, ids by `rename`.
@@ -61,6 +63,7 @@ impl Story {
         let name = |strings: &mut Strings, tid: i32| {
             strings.intern(&match tid {
                 RECORDER => "kasuri".to_owned(),
+                KWORKER => "kworker/1:0".to_owned(),
                 90.. => format!("other{tid}"),
                 _ => format!("t{tid}"),
             })
@@ -81,6 +84,7 @@ impl Story {
             tid: self.id(tid),
             comm: StrIx::NONE,
             cpu: queue,
+            in_softirq: false,
         };
         self.event(cpu, ns, by, by == 0, what);
     }

@@ -206,13 +206,100 @@ fn sleep_by_choice_is_told_from_other_waits() {
     );
 }
 
+/// What 10 does between its waits with a limit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Between {
+    Nothing,
+    /// It waits somewhere else every other time.
+    AnotherPlace,
+    Work,
+    /// It wakes 12, which goes to sleep again.
+    WakesAnother,
+    /// It asks for a sleep, not for a wait with a limit.
+    Sleep,
+}
+
+/// 10 waits with a limit of 1 ms, ten times, until 11 signals, which computes all the time.
+fn limits(between: Between) -> Trace {
+    const US: i64 = 1000;
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(1, 9_000 * US, 11, RunnablePreempted, 11);
+    s.switch(2, 1, 12, Sleeping, 0);
+    let runs = if between == Between::Work { 100 } else { 10 };
+    let timed: &[&str] = &["main", "pthread_cond_timedwait@libc.so.6"];
+    let other: &[&str] = &["main", "poll@libc.so.6"];
+    let sleep: &[&str] = &["main", "clock_nanosleep@libc.so.6"];
+    let mut samples = vec![(11, 500 * US, SampleKind::OnCpu, &["compress"][..])];
+    for n in 0..10 {
+        let (from, to) = ((n * 1000 + runs) * US, (n + 1) * 1000 * US);
+        s.switch(0, from, 10, Sleeping, 0);
+        let by = if n == 9 { 11 } else { 0 };
+        s.wake(usize::from(n == 9), to, by, 10, 0);
+        s.switch(0, to, 0, RunnablePreempted, 10);
+        let path = match between {
+            Between::AnotherPlace if n % 2 == 1 => other,
+            Between::Sleep => sleep,
+            _ => timed,
+        };
+        samples.push((10, (from + to) / 2, SampleKind::BlockedRead, path));
+        if between == Between::WakesAnother {
+            s.wake(0, to + US, 10, 12, 2);
+            s.switch(2, to + 2 * US, 0, RunnablePreempted, 12);
+            s.switch(2, to + 3 * US, 12, Sleeping, 0);
+        }
+    }
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load(10_000 * US), &samples)
+}
+
+/// Until it is signalled, 10 waits for 11, whatever the limit is; but where it does anything when its limit comes, that is what it
+/// waited for.
+#[test]
+fn a_limit_that_is_armed_again_is_a_wait_for_whoever_signals() {
+    let external = |between| {
+        let trace = limits(between);
+        let paths = paths_of(&trace, None);
+        let classes = paths.classes.iter();
+        classes
+            .filter(|c| c.class == "external_wait")
+            .map(|c| c.ns)
+            .sum::<i64>()
+    };
+    assert_eq!(external(Between::Nothing), 0);
+    for between in [
+        Between::AnotherPlace,
+        Between::Work,
+        Between::WakesAnother,
+        Between::Sleep,
+    ] {
+        assert!(external(between) >= 7_000_000, "{between:?}");
+    }
+    let chains = chains_of(&limits(Between::Nothing), "low_parallelism");
+    let of_main: Vec<&ChainNode> = (chains.nodes.iter())
+        .filter(|node| node.thread == "t10" && node.depth == 0)
+        .collect();
+    // 10 us before each of its ten waits it ran.
+    let [main] = of_main[..] else {
+        panic!("{chains:#?}")
+    };
+    assert_eq!((main.waits, main.waits_ns), (1, 9_990_000));
+    let of_11 = |node: &&ChainNode| node.thread == "t11" && node.did == "ran";
+    let signaller: i64 = chains.nodes.iter().filter(of_11).map(|node| node.ns).sum();
+    assert!(signaller >= main.ns - main.rest_ns, "{chains:#?}");
+}
+
 /// Without privileges nobody knows who woke whom: a sleep is one by choice all the same, the rest is not known.
 #[test]
 fn without_wake_ups_only_a_sleep_has_a_reason() {
     let mut trace = outside();
     trace.info.kernel_source = "perf".into();
     trace.wakeups = kasuri_model::Wakeups::default();
-    trace.states.by.fill(kasuri_model::ThreadIx::NONE);
+    for state in &mut trace.states.state {
+        if *state == ThreadState::RunnableWoken {
+            *state = RunnablePreempted;
+        }
+    }
     let chains = chains_of(&trace, "external_wait");
     let ends: Vec<Row> = rows(&chains)
         .into_iter()

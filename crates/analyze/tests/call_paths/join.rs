@@ -790,6 +790,79 @@ fn a_lock_that_only_call_paths_tell_is_held_by_who_gives_it_on() {
     );
 }
 
+/// Mutexes that are not plain ones wait in functions of their own, which programs do not call; files can be locks, too.
+#[test]
+fn locks_of_every_kind_are_lock_waits() {
+    const FULL: [&str; 2] = ["look_up", "__pthread_mutex_lock_full@libc.so.6"];
+    const TIMED: [&str; 2] = ["look_up", "__pthread_mutex_clocklock_common@libc.so.6"];
+    const PI: [&str; 2] = ["look_up", "__futex_lock_pi64@libc.so.6"];
+    const FCNTL: [&str; 2] = ["look_up", "__libc_fcntl64@libc.so.6"];
+    const FLOCK: [&str; 3] = ["look_up", "flock@libc.so.6", "file /tmp/x.lck@[kernel]"];
+    for (path, file) in [
+        (&FULL[..], ""),
+        (&TIMED, ""),
+        (&PI, ""),
+        (&FCNTL, ""),
+        (&FLOCK, "file /tmp/x.lck"),
+    ] {
+        let mut samples = lock_samples();
+        (samples[0].3, samples[3].3) = (path, path);
+        let trace = sampled(lock_without_annotations(), &samples);
+        let s = summary(&trace, &Options::default());
+        let locks: Vec<_> = (s.account.causes.iter())
+            .filter(|c| c.class == "lock_wait")
+            .map(|c| (c.name.as_str(), c.code.as_str(), c.ns))
+            .collect();
+        assert_eq!(locks, [("look_up", file, 410 + 200)]);
+    }
+}
+
+/// io_uring's thread looks for requests 0..500 and does one 500..1000; it is the kernel's, in the program's process.
+#[test]
+fn a_thread_of_the_kernels_that_polls_is_spinning() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 10);
+    s.switch(1, 999, 11, RunnablePreempted, 11);
+    let polls: &[&str] = &[
+        "ret_from_fork_asm@[kernel]",
+        "ret_from_fork@[kernel]",
+        "io_sq_thread@[kernel]",
+    ];
+    let serves: &[&str] = &[
+        polls[0],
+        polls[1],
+        polls[2],
+        "io_submit_sqes@[kernel]",
+        "io_read@[kernel]",
+    ];
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 500, SampleKind::OnCpu, &["main", "work"]),
+            (11, 250, SampleKind::OnCpu, polls),
+            (11, 750, SampleKind::OnCpu, serves),
+        ],
+    );
+    let account = summary(&trace, &Options::default()).account;
+    let spins: Vec<_> = account
+        .causes
+        .iter()
+        .filter(|c| c.class == "spinning")
+        .collect();
+    assert_eq!(
+        (spins.len(), spins[0].note, spins[0].ns),
+        // For the only thread that works.
+        (1, "serial_phase", 500)
+    );
+    let paths = paths_of(&trace, None);
+    let work = rows(&class_of(&paths, "work").paths);
+    assert_eq!(
+        work,
+        [row("work < main", 1000, 0), row("io_sq_thread", 500, 0)]
+    );
+}
+
 /// CPython waits for its lock in two functions, and compilers add to their names.
 #[test]
 fn pythons_lock_is_one_lock() {

@@ -134,6 +134,7 @@ impl Scene {
             tid,
             comm,
             cpu: cpu as i32,
+            in_softirq: false,
         };
         self.emit(on_cpu, ns, context, context == 0, what);
     }

@@ -155,6 +155,31 @@ fn waits_read(file: &Path) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// The nodes of all chains of a class.
+fn nodes<'a>(stat: &'a Value, key: &str) -> Vec<&'a Value> {
+    let classes = rows(&stat["call_paths"], "classes").iter();
+    let mut of_class = classes.filter(|class| class["class"] == key);
+    of_class.next().map_or(Vec::new(), |class| {
+        rows(&class["chains"], "nodes").iter().collect()
+    })
+}
+
+/// A parent in vfork is in state D, as one that waits for the disk is.
+#[test]
+fn a_wait_in_vfork_is_no_disk_wait() {
+    if !waits_are_known() {
+        return;
+    }
+    let (stat, _) = recorded("vfork", &[]);
+    let mut threads = rows(&stat, "threads").iter();
+    assert!(threads.any(|t| t["name"] == "parent" && t["disk_sleep_ns"].as_i64() > Some(0)));
+    let io = nodes(&stat, "io_wait");
+    assert!(
+        !io.iter().any(|node| has_function(node, "vfork")),
+        "{io:#?}"
+    );
+}
+
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
 mod measured {
     use super::*;
@@ -168,6 +193,80 @@ mod measured {
         assert_ends("pipe", &of, |way, node| {
             let is_known = ["consumer < filter ran producer", "filter ran producer"].contains(&way);
             is_known && has_function(node, "compress")
+        });
+    }
+
+    #[test]
+    fn a_limit_that_is_begun_again_is_a_wait_for_whoever_signals() {
+        if !waits_are_known() {
+            return;
+        }
+        for args in [&["--locks"][..], &[]] {
+            measure(|| {
+                let (stat, _) = recorded("limits", args);
+                let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+                let classes = rows(&stat["account"], "classes").iter();
+                let external: f64 = classes
+                    .filter(|c| c["class"] == "external_wait")
+                    .map(ns)
+                    .sum();
+                assert!(external < 0.02 * capacity, "{external} of {capacity}");
+            });
+        }
+        assert_ends("limits", &["waiter", "idler"], |way, node| {
+            way.ends_with("ran worker") && has_function(node, "compute_long")
+        });
+    }
+
+    fn share(stat: &Value, key: &str) -> f64 {
+        let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+        let classes = rows(&stat["account"], "classes").iter();
+        classes.filter(|c| c["class"] == key).map(ns).sum::<f64>() / capacity
+    }
+
+    /// On two CPUs one is lost to the lock, as far as other programs leave any.
+    #[test]
+    fn locks_of_every_kind_are_lock_waits_without_the_probe() {
+        if !waits_are_known() {
+            return;
+        }
+        for kind in ["pi", "robust", "timed", "rdwr", "flock", "fcntl"] {
+            measure(|| {
+                let (stat, _) = recorded(kind, &[]);
+                let others = share(&stat, "low_parallelism") + share(&stat, "external_wait");
+                let lock = share(&stat, "lock_wait");
+                assert!(lock > 4.0 * others, "{kind}: {lock}, {others}");
+                let locks = class(&stat, "lock_wait");
+                let likely = locks["likely_holders_ns"].as_f64().expect("ns");
+                assert!(
+                    likely >= 0.9 * ns(locks),
+                    "{kind}: {likely} of {}",
+                    ns(locks)
+                );
+                let inside: f64 = rows(&locks["meanwhile"], "paths")
+                    .iter()
+                    .filter(|row| has_function(row, "inside"))
+                    .map(ns)
+                    .sum();
+                assert!(inside > 0.2 * likely, "{kind}: {inside} of {likely}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_parent_in_vfork_waits_for_its_child() {
+        if !waits_are_known() {
+            return;
+        }
+        assert_ends("vfork", &["parent"], |way, node| {
+            way.starts_with("parent ran") && has_function(node, "compute_in_child")
+        });
+        measure(|| {
+            let (stat, _) = recorded("vfork", &[]);
+            let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
+            let classes = rows(&stat["account"], "classes").iter();
+            let io: f64 = classes.filter(|c| c["class"] == "io_wait").map(ns).sum();
+            assert!(io < 0.01 * capacity, "{io} of {capacity}");
         });
     }
 

@@ -22,6 +22,8 @@ pub const MAX_CPUS: u32 = 8192;
 /// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
 /// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: u32 = 0x08 | 0x40;
+/// The same for a softirq (TRACE_FLAG_SOFTIRQ).
+const IN_SOFTIRQ: u32 = 0x10;
 /// CLONE_THREAD in `clone_flags`: the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
 /// A value of `FtraceClock`: stamps are CLOCK_MONOTONIC_RAW.
@@ -259,14 +261,14 @@ impl<'a> Cpu<'a> {
             Ftrace::Other => None,
             Ftrace::Wakeup { .. } if self.kernel.has_waking => None,
             _ => self
-                .thread_event(&event.what, strings)
+                .thread_event(event, strings)
                 .or_else(|| self.span_event(&event.what, strings)),
         }
     }
 
     /// What happened to a thread: it ran, was woken, moved, began, changed its name, ended.
-    fn thread_event(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
-        Some(match *event {
+    fn thread_event(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
+        Some(match event.what {
             Ftrace::Switch {
                 prev,
                 prev_state,
@@ -300,6 +302,7 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 comm: self.name(comm, strings),
                 cpu: target_cpu,
+                in_softirq: event.flags & IN_SOFTIRQ != 0,
             },
             Ftrace::Migrate {
                 pid,
@@ -334,7 +337,7 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 ns: u32::try_from(ns).unwrap_or(u32::MAX),
             },
-            _ => return self.fork(event, strings),
+            _ => return self.fork(&event.what, strings),
         })
     }
 

@@ -172,6 +172,7 @@ impl Cpus {
                         tid,
                         comm,
                         cpu: queue,
+                        in_softirq: false,
                     },
                 );
             }

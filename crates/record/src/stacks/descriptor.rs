@@ -18,7 +18,7 @@ const PATH_BYTES_MAX: usize = 512;
 const END_OF_32_BIT: u64 = 1 << 32;
 
 /// System calls that wait at the descriptor which is their first argument.
-const CALLS: [libc::c_long; 22] = [
+const CALLS: [libc::c_long; 23] = [
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -41,6 +41,8 @@ const CALLS: [libc::c_long; 22] = [
     libc::SYS_fsync,
     libc::SYS_fdatasync,
     libc::SYS_flock,
+    // Waits for a lock only.
+    libc::SYS_fcntl,
 ];
 
 /// What the call waits at, whose `words` are its number and arguments, in hexadecimal but for the number; `None`: at no descriptor, or it is not known.

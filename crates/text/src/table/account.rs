@@ -91,12 +91,16 @@ pub(super) enum Detail {
     Whole,
 }
 
-/// A lock of which samples know only the function that asks for it.
-fn sampled_lock(asks: &str) -> String {
+/// A lock of which samples know only the function that asks for it, and the file that it is, if it is one.
+fn sampled_lock(asks: &str, file: &str) -> String {
+    let lock = match file.strip_prefix("file ") {
+        Some(path) => format!("the lock of file {}", super::units::file_name(path)),
+        None => "a lock".into(),
+    };
     match asks {
-        "" => "a lock, as samples say".into(),
+        "" => format!("{lock}, as samples say"),
         _ if is_gil(asks) => "Python's GIL".into(),
-        _ => format!("a lock that {} asks for", short_name(asks)),
+        _ => format!("{lock} that {} asks for", short_name(asks)),
     }
 }
 
@@ -118,7 +122,7 @@ pub(super) fn cause_text(
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
     let text = match (class_of(cause.class), cause.note) {
-        (Class::LockWait, "by_samples") => sampled_lock(name),
+        (Class::LockWait, "by_samples") => sampled_lock(name, code),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
         (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
         (Class::LoadImbalance, _) if has_code => {
@@ -141,17 +145,7 @@ pub(super) fn cause_text(
         }
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
-        (Class::ExternalWait, "process") => format!("waiting for process {}", cause.process),
-        (Class::ExternalWait, "chosen") if name.is_empty() => "sleep that it asked for".into(),
-        (Class::ExternalWait, "chosen") => format!("sleep that {} asks for", short_name(name)),
-        (Class::ExternalWait, "interrupt") if name.is_empty() => {
-            "sleep ended by a timer, a device, the network".into()
-        }
-        (Class::ExternalWait, "stopped") => "being stopped by a signal or a debugger".into(),
-        (Class::ExternalWait, "endless") => "waits that did not end in this recording".into(),
-        (Class::ExternalWait, _) => {
-            format!("{name}: ended by a timer, a device, the network or a timeout")
-        }
+        (Class::ExternalWait, _) => external_text(cause),
         (Class::LowParallelism, "serial_phase") if has_code => {
             format!("serial phase {code}: only {thread} ran")
         }
@@ -182,10 +176,27 @@ pub(super) fn cause_text(
         }
         (Class::Interrupts, _) => format!("interrupt {name}"),
         (Class::SystemCalls, _) => format!("system call {name}"),
+        (Class::Unknown, "uninterruptible") => {
+            "uninterruptible sleep (D); what ended it was not recorded".into()
+        }
         (Class::Unknown, _) => "unknown: events lost or not recorded".into(),
         (class, _) => class.label().into(),
     };
     printable(&text)
+}
+
+/// What ended a wait from outside.
+fn external_text(cause: &CauseSummary) -> String {
+    let name = &cause.name;
+    match cause.note {
+        "process" => format!("waiting for process {}", cause.process),
+        "chosen" if name.is_empty() => "sleep that it asked for".into(),
+        "chosen" => format!("sleep that {} asks for", short_name(name)),
+        "interrupt" if name.is_empty() => "sleep ended by a timer, a device, the network".into(),
+        "stopped" => "being stopped by a signal or a debugger".into(),
+        "endless" => "waits that did not end in this recording".into(),
+        _ => format!("{name}: ended by a timer, a device, the network or a timeout"),
+    }
 }
 
 /// Where a thread spins: in what it called to wait, or for the only thread that had anything to run.

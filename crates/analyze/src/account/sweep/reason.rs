@@ -9,7 +9,7 @@ use super::{
 };
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
-use crate::wakers::waker;
+use crate::wakers::{self, End};
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
 
 impl Sweep<'_> {
@@ -17,7 +17,7 @@ impl Sweep<'_> {
     /// the whole of it.
     pub(super) fn wake_up(&self, thread: usize) -> Wake {
         match self.next_wake_up(thread) {
-            Wake::Interrupt => self.end_of_wait(thread).unwrap_or(Wake::Interrupt),
+            limit @ (Wake::Interrupt | Wake::Unknown) => self.end_of_wait(thread).unwrap_or(limit),
             known => known,
         }
     }
@@ -42,10 +42,10 @@ impl Sweep<'_> {
         Some(self.wake_at(thread, last))
     }
 
-    /// The end of a blocked thread's current state.
+    /// The end of a blocked thread's current state, or of the whole wait that its limit cut into several.
     fn next_wake_up(&self, thread: usize) -> Wake {
         let worker = &self.workers[thread];
-        let next = worker.row as usize + 1;
+        let next = self.sampled.rearmed.whole(worker.row as usize).end;
         match next >= worker.end as usize {
             true => Wake::Never,
             false => self.wake_at(thread, next),
@@ -54,11 +54,14 @@ impl Sweep<'_> {
 
     /// The waker that brought the thread into the state of this row.
     fn wake_at(&self, thread: usize, row: usize) -> Wake {
-        let by = waker(self.trace, ThreadIx(thread as u32), row);
-        match by.is_some() {
-            false => Wake::Interrupt,
-            true if self.is_target[by.ix()] => Wake::Own(by, self.trace.states.start[row]),
-            true => Wake::Process(by),
+        match wakers::end(self.trace, ThreadIx(thread as u32), row) {
+            End::Thread(by) if self.is_target[by.ix()] => {
+                Wake::Own(by, self.trace.states.start[row])
+            }
+            End::Thread(by) => Wake::Process(by),
+            End::Device => Wake::Device,
+            End::Interrupt => Wake::Interrupt,
+            End::Unknown => Wake::Unknown,
         }
     }
 
@@ -69,7 +72,11 @@ impl Sweep<'_> {
     }
 
     pub(super) fn is_child_end(&self, thread: usize, waker: ThreadIx) -> bool {
-        let next = self.workers[thread].row as usize + 1;
+        let next = self
+            .sampled
+            .rearmed
+            .whole(self.workers[thread].row as usize)
+            .end;
         self.trace.threads[waker.ix()].process != self.trace.threads[thread].process
             && self.is_dying(waker, self.trace.states.start[next])
     }
@@ -173,8 +180,6 @@ impl Sweep<'_> {
                 }
             } else if self.sampled.class(worker.place) == Some(Class::LockWait) {
                 return self.sampled_wait(Note::BySamples, worker.place);
-            } else if state == ThreadState::DiskSleep {
-                return Reason::of(Class::IoWait, Note::None);
             } else if state == ThreadState::Stopped {
                 return Reason::of(Class::ExternalWait, Note::Stopped);
             }
@@ -197,6 +202,12 @@ impl Sweep<'_> {
                 Wake::Never if self.n_running + self.n_ready + self.n_spinning > 0 => {
                     return self.no_thread();
                 }
+                Wake::Device if worker.wait == NONE => {
+                    return Reason::of(Class::IoWait, Note::None);
+                }
+                Wake::Unknown if worker.wait == NONE && state == ThreadState::DiskSleep => {
+                    return Reason::of(Class::Unknown, Note::Uninterruptible);
+                }
                 // It sleeps as long as it chose: no device ended that.
                 Wake::Interrupt
                     if context.is_none_or(|(_, row)| row == NONE)
@@ -214,7 +225,7 @@ impl Sweep<'_> {
     fn sampled_wait(&self, note: Note, place: u32) -> Reason {
         let place = self.sampled.places[place as usize];
         let mut reason = Reason::of(place.class, note);
-        reason.cause.name = place.name;
+        (reason.cause.name, reason.cause.code) = (place.name, place.code);
         reason
     }
 
@@ -254,8 +265,8 @@ impl Sweep<'_> {
                 let process = self.trace.threads[by.ix()].process;
                 (reason.cause.note, reason.cause.process) = (Note::Process, process);
             }
-            Wake::Interrupt => reason.cause.note = Note::Interrupt,
-            _ => reason.cause.note = Note::Endless,
+            Wake::Never => reason.cause.note = Note::Endless,
+            _ => reason.cause.note = Note::Interrupt,
         }
         reason
     }
