@@ -173,6 +173,7 @@ lint: deps viewer ## formatting and static checks, as CI runs them
 	tests/lint/atomic-orders
 	annotate/amalgamate --check
 	tests/lint/circles
+	tests/lint/modules
 
 audit: ## known faults of the crates that are used, which needs the network: not part of lint, as a new one fails what did not change
 	tools/audit
