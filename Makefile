@@ -77,7 +77,7 @@ test-measure: c viewer ## tests that measure: alone, one after the other
 test-rust: c viewer ## Rust unit, property and end-to-end tests
 	[ -d /sys/kernel/tracing/events ] || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing || true
 	cargo nextest run --workspace --locked --no-fail-fast
-	cargo test --doc --locked -p kasuri-annotate -p ito
+	cargo test --doc --workspace --locked
 
 KILLS ?= 1000
 test-kills: c ## not part of test, takes half an hour: KILLS (1000) kills at random moments, nothing lost that is not counted; KASURI_SEED=N repeats one
