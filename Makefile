@@ -63,8 +63,9 @@ ci: ## what CI runs: checks, all tests, the demo
 
 # A test that fails is run again, twice at most; tests/stages lists those that passed then. What measures runs in test-measure.
 CTEST := ctest --output-on-failure --repeat until-pass:3
+# Four at a time, also on two CPUs: these wait for a third of their time.
 test-c: c ## C, C++ and Fortran tests
-	$(CTEST) --test-dir build -LE measure -j 2
+	$(CTEST) --test-dir build -LE measure -j 4
 
 # Claims about time, shares of a CPU and ratios: one after the other, nothing beside them. A test that fails where its machine was
 # busy says "too noisy to say", which is no failure.
