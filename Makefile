@@ -159,7 +159,7 @@ test-fleet: test-python ## not part of test, fetches 450 MB: every query in Duck
 	$(VENV)/bin/pip install -q 'pyspark>=4,<5'
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/python -m pytest -q python/tests_fleet
 
-check: ## what a change touches, in a few minutes: its crates and those above, its C room, the viewer's units, the lints
+check: ## what a change touches, in a few minutes: its crates, the command above them, its C room, the viewer's units, the lints
 	@tests/check
 
 test-docs: ## links and paths in the documents resolve
