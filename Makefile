@@ -63,8 +63,9 @@ ci: ## what CI runs: checks, all tests, the demo
 
 # A test that fails is run again, twice at most; tests/stages lists those that passed then. What measures runs in test-measure.
 CTEST := ctest --output-on-failure --repeat until-pass:3
+# Four at a time, also on two CPUs: these wait for a third of their time.
 test-c: c ## C, C++ and Fortran tests
-	$(CTEST) --test-dir build -LE measure -j 2
+	$(CTEST) --test-dir build -LE measure -j 4
 
 # Claims about time, shares of a CPU and ratios: one after the other, nothing beside them. A test that fails where its machine was
 # busy says "too noisy to say", which is no failure.
@@ -77,7 +78,7 @@ test-measure: c viewer ## tests that measure: alone, one after the other
 test-rust: c viewer ## Rust unit, property and end-to-end tests
 	[ -d /sys/kernel/tracing/events ] || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing || true
 	cargo nextest run --workspace --locked --no-fail-fast
-	cargo test --doc --locked -p kasuri-annotate -p ito
+	cargo test --doc --workspace --locked
 
 KILLS ?= 1000
 test-kills: c ## not part of test, takes half an hour: KILLS (1000) kills at random moments, nothing lost that is not counted; KASURI_SEED=N repeats one
@@ -158,7 +159,7 @@ test-fleet: test-python ## not part of test, fetches 450 MB: every query in Duck
 	$(VENV)/bin/pip install -q 'pyspark>=4,<5'
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/python -m pytest -q python/tests_fleet
 
-check: ## what a change touches, in a few minutes: its crates and those above, its C room, the viewer's units, the lints
+check: ## what a change touches, in a few minutes: its crates, the command above them, its C room, the viewer's units, the lints
 	@tests/check
 
 test-docs: ## links and paths in the documents resolve
@@ -173,6 +174,7 @@ lint: deps viewer ## formatting and static checks, as CI runs them
 	tests/lint/atomic-orders
 	annotate/amalgamate --check
 	tests/lint/circles
+	tests/lint/modules
 
 audit: ## known faults of the crates that are used, which needs the network: not part of lint, as a new one fails what did not change
 	tools/audit

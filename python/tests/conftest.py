@@ -37,6 +37,6 @@ def recording(command, tmp_path_factory):
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory):
     out = tmp_path_factory.mktemp("fleet")
-    make = ["cargo", "run", "-q", "--locked", "-p", "kasuri-tables", "--example", "fleet", "--", out, "60"]
+    make = ["cargo", "run", "-q", "--locked", "--example", "fleet", "--", out, "60"]
     subprocess.run(make, check=True, cwd=ROOT)
     return out

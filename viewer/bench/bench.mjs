@@ -16,7 +16,8 @@ const FRAMES = 120;
 
 function generate(slices) {
   const file = join(dir, `viewer-${slices}.html`);
-  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kasuri-report", "--example", "bench_html", "--"];
+  // Without -p, as the command was built: for one crate alone cargo asks for fewer features, and compiles all below it again.
+  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--example", "bench_html", "--"];
   // BENCH_HTML: the example, built before.
   const [program, ...args] = process.env.BENCH_HTML ? [process.env.BENCH_HTML] : cargo;
   return JSON.parse(execFileSync(program, [...args, file, String(slices), "flat"], { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }));

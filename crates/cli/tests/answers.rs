@@ -1,7 +1,7 @@
 //! The answers of the reading commands on golden files, compared with those of the last version, whole.
 //!
 //! Other tests say what is right about an answer; these say that nothing else about it changed. A change that is meant is taken over with
-//! `INSTA_UPDATE=always cargo test -p kasuri-cli --test answers` and read in the diff of `tests/golden/answers`.
+//! `INSTA_UPDATE=always cargo test -p kasuri-cli --test it answers::` and read in the diff of `tests/golden/answers`.
 //! `tests/golden/kasuri/make` made the recordings; the other tools' files have a `make` of their own.
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,7 @@
 //!
 //! Every command that reads must say what is wrong, where and what to do, of a missing, empty, foreign or truncated file, and
 //! must not replace its input. Each test has a directory of its own.
-mod sample;
+use crate::sample;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

@@ -1,11 +1,8 @@
 //! `kasuri record --itt` and `--nvtx` end to end: a program that is annotated for other tools, with known numbers of slices and marks.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{compile, kasuri, repository, run, said, scratch};
 use serde_json::Value;
 use std::process::Output;
-use support::{compile, kasuri, repository, run, said, scratch};
 
 /// The collector's library; else says why not.
 fn can_collect() -> bool {

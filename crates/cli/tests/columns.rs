@@ -1,7 +1,7 @@
 //! The columns that every golden file loads as, compared with those of the last version: the number of rows of each table, and a checksum of each column.
 //!
 //! Answers ([`answers.rs`](answers.rs)) read only some columns, and sums hide much; here no row changes unseen. A change that is meant is taken over
-//! with `INSTA_UPDATE=always cargo test -p kasuri-cli --test columns`; which column it is says where to look.
+//! with `INSTA_UPDATE=always cargo test -p kasuri-cli --test it columns::`; which column it is says where to look.
 use kasuri_import as import;
 use kasuri_model::Trace;
 use std::fmt::{Debug, Write};

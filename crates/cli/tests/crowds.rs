@@ -1,9 +1,7 @@
 //! Small files about very many threads or locks: every command answers in bounded memory and CPU time. The limits are
 //! far above what is needed (a loaded machine does not reach them: they are the process's own) and far below what a table
 //! with a row for each pair would take.
-mod crowd;
-
-use crowd::Crowd;
+use crate::crowd::Crowd;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::unix::process::CommandExt;

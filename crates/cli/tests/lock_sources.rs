@@ -1,12 +1,9 @@
 //! Locks that the lock probe does not see: those of ito, which say so themselves, and those of functions that the user names.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{can_trace, kasuri, measure, repository, run, said, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::{can_trace, kasuri, measure, repository, run, said, scratch};
 
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", said(output));

@@ -1,12 +1,9 @@
 //! `kasuri locks` and `kasuri predict` end to end: a program whose use of locks is known, under the lock probe.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{can_trace, compile, kasuri, measure, repository, run, said, scratch};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::{can_trace, compile, kasuri, measure, repository, run, said, scratch};
 
 fn workers() -> String {
     compile("tests/locks/workers.c").display().to_string()

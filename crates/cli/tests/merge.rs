@@ -1,5 +1,5 @@
 //! `kasuri merge` from outside: the merged file gives the same answers as its inputs, on one clock. Inputs are golden files.
-mod sample;
+use crate::sample;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

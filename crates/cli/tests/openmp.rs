@@ -1,12 +1,9 @@
 //! `kasuri record --openmp` end to end: a program whose regions, chunks and tasks are known, unmodified.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{can_trace, kasuri, measure, repository, run, said, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{can_trace, kasuri, measure, repository, run, said, scratch};
 
 /// The probe's library, and a compiler with OpenMP; else says why not.
 fn can_probe() -> bool {

@@ -1,10 +1,6 @@
 //! The account of real runs against what the program measured inside (tests/planted/check): small, for every `make test-measure`.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support::{can_trace, measure, repository, run, skip};
 use std::process::Command;
-use support::{can_trace, measure, repository, run, skip};
 
 /// Whether the check passes for the cause; else what it said.
 fn passes(arguments: &[&str]) -> Result<(), String> {

@@ -2,16 +2,13 @@
 //!
 //! Times differ from run to run, so tests check structure and order: estimates lie in their intervals, cells are filled, the
 //! cost is remembered, nothing stays switched on. Tests that need to trace print `skipped: why` where they may not.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{SpawnGuarded, copy_program, instances_of, measure, skip, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::{SpawnGuarded, copy_program, instances_of, measure, skip, wait_until};
 
 fn may_trace() -> bool {
     kasuri_record::tracefs::Tracefs::open().is_ok()

@@ -3,19 +3,14 @@
 //!
 //! The referee's events are compared, not its summaries: `perf sched timehist` leaves out each thread's first and last
 //! slice, `perf sched latency` part of the switches. Needs root, tracefs, perf and one of pigz, pbzip2, xz.
-mod events;
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
-use events::Sched;
+use crate::events::Sched;
+use crate::support::{measure, skip};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{measure, skip};
 
 /// Threads that ran for less are compared by switches, and by time in the program's total alone: both tools stamp a
 /// switch within about a microsecond of each other, which over hundreds of short runs is more than 0.1 % of them.

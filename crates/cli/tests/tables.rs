@@ -1,6 +1,6 @@
 //! The tables from outside: `kasuri export --format parquet|csv`, and `kasuri sql` where there is no DuckDB. What DuckDB then
 //! answers is tested in python/tests.
-mod sample;
+use crate::sample;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -1,11 +1,8 @@
 //! `kasuri top`: its sums against the kernel's own, what it leaves behind, what it saves.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{can_trace, kasuri, repository, run, said, scratch};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
-use support::{can_trace, kasuri, repository, run, said, scratch};
 
 /// Two processes that want one CPU.
 struct Rivals([Child; 2]);

@@ -1,14 +1,11 @@
 //! Probes that authors put into programs and libraries: `record --usdt`, and `events --usdt` that lists them.
-#[path = "record/support.rs"]
-#[allow(dead_code, unused_imports)]
-mod support;
-
+use crate::support;
+use crate::support::{can_trace, kasuri, repository, run, said, scratch};
 use kasuri_model::{ArgValue, SliceIx, Trace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{can_trace, kasuri, repository, run, said, scratch};
 
 /// Compiles a file of tests/usdt; none: this machine's operands have no macros there.
 fn compiled(dir: &Path, source: &str, more: &[&str]) -> Option<PathBuf> {

@@ -1,5 +1,5 @@
 //! `kasuri view` from outside: what the user's browser gets, and what others on the machine and other pages do not.
-mod sample;
+use crate::sample;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

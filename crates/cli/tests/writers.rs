@@ -1,6 +1,6 @@
 //! What the commands write, and the programs they start: nothing is replaced that is no file, and no program comes from the working
 //! directory.
-mod sample;
+use crate::sample;
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;

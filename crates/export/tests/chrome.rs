@@ -1,7 +1,6 @@
 //! The Trace Event export, read back with an independent JSON reader: times to the ns (the format has microseconds with
 //! decimals), escaped names, rows of CPUs and threads, arrows with both ends, and an empty recording.
-mod common;
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use std::collections::HashMap;
 

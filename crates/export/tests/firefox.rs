@@ -1,7 +1,6 @@
 //! The Firefox Profiler export against the types of a processed profile of version 70 (src/types/profile.ts and markers.ts
 //! of the profiler): every key it must have and none it does not know, columns of one length, indices that exist.
-mod common;
-use common::*;
+use crate::common::*;
 use kasuri_model::Trace;
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! The Paraver export, read back by the rules of the .prv format: objects that the header declares, records in order of
 //! time, states without overlap, values that the .pcf names.
-mod common;
-use common::*;
+use crate::common::*;
 use kasuri_model::Trace;
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,8 @@
 //! The Perfetto export, taken apart by a wire-format walker that shares no code with the writer, and
 //! compared with the recording it was made from.
-mod common;
-mod wire;
-use common::*;
+use crate::common::*;
+use crate::wire::{Field, Message};
 use kasuri_model::Trace;
-use wire::{Field, Message};
 
 /// TracePacket and TrackEvent field numbers, from the public proto files.
 const FTRACE: u32 = 1;

@@ -1,13 +1,11 @@
 //! The pprof export, taken apart by the wire format alone: tables without holes, stacks and inlined functions, and times that add up to the
 //! nanosecond.
-mod common;
-mod wire;
-use common::*;
+use crate::common::*;
+use crate::wire::{Field, Message};
 use kasuri_analyze::account::{Account, Class};
 use kasuri_model::Trace;
 use std::collections::BTreeMap;
 use std::io::Read;
-use wire::{Field, Message};
 
 /// A sample: its stack (innermost first; functions of one location joined by `<`), values by type, labels.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Exports of profiles, read back by `kasuri`, show the same flame graphs, to the nanosecond, for each thread.
-mod common;
-use common::*;
+use crate::common::*;
 use kasuri_analyze::call_paths::{Flame, FlameOptions, flame};
 use kasuri_model::Trace;
 

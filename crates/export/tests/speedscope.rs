@@ -1,7 +1,6 @@
 //! The speedscope export against the rules of its published format: types, frames that exist, events in order, frames that
 //! close in the order in which they opened.
-mod common;
-use common::*;
+use crate::common::*;
 use kasuri_model::Trace;
 use serde_json::Value;
 

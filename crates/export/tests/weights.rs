@@ -1,7 +1,6 @@
 //! Weights in exports: whatever was sampled, those of a thread add up to the time that it ran and was blocked, to the nanosecond, and those of
 //! classes to the account.
-mod common;
-mod wire;
+use crate::wire;
 use kasuri_analyze::account::Account;
 use kasuri_analyze::call_paths::weigh;
 use kasuri_model::input::{Event, Setup, What};

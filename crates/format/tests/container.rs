@@ -3,9 +3,8 @@
 //! Generated recordings go in and must come out the same. Then the file is cut at every byte and each byte is changed: parsing
 //! must give an error or the same content, and salvage keeps every block that is whole. A file written by version 1 is kept
 //! in the repository and must read the same for ever.
-mod common;
-
-use common::{Ev, PageBuilder, Random, put_chunk, small, switch};
+use crate::common;
+use crate::common::{Ev, PageBuilder, Random, put_chunk, small, switch};
 use kasuri_format::container::{
     BlockKind, Column, EncodeOptions, Gap, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks,

@@ -1,5 +1,5 @@
 //! Replays the corpus, good and bad, through every reader with the stable toolchain; see fuzz/README.md.
-mod common;
+use crate::common;
 #[path = "../../../fuzz/src/drivers.rs"]
 mod drivers;
 
@@ -74,7 +74,7 @@ fn every_reader_survives_noise_and_damaged_seeds() {
     }
 }
 
-/// Writes the seeds: `cargo test -p kasuri-format --test corpus -- --ignored`.
+/// Writes the seeds: `cargo test -p kasuri-format --test it corpus:: -- --ignored`.
 #[test]
 #[ignore = "writes the corpus"]
 fn write_seeds() {

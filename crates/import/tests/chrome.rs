@@ -1,6 +1,6 @@
 //! Chrome JSON of several writers: the answers of a reader that knows decimal numbers, and no bytes that do harm.
 //! tests/golden/chrome/make records them.
-mod harm;
+use crate::harm;
 use kasuri_import::{File, Options, load, unpack};
 use kasuri_model::{Time, Trace};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Perfetto traces: the answers of a reader that uses Perfetto's own messages, and no bytes that do harm.
 //! tests/golden/perfetto/make writes them.
-mod harm;
+use crate::harm;
 use kasuri_import::{File, Options, load};
 use kasuri_model::{SliceKind, ThreadIx, Time, Trace};
 use serde_json::{Value, json};

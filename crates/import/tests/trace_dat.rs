@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-#[path = "trace_dat/craft.rs"]
 mod craft;
 
 fn golden(name: &str) -> PathBuf {

@@ -1,6 +1,5 @@
 //! The page of `kasuri explain`: it says what `kasuri stat` says, is bounded, and no name in it is markup.
-mod answers;
-use answers::summary;
+use crate::answers::summary;
 use kasuri_analyze::Summary;
 use kasuri_text::table::explain::{Explanation, explanation, markdown};
 use kasuri_text::table::{Layout, render};

@@ -1,5 +1,5 @@
 //! The published schema describes what is printed: every key, its type, and no key more.
-mod answers;
+use crate::answers;
 #[path = "../../export/tests/common/mod.rs"]
 mod common;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! The page of `kasuri stat` as a user sees it: it fits the screen, says the findings in words, shows no zero for what is not
 //! known, and names from the recording cannot steer the terminal.
-mod answers;
-use answers::{summary, thread};
+use crate::answers::{summary, thread};
 use kasuri_analyze::account::ClassSum;
 use kasuri_analyze::call_paths::*;
 use kasuri_analyze::*;

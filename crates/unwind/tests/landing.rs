@@ -1,11 +1,9 @@
 //! The end of the functions that throw exceptions: the C++ runtime's own, of this machine.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod plain;
-
+use crate::plain::Plain;
 use kasuri_format::call_paths::{NONE, PathEnd, Tables};
 use kasuri_testkit::{Need, skip_for};
 use kasuri_unwind::{Backing, Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
-use plain::Plain;
 
 /// Where the stack is.
 const BASE: u64 = 0x7000_0000;

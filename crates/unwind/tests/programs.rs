@@ -1,9 +1,7 @@
 //! Real programs, compiled here: every frame in its order.
-mod plain;
-
+use crate::plain::Plain;
 use kasuri_format::call_paths::{ModuleKind, NONE, PathEnd, Tables};
 use kasuri_unwind::{Cpu, NoInterpreter, Registers, Stack, Unwinder, parse_maps};
-use plain::Plain;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Which threads are the program: two programs in one trace, each of which may be chosen. Answers by hand, and what a choice
 //! must not change.
-use crate::props;
-use crate::story::*;
+use super::props;
+use super::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::critical_path::critical_path;

@@ -1,5 +1,5 @@
 //! The critical path: worked out by hand, and the replay that must find the run as it was.
-use crate::story::*;
+use super::story::*;
 use ThreadState::*;
 use kasuri_analyze::critical_path::{CriticalPath, critical_path};
 use kasuri_model::{ThreadState, Trace};
@@ -22,7 +22,7 @@ fn gain(path: &CriticalPath, change: &str, name: &str) -> i64 {
 
 #[test]
 fn the_path_goes_through_the_last_thread_at_the_barrier() {
-    let path = checked(&crate::golden::imbalance().load(1200));
+    let path = checked(&super::golden::imbalance().load(1200));
     // Back from the end: one thread 1000..1200, then 11: `loop48` 100..1000, and 0..100 before it.
     let entry = |code: &str| {
         path.entries

@@ -1,6 +1,6 @@
 //! Small traces, each with its account worked out by hand. Each test is one rule of docs/design/account.md; one of
 //! them changes what must not matter (ids, the start of time, a process that never runs) and wants the same answer.
-use crate::story::*;
+use super::story::*;
 use ThreadState::*;
 use kasuri_analyze::account::Class;
 use kasuri_model::ThreadState;

@@ -1,5 +1,5 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
-use crate::story::{BARRIER, RECORDER, Story};
+use super::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
 use kasuri_model::ThreadState::{RunnablePreempted as Preempted, Sleeping};
 

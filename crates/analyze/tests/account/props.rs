@@ -3,7 +3,7 @@
 //! The events need not fit together: threads run on two CPUs at once, ends come before beginnings, stamps are near the ends of
 //! i64. No answer can be compared, but sums must hold for any trace: CPUs' time to the capacity, a thread's
 //! classes to the time it was alive, the accounts of parts to that of the whole.
-use crate::story::nonzero;
+use super::story::nonzero;
 use kasuri_analyze::Options;
 use kasuri_analyze::account::{Account, Class};
 use kasuri_analyze::call_paths::{FlameOptions, TimeOf, flame, thread_times};

@@ -1,6 +1,6 @@
 //! What a thread's time is charged to by the wait that it is in and by what ends that: each kind of wait on a CPU, waits ended
 //! from outside, and the names of code where slices are short. Small traces, by hand.
-use crate::story::*;
+use super::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::{Options, summary};

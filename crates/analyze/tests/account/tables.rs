@@ -1,6 +1,6 @@
 //! Rows of `kasuri stat`, `critical` and `compare` that sums do not check: the longest stretch, losses in a range, verdicts, the
 //! ends of the path, waits inside regions. Small traces, by hand.
-use crate::story::*;
+use super::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::compare::compare;
 use kasuri_analyze::critical_path::critical_path;

@@ -1,6 +1,6 @@
 //! A CPU limit that keeps the program off: gaps in which it is ready and does not run are charged to the limit as far as the
 //! kernel's counter rose, and only those of processes in the limited group. One CPU, times in milliseconds, by hand.
-use crate::story::*;
+use super::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::account::{Account, Class};
 use kasuri_model::{GroupLimit, LimitReading, ThreadState, Time, Trace};

@@ -1,6 +1,6 @@
 //! Waits and the chain of those that ended them, worked out by hand.
-use crate::join::{class_of, paths_of, sampled};
-use crate::story::Story;
+use super::join::{class_of, paths_of, sampled};
+use crate::account::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::call_paths::{ChainNode, WaitChains};
 use kasuri_model::{SampleKind, ThreadState, Time, Trace};

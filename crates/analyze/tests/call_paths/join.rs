@@ -1,6 +1,6 @@
 //! The code behind each class of the account, worked out by hand.
-use crate::scene::Scene;
-use crate::story::{BARRIER, Story};
+use super::scene::Scene;
+use crate::account::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::account::{AccountSummary, Class};
 use kasuri_analyze::call_paths::{

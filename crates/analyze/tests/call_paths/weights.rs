@@ -1,5 +1,5 @@
 //! Weights of samples: each rule of docs/design/call-paths.md, "Weights", by hand; and sums of random traces.
-use crate::scene::Scene;
+use super::scene::Scene;
 use ThreadState::{DiskSleep, RunnablePreempted, RunnableWoken, Running, Sleeping};
 use kasuri_analyze::call_paths::{Cover, Weights, weigh};
 use kasuri_model::{Duration, SampleKind, ThreadIx, ThreadState, Time, Trace};

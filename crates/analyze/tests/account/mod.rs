@@ -5,6 +5,6 @@ mod golden;
 mod hints;
 mod props;
 mod reasons;
-mod story;
+pub mod story;
 mod tables;
 mod throttle;

@@ -2,7 +2,4 @@
 mod chains;
 mod join;
 mod scene;
-#[path = "../account/story.rs"]
-#[allow(dead_code, reason = "tests of the account use the rest of it")]
-mod story;
 mod weights;

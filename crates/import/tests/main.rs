@@ -1,0 +1,20 @@
+//! Tests of the readers: one program, which is linked once.
+mod chrome;
+mod chrome_events;
+mod chrome_nesting;
+mod corpus;
+mod ctf;
+mod ctf_writers;
+mod damage;
+mod firefox;
+mod ftrace_text;
+mod harm;
+mod perf_data;
+mod perf_profile;
+mod perfetto;
+mod perfetto_events;
+mod pprof;
+mod recording;
+mod trace_dat;
+mod trace_dat_export;
+mod words;

@@ -1,0 +1,6 @@
+//! Tests of unwinding: one program, which is linked once.
+mod framed;
+mod garbage;
+mod landing;
+mod plain;
+mod programs;
