@@ -15,7 +15,7 @@ use kasuri_base::random::Rng;
 /// needs them, and one that runs for long can spare them.
 const FIRST_NS: u64 = 1_000_000;
 /// How many these are, and when at the latest they end.
-const FIRST_SAMPLES: u64 = 1000;
+const FIRST_SAMPLES: u64 = 500;
 const FIRST_UNTIL_NS: u64 = 10_000_000_000;
 /// Mean time for which a clock has one period: so many ns, and so many times the period, at least.
 const LEAST_NS: u64 = 30_000_000;
