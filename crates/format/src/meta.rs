@@ -252,7 +252,7 @@ pub struct LimitRow {
 pub struct SamplingRow {
     /// When, CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// `tick`, `cpu-clock` (on-CPU samples), `switch`, `read` (waits), `wake`, `lock`.
+    /// `cpu-clock`, of older recordings `tick` (on-CPU samples), `switch`, `read` (waits), `wake`, `lock`.
     pub source: String,
     /// Whether it samples from now on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -260,7 +260,7 @@ pub struct SamplingRow {
     /// A CPU; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// CPU time from one sample to the next as asked for, ns; absent where each event is one.
+    /// CPU time from one sample to the next as asked for, on average, ns; absent where each event is one.
     #[serde(skip_serializing_if = "is_zero")]
     pub period_ns: u64,
     /// Samples that were lost since the row before of this source and CPU.

@@ -101,13 +101,13 @@ pub struct Samples {
 pub struct SamplingChange {
     /// When.
     pub time: Time,
-    /// `tick`, `cpu-clock` (on-CPU samples), `switch`, `read` (waits), `wake`, `lock`.
+    /// `cpu-clock`, of older recordings `tick` (on-CPU samples), `switch`, `read` (waits), `wake`, `lock`.
     pub source: String,
     /// Whether it samples from now on.
     pub on: bool,
     /// A CPU; none: all.
     pub cpu: Option<u16>,
-    /// CPU time from one sample to the next as asked for, ns; 0: each event is one.
+    /// CPU time from one sample to the next as asked for, on average, ns; 0: each event is one.
     pub period_ns: u64,
     /// Samples lost since the row before of this source and CPU.
     pub lost: u64,

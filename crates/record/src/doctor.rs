@@ -217,7 +217,7 @@ fn examine_perf(report: &mut Report) {
 fn examine_stacks(report: &mut Report) {
     let options = Options::new(Target::Program(Vec::new()), PathBuf::new());
     match Plan::choose(&options) {
-        Ok(plan) if plan.sees_kernel() => report.ok("call paths", plan.describe()),
+        Ok(plan) if plan.sees_all() => report.ok("call paths", plan.describe()),
         Ok(plan) => {
             let lost = "the code of waits under 20 ms, what ended waits, code inside the kernel";
             let remedy = "run as root: `sudo kasuri record ...`; or give the program file the capability CAP_PERFMON";

@@ -7,21 +7,20 @@
 //! neighbour. Method: [`build`] sorts the lines of covered symbols into leaves of some KiB; [`Index::part`] gives the leaves in which
 //! some addresses lie, a list for [`crate::tasks`] in place of the whole. Whose file it is, its key says; the caller compares.
 //!
-//! The file, all numbers little-endian: head ([`HEAD_BYTES`]): magic, key, start and end of one function (that [`build`] was asked to
-//! look for; 0: not found), numbers of ranges and leaves (u32), CRC-32 of the index, and of the head before it. Index: covered
-//! ranges (u64 start, u64 end); leaves (u64 first start, u32 place of its end after the index, u32 CRC-32). Then the leaves.
+//! The file, all numbers little-endian: head ([`HEAD_BYTES`]): magic, key, numbers of ranges and leaves (u32),
+//! CRC-32 of the index, and of the head before it. Index: covered ranges (u64 start, u64 end); leaves (u64 first start, u32 place of its end after the index, u32 CRC-32). Then the leaves.
 use crate::text::{hex, is_code, next_line};
 use std::io::BufRead;
 use std::ops::Range;
 
 /// Bytes of a head.
-pub const HEAD_BYTES: usize = 64;
+pub const HEAD_BYTES: usize = 48;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 24;
 /// Most bytes of a file: six times that of a kernel with 120,000 symbols.
 pub const FILE_BYTES_MAX: usize = 32 << 20;
 
-const MAGIC: &[u8; 8] = b"kallsym1";
+const MAGIC: &[u8; 8] = b"kallsym2";
 const PAGE: u64 = 4096;
 const RANGE_BYTES: usize = 16;
 const LEAF_ROW_BYTES: usize = 16;
@@ -36,8 +35,6 @@ pub type Key = [u8; KEY_BYTES];
 pub struct Head {
     /// Whose it is.
     pub key: Key,
-    /// The function that was looked for.
-    pub found: Option<Range<u64>>,
     n_ranges: usize,
     n_leaves: usize,
     crc: u32,
@@ -87,12 +84,10 @@ impl Symbol {
     }
 }
 
-/// Makes a file of a list, and looks for the first function in it that has one of the names `wanted`. `None`: the list has no
-/// addresses, because only root may see them, or no kernel code, or it cannot be read.
-pub fn build(list: &mut dyn BufRead, key: Key, wanted: &[&str]) -> Option<Vec<u8>> {
+/// Makes a file of a list. `None`: the list has no addresses, because only root may see them, or no kernel code, or it cannot be read.
+pub fn build(list: &mut dyn BufRead, key: Key) -> Option<Vec<u8>> {
     let (mut symbols, own) = read(list)?;
     symbols.sort_by_key(|s| (s.start, s.kind));
-    let found = find(&symbols, wanted);
     // Of several names of one address the first global one holds: `T` before `t`.
     symbols.dedup_by_key(|s| s.start);
     let ranges = covered(&symbols, &own);
@@ -122,7 +117,6 @@ pub fn build(list: &mut dyn BufRead, key: Key, wanted: &[&str]) -> Option<Vec<u8
     }
     let head = Head {
         key,
-        found,
         n_ranges: ranges.len(),
         n_leaves,
         crc: crc32fast::hash(&index),
@@ -139,22 +133,17 @@ impl Head {
         if !head.starts_with(MAGIC) || u32_at(crc, 0)? != crc32fast::hash(before) {
             return None;
         }
-        let found = u64_at(head, 32)?..u64_at(head, 40)?;
         let head = Head {
             key: *head.get(8..)?.first_chunk()?,
-            found: (!found.is_empty()).then_some(found),
-            n_ranges: u32_at(head, 48)? as usize,
-            n_leaves: u32_at(head, 52)? as usize,
-            crc: u32_at(head, 56)?,
+            n_ranges: u32_at(head, 32)? as usize,
+            n_leaves: u32_at(head, 36)? as usize,
+            crc: u32_at(head, 40)?,
         };
         (head.index().end <= FILE_BYTES_MAX).then_some(head)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let found = self.found.clone().unwrap_or(0..0);
         let mut bytes = [&MAGIC[..], &self.key].concat();
-        bytes.extend(found.start.to_le_bytes());
-        bytes.extend(found.end.to_le_bytes());
         for number in [self.n_ranges as u32, self.n_leaves as u32, self.crc] {
             bytes.extend(number.to_le_bytes());
         }
@@ -289,16 +278,6 @@ fn covered(symbols: &[Symbol], own: &Range<u64>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// From the first symbol with one of these names to the next one.
-fn find(symbols: &[Symbol], names: &[&str]) -> Option<Range<u64>> {
-    let at = symbols
-        .iter()
-        .position(|s| names.iter().any(|name| s.name == name.as_bytes()))?;
-    let start = symbols[at].start;
-    let next = symbols[at..].iter().find(|s| s.start > start)?;
-    Some(start..next.start)
-}
-
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -329,7 +308,7 @@ mod tests {
     }
 
     fn file() -> Vec<u8> {
-        build(&mut list().as_bytes(), KEY, &["absent", "entry"]).unwrap()
+        build(&mut list().as_bytes(), KEY).unwrap()
     }
 
     fn index(file: &[u8]) -> Option<Index> {
@@ -398,7 +377,7 @@ mod tests {
     fn a_damaged_file_names_nothing_wrong() {
         let file = file();
         let head = Head::parse(&file).unwrap();
-        assert_eq!((head.key, head.found.clone()), (KEY, Some(0x2200..0x2400)));
+        assert_eq!(head.key, KEY);
         let all: Vec<u64> = (0x1000..0x4000).step_by(64).collect();
         let good = part(&file, &all).unwrap();
         for at in (0..file.len()).step_by(7) {
@@ -445,7 +424,7 @@ mod tests {
             "1000 T other\n",
             "2000 T _stext\n1000 T _etext\n",
         ] {
-            assert_eq!(build(&mut list.as_bytes(), KEY, &[]), None, "{list}");
+            assert_eq!(build(&mut list.as_bytes(), KEY), None, "{list}");
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::chart::escape;
 use crate::table::units::{duration, file_name, percent, printable};
 use crate::table::{cut, short_name};
-use kasuri_analyze::call_paths::{Flame, FlameNode, PathFrame};
+use kasuri_analyze::call_paths::{Flame, FlameNode, PathFrame, points_off};
 use std::fmt::Write;
 
 /// Functions with less of the time are left out of the text and the picture.
@@ -33,8 +33,13 @@ pub fn text(flame: &Flame, width: usize) -> String {
         ("", true) => "blocked time".into(),
         (class, _) => format!("{} (class of the account)", class.replace('_', " ")),
     };
+    // Of all shares, a half is the least certain one.
+    let certainty = match flame.independent_samples.map(|n| points_off(0.5, n)) {
+        Some(points) => format!("; shares are within {points:.1} points (95 of 100 are)"),
+        None => String::new(),
+    };
     let mut out = format!(
-        "{} of {class}\n\n   TOTAL     SELF  FUNCTION\n",
+        "{} of {class}{certainty}\n\n   TOTAL     SELF  FUNCTION\n",
         duration(flame.ns as f64)
     );
     let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST;

@@ -816,26 +816,35 @@ fn the_waits_of_a_class_are_lines_of_their_own() {
     assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
 }
 
-/// A few samples that all spin are no certainty.
+/// A few samples that all spin are no certainty; nor are many, entirely.
 #[test]
 fn spinning_is_told_by_enough_samples_only() {
-    let said = |samples_on_cpu| {
+    let said = |independent_samples| {
         let mut summary = with_chains("spinning", 0, Vec::new());
         let paths = summary.call_paths.as_mut().unwrap();
-        paths.samples_on_cpu = samples_on_cpu;
+        paths.samples_on_cpu = 30;
+        paths.independent_samples = independent_samples;
         paths.on_cpu.ns = 400_000_000;
         let page = page(&summary, 200);
         let at = page.find("% of on-CPU time has").expect("coverage");
         page[at..].lines().next().unwrap_or_default().to_owned()
     };
-    let few = "3 samples while running: too few to tell how much of it spins";
-    assert!(said(3).contains(few), "{}", said(3));
-    assert!(said(99).contains("too few to tell"), "{}", said(99));
-    assert!(
-        said(100).contains("spinning by samples, within 0.0 points"),
-        "{}",
-        said(100)
-    );
+    for (independent, expected) in [
+        (
+            Some(3),
+            "30 samples while running: too few to tell how much of it spins",
+        ),
+        (Some(30), "too few to tell"),
+        (Some(100), "spinning by samples, within 3.8 points of it"),
+        (Some(10_000), "within 0.0 points"),
+        (None, "spinning by samples, which may be in step with it"),
+    ] {
+        assert!(
+            said(independent).contains(expected),
+            "{}",
+            said(independent)
+        );
+    }
 }
 
 #[test]

@@ -1,16 +1,23 @@
 //! CPU-time axes: a thread's running laid end to end, with its on-CPU samples as points on it.
 //!
-//! A thread that ran for less than [`SHORT`] periods has one sample or none: programs that start a thread for each request or a
-//! process for each file consist of such threads. Those of one name in processes of one name have an axis together, on which their runs stand
-//! in order of time. So a sample stands for the time around it there too, and the time of many short threads is divided as that of a long one.
+//! The time before a thread's first sample belongs to that sample, and the time after its last one to that: at both ends what a thread
+//! runs for less than a period gets too little, and what follows or precedes it too much, up to an eighth of a period. That is nothing in a
+//! long thread, and much of a short one; programs that start a thread for each request or a process for each file consist of
+//! such threads. Those of one name in processes of one name have an axis together, thread after thread in the order of their
+//! beginnings. A sample near an end stands for the time around it there too: what one thread's end loses another's wins. But the
+//! nearer the two samples around a border of threads are to it, the less time lies between them: ends would get too little
+//! again, if the border between two samples was half of the way there too. So [`ALIKE`] neighbours stand for equal times.
 use super::cursor::move_on;
 use super::period::Periods;
 use super::waits::TOLERANCE_NS;
 use kasuri_model::{SampleKind, StateRow, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 
-/// A thread that ran for less than so many periods shares its axis.
-pub(super) const SHORT: i64 = 2;
+/// A thread that ran for less than so many periods shares its axis: the ends of a longer one move less than half a point of its time.
+const SHORT: i64 = 32;
+
+/// So many neighbouring samples on a shared axis stand for equal times.
+const ALIKE: usize = 8;
 
 /// The axes of all threads.
 pub(super) struct Axes {
@@ -34,6 +41,8 @@ pub(super) struct Points {
     pub sample: Vec<u32>,
     /// Its place: ns of CPU time.
     pub at: Vec<i64>,
+    /// Up to which place it stands for the time; the last one has no such place.
+    until: Vec<i64>,
     misfits: u64,
 }
 
@@ -106,9 +115,10 @@ impl Axes {
             self.shared.insert(thread, (self.points.len(), runs.starts));
         }
         points.sort_unstable();
-        let (at, sample) = points.into_iter().unzip();
+        let (at, sample): (Vec<i64>, Vec<u32>) = points.into_iter().unzip();
         self.points.push(Points {
             sample,
+            until: even(&at),
             at,
             misfits: 0,
         });
@@ -129,19 +139,13 @@ impl Axes {
     }
 }
 
-/// Gives all runs of these threads, in order of time, places one behind the other.
+/// Gives the runs of these threads places one behind the other.
 fn lay_out(kin: &mut [(ThreadIx, Runs)]) {
-    let all = kin.iter().enumerate().flat_map(|(of, (_, runs))| {
-        let starts = runs.rows.iter().enumerate();
-        starts.map(move |(run, row)| (row.start, of, run))
-    });
-    let mut order: Vec<(Time, usize, usize)> = all.collect();
-    order.sort_unstable();
+    kin.sort_by_key(|(_, runs)| runs.rows.first().map(|row| row.start));
     let mut ran = 0;
-    for (_, of, run) in order {
-        let runs = &mut kin[of].1;
-        runs.starts[run] = ran;
-        ran += length(&runs.rows[run]);
+    for (_, runs) in kin {
+        runs.starts.iter_mut().for_each(|start| *start += ran);
+        ran += runs.rows.iter().map(length).sum::<i64>();
     }
 }
 
@@ -215,28 +219,45 @@ impl Points {
                 None => out.misfits += 1,
             }
         }
+        out.until = out.at.windows(2).map(middle).collect();
         out
     }
 
-    /// Up to which place on the axis a point is the nearest: half of the way to the next.
+    /// Up to which place on the axis a point stands for the time.
     pub fn until(&self, point: usize) -> Option<i64> {
-        let next = self.at.get(point + 1)?;
-        let at = self.at[point];
-        Some(at + (next - at) / 2)
+        self.until.get(point).copied()
     }
 
-    /// The point that is the nearest to a place.
+    /// The point that stands for a place.
     pub fn nearest(&self, place: i64) -> usize {
-        let middle = |pair: &[i64]| pair[0] + (pair[1] - pair[0]) / 2;
         // Borders rise with the points.
-        let (mut low, mut high) = (0, self.at.len().saturating_sub(1));
-        while low < high {
-            let at = low + (high - low) / 2;
-            match middle(&self.at[at..at + 2]) <= place {
-                true => low = at + 1,
-                false => high = at,
-            }
-        }
-        low
+        self.until.partition_point(|&until| until <= place)
     }
+}
+
+fn middle(pair: &[i64]) -> i64 {
+    pair[0] + (pair[1] - pair[0]) / 2
+}
+
+/// The borders between the points `at` of a shared axis: each [`ALIKE`] neighbours stand for equal times.
+fn even(at: &[i64]) -> Vec<i64> {
+    let mut until: Vec<i64> = at.windows(2).map(middle).collect();
+    for begin in (0..at.len()).step_by(ALIKE) {
+        let n = ALIKE.min(at.len() - begin);
+        if n < 2 {
+            break;
+        }
+        let from = match begin {
+            // The outermost points stand for as much on one side as on the other.
+            0 => at[0] - (until[0] - at[0]),
+            _ => until[begin - 1],
+        };
+        let last = begin + n - 1;
+        let to = until.get(last).copied();
+        let to = to.unwrap_or_else(|| at[last] + (at[last] - until[last - 1]));
+        for nth in 1..n {
+            until[begin + nth - 1] = from + (to - from) / n as i64 * nth as i64;
+        }
+    }
+    until
 }

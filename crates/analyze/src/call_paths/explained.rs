@@ -1,5 +1,4 @@
 //! How much of the account has a named call path, and why the rest has none.
-use super::axes::SHORT;
 use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathTime, path_frame};
@@ -8,6 +7,8 @@ use kasuri_model::{FrameKind, ThreadIx, ThreadState, Time, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// A thread that ran for less than so many periods has one sample or none.
+const SHORT: i64 = 2;
 /// A wait of this length is read from outside, ns: the recorder looks at a thread each 20 to 80 ms, and reads its stack at the second look.
 const READ_NS: i64 = 160_000_000;
 
@@ -123,7 +124,7 @@ impl Gaps {
     }
 }
 
-/// Whether the thread ran for less than two periods in all: it has one sample or none.
+/// Whether the thread ran for less than [`SHORT`] periods in all.
 fn is_short(trace: &Trace, cover: &Cover, thread: ThreadIx) -> bool {
     let mut ran = 0;
     for row in trace.states_of(thread) {

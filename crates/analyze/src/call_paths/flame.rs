@@ -2,6 +2,7 @@
 //!
 //! A node is a function below the nodes of its callers; its time is that of all paths through it. Lines of one function are
 //! one node, and so are nameless places of one module.
+use super::certainty::Independent;
 use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, path_frame};
@@ -47,6 +48,9 @@ pub struct Flame {
     pub unsampled_ns: i64,
     /// No code was there to sample.
     pub without_code_ns: i64,
+    /// On-CPU time: so many samples of equal weight would tell shares of it as certainly ([`points_off`](super::points_off)). Null for
+    /// other times, and where samples may be in step with the program.
+    pub independent_samples: Option<u64>,
     /// Functions, each before those that it calls (inverted: its callers), the most time first.
     pub nodes: Vec<FlameNode>,
 }
@@ -121,6 +125,7 @@ fn of_states(
         false => kind == SampleKind::OnCpu,
     };
     let mut by_path: QuickMap<PathIx, i64> = QuickMap::default();
+    let mut by_sample = vec![0; trace.samples.time.len()];
     let is_wanted = |t: &ThreadIx| tid.is_none_or(|tid| trace.threads[t.ix()].tid == tid);
     let weights = trace
         .is_weighed()
@@ -142,13 +147,25 @@ fn of_states(
         for row in trace.states_of(thread).filter(|row| is_meant(row.state)) {
             let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));
             for (owner, length) in cover.between(thread, from, to) {
-                let path = owner.sample().map(|row| trace.samples.path[row]);
-                match path.filter(|path| path.is_some()) {
-                    Some(path) => *by_path.entry(path).or_default() += length.ns(),
+                let sample = owner
+                    .sample()
+                    .map(|row| (row, trace.samples.path[row]))
+                    .filter(|(_, path)| path.is_some());
+                match sample {
+                    Some((row, path)) => {
+                        *by_path.entry(path).or_default() += length.ns();
+                        by_sample[row] += length.ns();
+                    }
                     None => out.unsampled_ns += length.ns(),
                 }
             }
         }
+    }
+    // The clock of a profile without the scheduler's events is another tool's.
+    if !blocked && weights.is_none() {
+        let mut independent = Independent::default();
+        by_sample.into_iter().for_each(|ns| independent.add(ns));
+        out.independent_samples = independent.number(trace);
     }
     let time = |(path, ns)| PathTime {
         path,

@@ -18,6 +18,7 @@
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
+//! | `certainty` | how far shares may be from the true ones |
 //! | `explained` | the time that has a named path, and why the rest has none |
 //! | `summary` | the result as rows |
 //! | `pieces` | the same at each instant of each CPU |
@@ -27,6 +28,7 @@
 //! The rules: docs/design/call-paths.md, "Weights".
 mod axes;
 mod calls;
+mod certainty;
 mod chains;
 mod cover;
 mod cursor;
@@ -44,6 +46,7 @@ mod times;
 mod waits;
 
 pub use calls::{is_gil, public_name};
+pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};

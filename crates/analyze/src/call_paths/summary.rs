@@ -1,4 +1,5 @@
 //! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
+use super::certainty::Independent;
 use super::chains::WaitChains;
 use super::cover::Cover;
 use super::explained::Explained;
@@ -23,6 +24,9 @@ pub struct CallPathSummary {
     pub samples: u64,
     /// Of these: taken while they ran.
     pub samples_on_cpu: u64,
+    /// So many samples of equal weight would tell shares of the time on a CPU as certainly ([`points_off`](super::points_off)). Null
+    /// where samples may be in step with the program.
+    pub independent_samples: Option<u64>,
     /// Samples that the recorder says were lost.
     pub lost: u64,
     /// Samples of all threads, at all times, that agree with no state of their thread; they have no weight.
@@ -145,6 +149,12 @@ impl<'t> Collector<'t> {
             .filter(|&row| cut.contains(s.time[row]) && cut.is_target(s.thread[row]));
         let on_cpu = (samples.clone()).filter(|&row| s.kind[row] == SampleKind::OnCpu);
         let gaps = gaps(trace);
+        let mut by_sample = vec![0; s.time.len()];
+        let of_cpu = coverage(cut, self.cover, &gaps, &mut by_sample, |state| {
+            state == ThreadState::Running
+        });
+        let mut independent = Independent::default();
+        by_sample.iter().for_each(|&ns| independent.add(ns));
         let mut out = CallPathSummary {
             samples: samples.clone().count() as u64,
             samples_on_cpu: on_cpu.count() as u64,
@@ -153,10 +163,15 @@ impl<'t> Collector<'t> {
                 .iter()
                 .fold(0, |sum: u64, row| sum.saturating_add(row.lost)),
             misfits: self.cover.misfits(),
-            on_cpu: coverage(cut, self.cover, &gaps, |state| {
-                state == ThreadState::Running
-            }),
-            blocked: coverage(cut, self.cover, &gaps, ThreadState::is_blocked),
+            independent_samples: independent.number(trace),
+            on_cpu: of_cpu,
+            blocked: coverage(
+                cut,
+                self.cover,
+                &gaps,
+                &mut by_sample,
+                ThreadState::is_blocked,
+            ),
             runtimes: runtimes(cut, &frames, &join),
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
@@ -204,12 +219,13 @@ fn shares(
     ))
 }
 
-/// How much of the time of the program's threads in such a state has a call path.
-/// `gaps`: by path, whether callers within an interpreter are missing.
+/// How much of the time of the program's threads in such a state has a call path. `gaps`: by path, whether callers within an interpreter
+/// are missing. `by_sample`: the time that each stands for is added.
 fn coverage(
     cut: &Cut<'_>,
     cover: &Cover,
     gaps: &[bool],
+    by_sample: &mut [i64],
     is_state: impl Fn(ThreadState) -> bool,
 ) -> Coverage {
     let (trace, mut out) = (cut.trace, Coverage::default());
@@ -225,6 +241,9 @@ fn coverage(
                     Some(_) => &mut out.incomplete_ns,
                     None => &mut out.unsampled_ns,
                 } += length.ns();
+                if let Some(row) = owner.sample() {
+                    by_sample[row] += length.ns();
+                }
                 let path = owner.sample().map(|row| samples.path[row]);
                 if path.is_some_and(|path| path.is_some() && gaps[path.ix()]) {
                     out.gap_ns += length.ns();

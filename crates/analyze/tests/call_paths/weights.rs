@@ -1,7 +1,7 @@
 //! Weights of samples: each rule of docs/design/call-paths.md, "Weights", by hand; and sums of random traces.
 use super::scene::Scene;
 use ThreadState::{DiskSleep, RunnablePreempted, RunnableWoken, Running, Sleeping};
-use kasuri_analyze::call_paths::{Cover, Weights, weigh};
+use kasuri_analyze::call_paths::{Cover, FlameOptions, Weights, flame, weigh};
 use kasuri_model::{Duration, SampleKind, ThreadIx, ThreadState, Time, Trace};
 use proptest::prelude::*;
 
@@ -227,7 +227,7 @@ fn short_threads_of_one_name_are_sampled_together() {
         .map(|nth| worker(nth * 2 * MS, MS, "worker"))
         .collect();
     let other = worker(3 * MS, MS, "other");
-    let long = worker(100 * MS, 30 * MS, "worker");
+    let long = worker(100 * MS, 200 * MS, "worker");
     let late = worker(1_500 * MS, MS, "worker");
     // In the middle of the third and of the ninth worker: places 2.5 and 8.5 of 10 ms, so that the border is at 5.5.
     s.sample(
@@ -258,12 +258,41 @@ fn short_threads_of_one_name_are_sampled_together() {
             .collect::<Vec<_>>(),
         [Some(0), Some(1)]
     );
-    for (thread, ms) in [(workers[0], 0), (other, 1), (long, 30), (late, 1)] {
+    for (thread, ms) in [(workers[0], 0), (other, 1), (long, 200), (late, 1)] {
         assert_eq!(
             weights.unsampled[thread.ix()].on_cpu,
             Duration(ms * MS),
             "{thread:?}"
         );
+    }
+}
+
+/// Threads of 2.5 periods that begin and end with functions of 0.3 periods each: these have 12 % of the time, and of the samples.
+#[test]
+fn what_short_threads_begin_and_end_with_has_its_share() {
+    let mut s = Scene::new(5_000 * MS);
+    s.period(MS as u64);
+    for nth in 0..1_000 {
+        let begin = nth * 4 * MS;
+        let t = s.thread(&[(begin, Running), (begin + 2_500_000, Sleeping)]);
+        // A clock that is in step with nothing.
+        let mut at = nth * 618_034 % MS;
+        while at < 2_500_000 {
+            let function = match at {
+                ..300_000 => "begin",
+                2_200_000.. => "end",
+                _ => "middle",
+            };
+            s.sample(t, begin + at, SampleKind::OnCpu, &["main", function]);
+            at += MS;
+        }
+    }
+    let flame = flame(&s.done(), &FlameOptions::default());
+    for (function, share) in [("begin", 0.12), ("middle", 0.76), ("end", 0.12)] {
+        let nodes = flame.nodes.iter();
+        let node = nodes.filter(|node| node.frame.function == function);
+        let found = node.map(|node| node.ns).sum::<i64>() as f64 / flame.ns as f64;
+        assert!((found - share).abs() < 0.005, "{function}: {found}");
     }
 }
 

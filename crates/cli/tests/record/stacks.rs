@@ -216,6 +216,59 @@ mod measured {
         });
     }
 
+    /// Timers, bursts that begin at ticks and short threads, with which a clock may be in step. `bench/shares` has many more.
+    #[test]
+    fn planted_shares_lie_within_the_points_said() {
+        if !switches_are_sampled() {
+            return;
+        }
+        measure(|| {
+            let (mut within, mut all) = (0, 0);
+            for family in ["timer", "late", "tick", "threads", "long", "crowd"] {
+                for (truth, share, points) in planted(family) {
+                    let off = 100.0 * (truth - share).abs();
+                    all += 1;
+                    within += u32::from(off <= points);
+                    assert!(off <= 2.0 * points, "{family}: {truth} {share} {points}");
+                }
+            }
+            // 95 of 100 should, and the four of a program do or do not together.
+            assert!(all == 24 && within >= 20, "{within} of {all}");
+        });
+    }
+
+    /// Of each function of a program of `shares.c`: its true share of them all, the one that the samples tell, and how many points that may be off.
+    fn planted(family: &str) -> Vec<(f64, f64, f64)> {
+        let (dir, program) = (scratch(), program("shares"));
+        let mut command = kasuri(dir.path());
+        command.args(["record", "-q", "-o", "run.kasuri", "--"]);
+        let output = run(command.arg(program).args([family, "7", "1.5"]));
+        assert!(output.status.success(), "{}", said(&output));
+        let truth = String::from_utf8(output.stdout).expect("text");
+        let truth: Vec<(&str, f64)> = truth
+            .lines()
+            .map(|line| line.split_once(' ').expect("a name and a number"))
+            .map(|(name, ns)| (name, ns.parse().expect("ns")))
+            .collect();
+        let flame = run(kasuri(dir.path()).args(["flame", "--json", "run.kasuri"]));
+        let flame: serde_json::Value = serde_json::from_slice(&flame.stdout).expect("JSON");
+        let found = |name: &str| -> f64 {
+            let nodes = flame["nodes"].as_array().expect("nodes").iter();
+            let of_name = nodes.filter(|node| node["frame"]["function"] == name);
+            of_name.filter_map(|node| node["ns"].as_f64()).sum()
+        };
+        let ours: f64 = truth.iter().map(|(name, _)| found(name)).sum();
+        let everything: f64 = truth.iter().map(|(_, ns)| ns).sum();
+        let number = |key: &str| flame[key].as_f64().expect("a number");
+        let samples = number("independent_samples") * ours / number("ns");
+        let row = |(name, ns): (&str, f64)| {
+            let share = found(name) / ours;
+            let points = kasuri_analyze::call_paths::points_off(share, samples as u64);
+            (ns / everything, share, points)
+        };
+        truth.into_iter().map(row).collect()
+    }
+
     #[test]
     fn each_long_wait_shows_where_it_waits() {
         if !perf_allows() {

@@ -8,7 +8,7 @@ use kasuri_symbols::List;
 use kasuri_symbols::kallsyms::{HEAD_BYTES, Head, Index, KEY_BYTES, Key, Miss, build};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{BufReader, Cursor, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -20,17 +20,9 @@ const FACT_BYTES_MAX: u64 = 1 << 20;
 const NAME: &str = "kallsyms";
 const ON_THE_WAY: &str = "kallsyms.new";
 
-/// The code by which the timer interrupt enters the kernel.
-const TICK_ENTRIES: [&str; 2] = ["asm_sysvec_apic_timer_interrupt", "apic_timer_interrupt"];
-
 /// The list, or the lines of it that name these addresses; `None`: it cannot be read.
 pub(crate) fn list(addresses: &[(u64, u32)]) -> Option<List> {
     Cache::own().list(addresses, &live)
-}
-
-/// The addresses of the code by which the timer interrupt enters the kernel. `None`: not known; /proc/kallsyms needs CAP_SYSLOG.
-pub(crate) fn tick_entry() -> Option<Range<u64>> {
-    Cache::own().tick_entry(&live)
 }
 
 fn live() -> Option<List> {
@@ -67,17 +59,10 @@ impl Cache {
         let mut text = Vec::new();
         live()?.read_to_end(&mut text).ok()?;
         // Without a table the next recording asks the kernel again.
-        if let Some(table) = build(&mut &text[..], key, &TICK_ENTRIES) {
+        if let Some(table) = build(&mut &text[..], key) {
             let _ = dir.publish(NAME, ON_THE_WAY, &table);
         }
         Some(Box::new(Cursor::new(text)))
-    }
-
-    fn tick_entry(&self, live: &dyn Fn() -> Option<List>) -> Option<Range<u64>> {
-        match self.open().and_then(|file| self.head(&file)) {
-            Some(head) => head.found,
-            None => tick_entry_in(&mut *live()?),
-        }
     }
 
     fn part(&self, addresses: &[(u64, u32)]) -> Result<Vec<u8>, Miss> {
@@ -185,35 +170,17 @@ fn fact(path: &str) -> Option<Vec<u8>> {
     safefs::read_at_most(file, FACT_BYTES_MAX).ok()
 }
 
-fn tick_entry_in(list: &mut dyn BufRead) -> Option<Range<u64>> {
-    let mut start = None;
-    for line in list.lines() {
-        let line = line.ok()?;
-        let mut words = line.split(' ');
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        let name = words.nth(1)?;
-        match start {
-            None if TICK_ENTRIES.contains(&name) => {
-                start = (address != 0).then_some(address);
-            }
-            Some(start) if address > start => return Some(start..address),
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    const LIST: &str = "1000 T _stext\n1800 T apic_timer_interrupt\n1900 T do_it\n2000 T _etext\n";
+    const LIST: &str = "1000 T _stext\n1900 T do_it\n2000 T _etext\n";
     const KEY: Key = [1; KEY_BYTES];
 
-    /// Asks for the names of addresses and for the tick's entry; whether the kernel was asked for its list each time.
-    fn asks(dir: &Path, key: Key, address: u64) -> (bool, bool) {
+    /// Asks for the name of an address; whether the kernel was asked for its list.
+    fn asks(dir: &Path, key: Key, address: u64) -> bool {
         let asked = Cell::new(0);
         let live = || {
             asked.set(asked.get() + 1);
@@ -223,14 +190,11 @@ mod tests {
             dir: directory_at(dir),
             key: Some(key),
         };
-        let entry = cache.tick_entry(&live);
-        assert_eq!(entry, Some(0x1800..0x1900));
-        let for_entry = asked.take();
         let mut text = String::new();
         let mut list = cache.list(&[(address, 0)], &live).unwrap();
         list.read_to_string(&mut text).unwrap();
         assert!(text.contains("1900 T do_it"), "{text}");
-        (for_entry > 0, asked.take() > 0)
+        asked.get() > 0
     }
 
     fn scratch() -> (tempfile::TempDir, PathBuf) {
@@ -242,20 +206,20 @@ mod tests {
     #[test]
     fn the_kernel_is_asked_once_in_a_boot() {
         let (_scratch, dir) = scratch();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true));
+        assert!(asks(&dir, KEY, 0x1950));
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!((mode(&dir), mode(&dir.join(NAME))), (0o700, 0o600));
         for _ in 0..3 {
-            assert_eq!(asks(&dir, KEY, 0x1950), (false, false));
+            assert!(!asks(&dir, KEY, 0x1950));
         }
         // Another boot, other modules; then the first again, which is forgotten: there is one table.
         let other = [2; KEY_BYTES];
-        assert_eq!(asks(&dir, other, 0x1950), (true, true));
-        assert_eq!(asks(&dir, other, 0x1950), (false, false));
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true));
+        assert!(asks(&dir, other, 0x1950));
+        assert!(!asks(&dir, other, 0x1950));
+        assert!(asks(&dir, KEY, 0x1950));
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
         // Code that the table does not cover.
-        assert_eq!(asks(&dir, KEY, 0x5000), (false, true));
+        assert!(asks(&dir, KEY, 0x5000));
     }
 
     /// What another user, or a crash, may leave under the name of the table.
@@ -267,7 +231,7 @@ mod tests {
         let good = std::fs::read(&table).unwrap();
         let bait = scratch.path().join("bait");
         let put_back = || {
-            assert_eq!(asks(&dir, KEY, 0x1950), (false, false), "it was replaced");
+            assert!(!asks(&dir, KEY, 0x1950), "it was replaced");
             assert_eq!(std::fs::read(&table).unwrap(), good);
             std::fs::remove_file(&table).unwrap();
         };
@@ -275,10 +239,10 @@ mod tests {
         std::fs::write(&bait, &good).unwrap();
         std::fs::set_permissions(&bait, PermissionsExt::from_mode(0o600)).unwrap();
         symlink(&bait, &table).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "a link");
+        assert!(asks(&dir, KEY, 0x1950), "a link");
         put_back();
         std::fs::hard_link(&bait, &table).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "a second name");
+        assert!(asks(&dir, KEY, 0x1950), "a second name");
         put_back();
         for (what, bytes) in [
             ("cut", &good[..good.len() - 1]),
@@ -287,28 +251,27 @@ mod tests {
         ] {
             std::fs::write(&table, bytes).unwrap();
             std::fs::set_permissions(&table, PermissionsExt::from_mode(0o600)).unwrap();
-            let (_, for_list) = asks(&dir, KEY, 0x1950);
-            assert!(for_list, "{what}");
+            assert!(asks(&dir, KEY, 0x1950), "{what}");
             put_back();
         }
         std::fs::write(&table, &good).unwrap();
         std::fs::set_permissions(&table, PermissionsExt::from_mode(0o644)).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "others may read it");
+        assert!(asks(&dir, KEY, 0x1950), "others may read it");
         put_back();
         let fifo = rustix::fs::FileType::Fifo;
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &table, fifo, mode, 0).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "a FIFO");
+        assert!(asks(&dir, KEY, 0x1950), "a FIFO");
         put_back();
         std::fs::create_dir(&table).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "a directory");
+        assert!(asks(&dir, KEY, 0x1950), "a directory");
         std::fs::remove_dir(&table).unwrap();
         assert_eq!(std::fs::read(&bait).unwrap(), good);
         if rustix::process::geteuid().is_root() {
             std::fs::write(&table, &good).unwrap();
             std::fs::set_permissions(&table, PermissionsExt::from_mode(0o600)).unwrap();
             std::os::unix::fs::chown(&table, Some(65534), None).unwrap();
-            assert_eq!(asks(&dir, KEY, 0x1950), (true, true), "another user's");
+            assert!(asks(&dir, KEY, 0x1950), "another user's");
             put_back();
         }
     }
@@ -317,22 +280,21 @@ mod tests {
     fn a_directory_that_others_may_change_is_not_used() {
         let (scratch, dir) = scratch();
         asks(&dir, KEY, 0x1950);
-        let asked = (true, true);
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o777)).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), asked, "all may write");
+        assert!(asks(&dir, KEY, 0x1950), "all may write");
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), (false, false));
+        assert!(!asks(&dir, KEY, 0x1950));
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&dir, Some(65534), None).unwrap();
-            assert_eq!(asks(&dir, KEY, 0x1950), asked, "another user's");
+            assert!(asks(&dir, KEY, 0x1950), "another user's");
             std::os::unix::fs::chown(&dir, Some(0), None).unwrap();
         }
         let moved = scratch.path().join("moved");
         std::fs::rename(&dir, &moved).unwrap();
         symlink(&moved, &dir).unwrap();
-        assert_eq!(asks(&dir, KEY, 0x1950), asked, "a link");
+        assert!(asks(&dir, KEY, 0x1950), "a link");
         let nowhere = scratch.path().join("no/such");
-        assert_eq!(asks(&nowhere, KEY, 0x1950), asked, "no place for it");
+        assert!(asks(&nowhere, KEY, 0x1950), "no place for it");
     }
 
     #[test]

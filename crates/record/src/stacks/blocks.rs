@@ -465,12 +465,14 @@ fn on(point: Point, reason: String) -> SamplingRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::perf::Reach;
+    use crate::stacks::plan::Plan;
     use kasuri_unwind::Cpu;
 
     #[test]
     fn samples_of_other_programs_are_paid_apart_until_their_share_is_spent() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(cpu, false, true, false);
+        let mut state = State::new(&Plan::of(cpu, Reach::System, false), false);
         let each = TAKEN_NS + 800;
         let mut blocks = Blocks {
             points: Vec::new(),

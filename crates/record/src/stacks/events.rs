@@ -1,12 +1,12 @@
-//! The perf events that take samples: their attributes, and the choice of a source.
+//! The perf events that take samples: their attributes.
 use crate::kernel::perf::{
-    Attr, COMM, COMM_EXEC, COUNT_SW_DUMMY, EXCLUDE_KERNEL, INHERIT, IOC_SET_OUTPUT, SAMPLE_CPU,
-    SAMPLE_ID_ALL, SAMPLE_TID, SAMPLE_TIME, TASK, TYPE_SOFTWARE, USE_CLOCKID, open_attr,
+    Attr, COMM, COMM_EXEC, COUNT_SW_DUMMY, EXCLUDE_KERNEL, INHERIT, IOC_SET_OUTPUT, Reach,
+    SAMPLE_CPU, SAMPLE_ID_ALL, SAMPLE_TID, SAMPLE_TIME, TASK, TYPE_SOFTWARE, USE_CLOCKID,
+    open_attr,
 };
 use crate::kernel::tracefs::Tracefs;
 use crate::stacks::registers::REGISTERS;
 use rustix::fs::{Mode, OFlags};
-use rustix::time::{ClockId, clock_getres};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -31,51 +31,9 @@ const IOC_ID: libc::Ioctl = 0x8008_2407u32 as libc::Ioctl;
 /// Most bytes of a stack: the kernel's limit is 64 KiB for the whole record.
 pub(super) const STACK_BYTES_MAX: u32 = 63 << 10;
 
-/// What takes on-CPU samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The timer interrupt that each busy CPU takes anyway. Sampling there costs the copy of the stack and nothing
-    /// else; an interrupt of our own costs 20 us and more on a virtual machine. The number is the tracepoint's.
-    Tick(u64),
-    /// A timer of our own, so many ns of CPU time apart.
-    CpuClock(u64),
-}
-
-impl Source {
-    /// Its name in `sampling.jsonl`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Source::Tick(_) => "tick",
-            Source::CpuClock(_) => "cpu-clock",
-        }
-    }
-
-    /// ns of CPU time between two samples, at most; interrupts of timers that programs set make them denser.
-    pub(crate) fn period_ns(self) -> u64 {
-        match self {
-            // What the coarse clocks are set forward by is the time between two ticks.
-            Source::Tick(_) => {
-                let tick = clock_getres(ClockId::MonotonicCoarse);
-                tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64
-            }
-            Source::CpuClock(ns) => ns,
-        }
-    }
-}
-
-/// The threads whose samples are taken, and what of the kernel may be seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct View {
-    /// One event for each CPU sees all threads; else one for each thread and CPU, inherited by the threads that it starts.
-    pub(crate) system: bool,
-    /// Whether samples may be taken while the kernel works for a thread.
-    pub(crate) kernel: bool,
-}
-
-/// The timer interrupt; `None`: this kernel has no tracepoint there, or we may not know.
-pub(crate) fn tick() -> Option<Source> {
-    tracepoint("irq_vectors/local_timer_entry").map(Source::Tick)
-}
+/// What takes on-CPU samples, in `sampling.jsonl`: a timer of our own. The timer interrupt that comes anyway would cost less, but it
+/// also comes when a timer of the program expires, and in step with whatever begins at a tick.
+pub(super) const CLOCK: &str = "cpu-clock";
 
 /// The number of a tracepoint; `None`: this kernel has none, or we may not know.
 pub(crate) fn tracepoint(name: &str) -> Option<u64> {
@@ -95,13 +53,12 @@ pub(crate) fn tracepoint(name: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-fn common(view: View) -> Attr {
+fn common(reach: Reach) -> Attr {
     let mut flags = SAMPLE_ID_ALL | USE_CLOCKID;
-    if !view.system {
-        flags |= INHERIT;
-    }
-    if !view.kernel {
-        flags |= EXCLUDE_KERNEL;
+    // One event for each CPU sees all threads; else one for each thread and CPU, inherited by the threads that it starts, and
+    // no samples while the kernel works for them.
+    if reach == Reach::Own {
+        flags |= INHERIT | EXCLUDE_KERNEL;
     }
     Attr {
         sample_type: SAMPLE_IDENTIFIER | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
@@ -112,8 +69,8 @@ fn common(view: View) -> Attr {
 }
 
 /// An event that takes no samples: it tells of mappings, new programs, new threads and their ends.
-pub(crate) fn open_changes(view: View, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
-    let attr = common(view);
+pub(crate) fn open_changes(reach: Reach, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
+    let attr = common(reach);
     let attr = Attr {
         kind: TYPE_SOFTWARE,
         config: COUNT_SW_DUMMY,
@@ -123,27 +80,23 @@ pub(crate) fn open_changes(view: View, tid: i32, cpu: u32) -> io::Result<OwnedFd
     open_attr(attr, tid, cpu)
 }
 
-/// An event that takes samples, `stack_bytes` of the stack each, once [`enable`]d.
+/// An event that takes samples `period_ns` apart, `stack_bytes` of the stack each, once [`enable`]d.
 pub(crate) fn open_samples(
-    source: Source,
-    view: View,
+    period_ns: u64,
+    reach: Reach,
     stack_bytes: u32,
     tid: i32,
     cpu: u32,
 ) -> io::Result<OwnedFd> {
-    let attr = common(view);
-    let (kind, config, sample_period) = match source {
-        Source::Tick(id) => (TYPE_TRACEPOINT, id, 1),
-        Source::CpuClock(ns) => (TYPE_SOFTWARE, COUNT_SW_CPU_CLOCK, ns),
-    };
-    let kernel = match view.kernel {
-        true => SAMPLE_CALLCHAIN,
-        false => 0,
+    let attr = common(reach);
+    let kernel = match reach {
+        Reach::System => SAMPLE_CALLCHAIN,
+        Reach::Own => 0,
     };
     let attr = Attr {
-        kind,
-        config,
-        sample_period,
+        kind: TYPE_SOFTWARE,
+        config: COUNT_SW_CPU_CLOCK,
+        sample_period: period_ns,
         sample_type: attr.sample_type | SAMPLE_REGS_USER | SAMPLE_STACK_USER | kernel,
         flags: attr.flags | DISABLED | EXCLUDE_IDLE | EXCLUDE_CALLCHAIN_USER,
         sample_regs_user: REGISTERS,
@@ -157,11 +110,7 @@ pub(crate) fn open_samples(
 
 /// An event on a tracepoint, of all threads on a CPU: registers and `stack_bytes` of the stack.
 pub(crate) fn open_tracepoint(id: u64, stack_bytes: u32, cpu: u32) -> io::Result<OwnedFd> {
-    let view = View {
-        system: true,
-        kernel: true,
-    };
-    let attr = common(view);
+    let attr = common(Reach::System);
     let attr = Attr {
         kind: TYPE_TRACEPOINT,
         config: id,
@@ -190,10 +139,10 @@ pub(crate) fn disable(event: &OwnedFd) {
     unsafe { libc::ioctl(event.as_raw_fd(), IOC_DISABLE, 0) };
 }
 
-/// Takes one sample in so many occurrences from now on.
-pub(crate) fn set_period(event: &OwnedFd, every: u64) -> io::Result<()> {
-    // SAFETY: an open perf event; the kernel reads eight bytes of `every`.
-    match unsafe { libc::ioctl(event.as_raw_fd(), IOC_PERIOD, &raw const every) } {
+/// Takes samples `period_ns` apart from now on, the first when so much has passed.
+pub(crate) fn set_period(event: &OwnedFd, period_ns: u64) -> io::Result<()> {
+    // SAFETY: an open perf event; the kernel reads eight bytes of `period_ns`.
+    match unsafe { libc::ioctl(event.as_raw_fd(), IOC_PERIOD, &raw const period_ns) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

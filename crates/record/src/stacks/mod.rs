@@ -9,11 +9,13 @@
 //! | `blocks` | samples where threads begin to wait, and wake others |
 //! | `calibrate` | the rate that costs little on this machine |
 //! | `events` | perf events that take samples |
+//! | `phase` | clocks that no program is in step with for long |
 //! | `seen` | what the rings held of the events of `blocks` |
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
 //! | `descriptor` | the file, pipe or socket at which a thread waits |
+//! | `plan` | what samples will be taken with |
 //! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
 //! | `urgent` | the recorder before other threads, while samples need it at once |
@@ -23,6 +25,8 @@ mod calibrate;
 mod code;
 mod descriptor;
 mod events;
+mod phase;
+mod plan;
 mod python;
 mod reader;
 mod registers;
@@ -33,22 +37,17 @@ mod urgent;
 mod waits;
 
 use crate::clock;
-use crate::kernel::perf::{self, Reach};
-use crate::options::{Options, Stacks, Target};
+use crate::kernel::perf::Reach;
 use blocks::Blocks;
-use events::{STACK_BYTES_MAX, Source, View, is_gone};
+use events::{CLOCK, STACK_BYTES_MAX, is_gone};
 use kasuri_format::meta::SamplingRow;
-use kasuri_unwind::Cpu;
+use phase::Phases;
+pub(crate) use plan::Plan;
 use ring::{PerCpu, Ring};
 use state::State;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) use urgent::Urgent;
 
-/// Bytes of the stack that are copied at first. The kernel copies no more than there is, but a record takes its full size in the ring.
-const STACK_BYTES: u32 = 32 << 10;
-/// At first, in the small ring of a user without privileges.
-const STACK_BYTES_OWN: u32 = 16 << 10;
 /// Pages of a ring: up to 8 MiB where pages are small, for 250 samples of the first size; of all rings together at most this
 /// share of the free memory. A user without privileges gets less.
 const RING_PAGES: usize = 2048;
@@ -59,23 +58,6 @@ const SOON_NS: u64 = 100_000_000;
 /// Copies that were too short, at least this many and more than one of so many, are a reason for longer ones.
 const CUT_MIN: u64 = 2;
 const CUT_ONE_OF: u64 = 200;
-/// Most samples a second that the timer interrupt of a CPU takes. The kernel's tick comes at most 1,000 times, but each timer that a
-/// program sets makes an interrupt too, and each sample copies a stack, whoever's it is: with 20,000 a second a program took 9 %
-/// longer. One in N thins the ticks themselves, so it begins late.
-const TICKS_PER_S: u64 = 3_000;
-/// Time over which they are counted, ns.
-const TICKS_NS: u64 = 250_000_000;
-
-/// What a recording's samples will be taken with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    source: Source,
-    view: View,
-    cpu: Cpu,
-    stack_bytes: u32,
-    everyone: bool,
-    is_deep: bool,
-}
 
 /// Takes samples.
 #[derive(Debug)]
@@ -87,74 +69,9 @@ pub(crate) struct Sampler {
     soon_until_ns: u64,
     /// Whether [`Sampler::wakers`] can no longer be waited for.
     is_hung: bool,
-    /// When timer interrupts were counted last.
-    counted_ns: u64,
+    phases: Phases,
     /// `None`: waits and wake-ups are not sampled where they happen.
     blocks: Option<Blocks>,
-}
-
-impl Plan {
-    /// Chooses the source that this user may have. `Err`: there is none, and why.
-    pub(crate) fn choose(options: &Options) -> Result<Plan, String> {
-        let Some(cpu) = Cpu::own() else {
-            return Err("no call paths: stacks of this kind of CPU cannot be followed (x86-64 and 64-bit Arm can)".to_owned());
-        };
-        // The timer interrupt of each CPU is the cheaper source. Where this user may not see the whole system, or the
-        // tick cannot be sampled, each thread has a clock of its own.
-        let everyone = matches!(options.target, Target::System(_));
-        let reach = perf::reach().ok_or(
-            "no call paths: perf_event_open is refused; `sudo sysctl kernel.perf_event_paranoid=2`, in a container allow the \
-             system call perf_event_open",
-        )?;
-        if everyone && reach == Reach::Own {
-            return Err("no call paths with -a: this user may not see other users' threads; `sudo kasuri record -a ...`".to_owned());
-        }
-        let tick = match reach {
-            Reach::System => events::tick(),
-            Reach::Own => None,
-        };
-        let view = View {
-            system: tick.is_some() || everyone,
-            kernel: reach == Reach::System,
-        };
-        let stack_bytes = match options.stacks {
-            Stacks::Deep => STACK_BYTES_MAX,
-            _ if reach == Reach::Own => STACK_BYTES_OWN,
-            _ => STACK_BYTES,
-        };
-        Ok(Plan {
-            source: tick.unwrap_or_else(|| Source::CpuClock(calibrate::period_ns())),
-            view,
-            cpu,
-            stack_bytes,
-            everyone,
-            is_deep: options.stacks == Stacks::Deep,
-        })
-    }
-}
-
-impl Plan {
-    /// Whether the events see all threads: they may be opened before the program is there.
-    pub(crate) fn sees_all(&self) -> bool {
-        self.view.system
-    }
-
-    /// Whether also the kernel's code is sampled, and where waits begin.
-    pub(crate) fn sees_kernel(&self) -> bool {
-        self.view.kernel
-    }
-
-    /// The source in words.
-    pub(crate) fn describe(&self) -> String {
-        let kernel = match self.view.kernel {
-            true => "",
-            false => "; not while the kernel works for a thread",
-        };
-        match self.source {
-            Source::Tick(_) => format!("at the timer interrupt of each CPU{kernel}"),
-            Source::CpuClock(ns) => format!("each {:.1} ms of CPU time{kernel}", ns as f64 / 1e6),
-        }
-    }
 }
 
 impl Sampler {
@@ -164,10 +81,10 @@ impl Sampler {
         let mut sampler = Sampler {
             plan,
             cpus: Vec::new(),
-            state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
+            state: State::new(&plan, keeps),
             soon_until_ns: 0,
             is_hung: false,
-            counted_ns: clock::monotonic_ns(),
+            phases: Phases::new(&plan, clock::monotonic_ns()),
             blocks: None,
         };
         for cpu in crate::host::cpu_list("online") {
@@ -206,9 +123,9 @@ impl Sampler {
     }
 
     fn open_blocks(&mut self) {
-        let opened = match self.plan.view.kernel {
-            true => Blocks::open(&self.cpus, &mut self.state, self.plan.is_deep),
-            false => Err("needs root or CAP_PERFMON".to_owned()),
+        let opened = match self.plan.reach {
+            Reach::System => Blocks::open(&self.cpus, &mut self.state, self.plan.is_deep),
+            Reach::Own => Err("needs root or CAP_PERFMON".to_owned()),
         };
         match opened {
             Ok(blocks) => self.blocks = Some(blocks),
@@ -222,10 +139,11 @@ impl Sampler {
 
     /// Notes that samples are taken from now on, and why this has changed.
     fn note_period(&mut self, reason: String) {
+        self.state.period_ns = self.phases.mean_ns;
         self.state.row(SamplingRow {
-            source: self.plan.source.name().to_owned(),
+            source: CLOCK.to_owned(),
             on: true,
-            period_ns: self.plan.source.period_ns(),
+            period_ns: self.phases.mean_ns,
             reason,
             ..SamplingRow::default()
         });
@@ -233,9 +151,9 @@ impl Sampler {
 
     /// What to open events on: -1 stands for every thread (perf_event_open(2)), else each thread on its own.
     fn tids<'t>(&self, tids: &'t [i32]) -> &'t [i32] {
-        match self.plan.view.system {
-            true => &[-1],
-            false => tids,
+        match self.plan.reach {
+            Reach::System => &[-1],
+            Reach::Own => tids,
         }
     }
 
@@ -244,7 +162,7 @@ impl Sampler {
             |e| format!("no call paths: perf events are refused ({e}); see `kasuri doctor`");
         let mut opened = Vec::new();
         for &tid in self.tids(tids) {
-            match events::open_changes(self.plan.view, tid, cpu) {
+            match events::open_changes(self.plan.reach, tid, cpu) {
                 Ok(event) => opened.push(event),
                 // A thread may end between the list and the system call: it needs no samples.
                 Err(e) if is_gone(&e) => {}
@@ -255,9 +173,9 @@ impl Sampler {
         let Some(leader) = changes.next() else {
             return Ok(());
         };
-        let pages = match self.plan.view.kernel {
-            true => ring_pages(),
-            false => RING_PAGES_OWN,
+        let pages = match self.plan.reach {
+            Reach::System => ring_pages(),
+            Reach::Own => RING_PAGES_OWN,
         };
         let ring = Ring::map(&leader, pages).map_err(|e| {
             format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`")
@@ -273,7 +191,6 @@ impl Sampler {
             leader,
             _changes: changes,
             samples: Vec::new(),
-            every: 1,
         });
         Ok(())
     }
@@ -282,7 +199,7 @@ impl Sampler {
     fn open_samples(&mut self, tids: &[i32]) -> Result<(), String> {
         let refused =
             |e| format!("no call paths: perf events are refused ({e}); see `kasuri doctor`");
-        let Plan { source, view, .. } = self.plan;
+        let reach = self.plan.reach;
         let all = self.tids(tids).to_vec();
         for per_cpu in &mut self.cpus {
             // A record must leave room in the ring for others.
@@ -290,7 +207,8 @@ impl Sampler {
             let bytes = self.plan.stack_bytes.min(most);
             let mut samples = Vec::new();
             for &tid in &all {
-                match events::open_samples(source, view, bytes, tid, per_cpu.cpu) {
+                let period_ns = self.phases.period_ns();
+                match events::open_samples(period_ns, reach, bytes, tid, per_cpu.cpu) {
                     Ok(event) => samples.push(event),
                     Err(e) if is_gone(&e) => {}
                     Err(e) => return Err(refused(e)),
@@ -305,7 +223,7 @@ impl Sampler {
                     })
                     .map_err(refused)?;
             }
-            (per_cpu.samples, per_cpu.every) = (samples, 1);
+            per_cpu.samples = samples;
         }
         Ok(())
     }
@@ -319,9 +237,12 @@ impl Sampler {
         if let Some(blocks) = &mut self.blocks {
             blocks.turn(&self.cpus, &mut self.state, cost, clock::monotonic_ns());
         }
-        self.state.say_lost(clock::monotonic_ns(), self.plan.source);
+        self.state.say_lost(clock::monotonic_ns());
         self.widen();
-        self.pace_ticks(clock::monotonic_ns());
+        let (taken, now) = (self.state.sampled(), clock::monotonic_ns());
+        if self.phases.change(&self.cpus, taken, now) {
+            self.note_period(String::new());
+        }
         self.state.begin();
         self.state.read_waits();
         self.state.end();
@@ -366,7 +287,7 @@ impl Sampler {
             };
             let per_cpu = &mut self.cpus[ix];
             if let Some(record) = per_cpu.ring.peek() {
-                self.state.take(record, time, per_cpu.cpu, self.plan.source);
+                self.state.take(record, time, per_cpu.cpu);
             }
             per_cpu.ring.pass();
         }
@@ -386,9 +307,9 @@ impl Sampler {
             return;
         }
         self.plan.stack_bytes = wider;
-        let tids: Vec<i32> = match self.plan.view.system {
-            true => Vec::new(),
-            false => self
+        let tids: Vec<i32> = match self.plan.reach {
+            Reach::System => Vec::new(),
+            Reach::Own => self
                 .state
                 .tree()
                 .iter()
@@ -405,37 +326,6 @@ impl Sampler {
         self.note_period(reason);
     }
 
-    /// Samples one in some timer interrupts of a CPU where they are more than [`TICKS_PER_S`].
-    fn pace_ticks(&mut self, now: u64) {
-        let passed = now.saturating_sub(self.counted_ns);
-        if !matches!(self.plan.source, Source::Tick(_)) || passed < TICKS_NS {
-            return;
-        }
-        self.counted_ns = now;
-        let counts = std::mem::take(&mut self.state.clocked);
-        for per_cpu in &mut self.cpus {
-            let count = counts.get(&per_cpu.cpu).copied().unwrap_or_default();
-            let a_second = paced(count, per_cpu.every, passed);
-            let Some((a_second, every)) = a_second else {
-                continue;
-            };
-            let changed = per_cpu.samples.iter().map(|e| events::set_period(e, every));
-            if changed.collect::<io::Result<()>>().is_err() {
-                continue;
-            }
-            per_cpu.every = every;
-            self.state.row(SamplingRow {
-                source: self.plan.source.name().to_owned(),
-                on: true,
-                cpu: Some(per_cpu.cpu),
-                reason: format!(
-                    "{a_second} timer interrupts and lost records a second: 1 of {every} is sampled from now on"
-                ),
-                ..SamplingRow::default()
-            });
-        }
-    }
-
     /// Ends sampling, at once. [`Sampler::finish`] takes what is still in the rings.
     pub(crate) fn stop(&mut self) {
         let events = self.cpus.iter().flat_map(|c| &c.samples);
@@ -450,9 +340,9 @@ impl Sampler {
         self.blocks = None;
         self.drain_until(u64::MAX);
         self.state.last_waits();
-        self.state.say_lost(u64::MAX, self.plan.source);
+        self.state.say_lost(u64::MAX);
         self.state.row(SamplingRow {
-            source: self.plan.source.name().to_owned(),
+            source: CLOCK.to_owned(),
             ..SamplingRow::default()
         });
     }
@@ -484,42 +374,10 @@ impl Sampler {
     }
 }
 
-/// Timer interrupts a second, and how many of them to sample one of from now on, after `count` samples, one in `every`, within `passed`
-/// ns. `None`: as before.
-fn paced(count: u64, every: u64, passed: u64) -> Option<(u64, u64)> {
-    let a_second = count.saturating_mul(every).saturating_mul(1_000_000_000) / passed.max(1);
-    let needed = a_second.div_ceil(TICKS_PER_S).max(1);
-    // The distance between the two keeps it from changing to and fro.
-    (needed > every || needed * 2 <= every).then_some((a_second, needed))
-}
-
 fn ring_pages() -> usize {
     let n_cpus = crate::host::cpu_list("online").len().max(1) as u64;
     let bytes = crate::host::available_memory() / RINGS_SHARE / n_cpus;
     let pages = bytes / rustix::param::page_size() as u64;
     let pages = usize::try_from(pages).unwrap_or(RING_PAGES);
     1 << pages.clamp(128, RING_PAGES).ilog2()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timer_interrupts_are_sampled_no_more_often_than_the_bound() {
-        let second = 1_000_000_000;
-        assert_eq!(paced(1000, 1, second), None, "the kernel's own");
-        assert_eq!(paced(3000, 1, second), None);
-        assert_eq!(paced(20_000, 1, second), Some((20_000, 7)));
-        assert_eq!(paced(2860, 7, second), None, "they are as many still");
-        assert_eq!(paced(2000, 7, second), None, "a few less");
-        assert_eq!(paced(140, 7, second), Some((980, 1)));
-        assert_eq!(paced(0, 1, 0), None);
-        for count in [0, 1, 1 << 20, u64::MAX] {
-            for every in [1, 2, 1000, 1 << 40] {
-                let (_, after) = paced(count, every, TICKS_NS).unwrap_or((0, every));
-                assert!(after >= 1);
-            }
-        }
-    }
 }

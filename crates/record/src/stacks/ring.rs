@@ -87,8 +87,6 @@ pub(super) struct PerCpu {
     /// Of further threads.
     pub(super) _changes: Vec<OwnedFd>,
     pub(super) samples: Vec<OwnedFd>,
-    /// One in so many timer interrupts is sampled.
-    pub(super) every: u64,
 }
 
 impl Ring {
@@ -263,7 +261,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The kernel's addresses of a call chain, innermost first.
+/// The kernel's addresses of a call chain, innermost first, each inside of its call.
 pub(crate) fn kernel_part(chain: &[u8]) -> Vec<u64> {
     let words = chain
         .chunks_exact(8)
@@ -273,7 +271,8 @@ pub(crate) fn kernel_part(chain: &[u8]) -> Vec<u64> {
     for word in words {
         match word {
             MARKS.. => in_kernel = word == MARK_KERNEL,
-            _ if in_kernel => addresses.push(word),
+            // The first was interrupted; the others called.
+            _ if in_kernel => addresses.push(word - u64::from(!addresses.is_empty())),
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
 //! Turns records of the rings into samples: keeps mappings up to date, follows stacks.
 use super::code::{MappedFiles, maps};
 use super::descriptor::Descriptors;
-use super::events::Source;
+use super::events::CLOCK;
+use super::plan::Plan;
 use super::python::{Moment, Pythons};
 use super::reader::Readers;
 use super::registers;
@@ -9,13 +10,12 @@ use super::ring::{self, Record, Taken, kernel_part};
 use super::seen::Seen;
 use super::waits::{Follow, Followed, Wait, Waits};
 use crate::clock;
-use crate::kernel::kallsyms::tick_entry;
+use crate::kernel::perf::Reach;
 use crate::program::procs;
 use kasuri_format::call_paths::{LogWriter, NONE, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ops::Range;
 
 /// The process that makes the kernel's own threads; nobody's, in a name space where it is not seen.
 const KTHREADD: i32 = 2;
@@ -53,13 +53,13 @@ pub(super) struct State {
     readers: Readers,
     silent: Vec<String>,
     everyone: bool,
+    /// CPU time between two samples, on average.
+    pub(super) period_ns: u64,
     has_chain: bool,
     /// The program's processes.
     tree: HashSet<i32>,
     /// Numbers of events that take samples.
     events: HashSet<u64>,
-    /// `None`: not looked for yet.
-    tick_entry: Option<Option<Range<u64>>>,
     /// Processes that ended, and when.
     ended: VecDeque<(u64, i32)>,
     reread: Reread,
@@ -94,8 +94,6 @@ pub(super) struct State {
     descriptors: Descriptors,
     /// Of the events where threads wait and wake.
     pub(super) seen: Seen,
-    /// Samples of the clock that each CPU's ring had, of all programs, and records that it had no room for.
-    pub(super) clocked: HashMap<u32, u64>,
     /// Records taken.
     pub(super) records: u64,
 }
@@ -130,16 +128,17 @@ struct Pace {
 }
 
 impl State {
-    pub(super) fn new(cpu: Cpu, everyone: bool, has_chain: bool, keeps: bool) -> State {
+    pub(super) fn new(plan: &Plan, keeps: bool) -> State {
+        let Plan { cpu, everyone, .. } = *plan;
         let readers = Readers::default();
         State {
             unwinder: Unwinder::new(cpu),
             files: MappedFiles::new(readers.clone()),
             everyone,
-            has_chain,
+            period_ns: plan.period_ns,
+            has_chain: plan.reach == Reach::System,
             tree: HashSet::new(),
             events: HashSet::new(),
-            tick_entry: None,
             ended: VecDeque::new(),
             reread: Reread::default(),
             rows: Vec::new(),
@@ -167,7 +166,6 @@ impl State {
             pythons: Pythons::new(cpu, readers.clone()),
             descriptors: Descriptors::default(),
             seen: Seen::default(),
-            clocked: HashMap::new(),
             records: 0,
             readers,
             silent: Vec::new(),
@@ -344,19 +342,16 @@ impl State {
     }
 
     /// Takes one record of the ring of `cpu`.
-    pub(super) fn take(&mut self, record: Record<'_>, time: u64, cpu: u32, source: Source) {
+    pub(super) fn take(&mut self, record: Record<'_>, time: u64, cpu: u32) {
         self.records += 1;
         let taken = match record.kind {
             ring::SAMPLE => match self.seen.kind(&record) {
                 Some(kind) => record
                     .sample(false)
                     .map(|taken| self.switch_sample(&taken, kind)),
-                None => {
-                    *self.clocked.entry(cpu).or_default() += 1;
-                    record
-                        .sample(self.has_chain)
-                        .map(|taken| self.sample(&taken, source))
-                }
+                None => record
+                    .sample(self.has_chain)
+                    .map(|taken| self.sample(&taken)),
             },
             // The four records that say where code is, and whose; the numbers are those of perf_event_open(2).
             ring::MMAP2 => self.mapped(&record),
@@ -365,7 +360,7 @@ impl State {
             ring::EXIT => self.ended(&record, time),
             ring::LOST => self.lost(&record, cpu),
             ring::THROTTLE | ring::UNTHROTTLE => {
-                self.throttled(record.kind == ring::UNTHROTTLE, time, cpu, source);
+                self.throttled(record.kind == ring::UNTHROTTLE, time, cpu);
                 Some(())
             }
             _ => Some(()),
@@ -572,26 +567,24 @@ impl State {
 
     fn lost(&mut self, record: &Record<'_>, cpu: u32) -> Option<()> {
         let n = record.u64(16)?;
-        for count in [&mut self.lost, &mut self.clocked] {
-            let count = count.entry(cpu).or_default();
-            *count = count.saturating_add(n);
-        }
+        let count = self.lost.entry(cpu).or_default();
+        *count = count.saturating_add(n);
         self.seen.lost.insert(cpu);
         Some(())
     }
 
     /// Says what was lost, at most once a second.
-    pub(super) fn say_lost(&mut self, now: u64, source: Source) {
+    pub(super) fn say_lost(&mut self, now: u64) {
         if self.lost.is_empty() || now < self.lost_ns.saturating_add(1_000_000_000) {
             return;
         }
         self.lost_ns = now;
         for (cpu, lost) in std::mem::take(&mut self.lost) {
             self.row(SamplingRow {
-                source: source.name().to_owned(),
+                source: CLOCK.to_owned(),
                 on: true,
                 cpu: Some(cpu),
-                period_ns: source.period_ns(),
+                period_ns: self.period_ns,
                 lost,
                 reason: "the recorder came too late: the ring was full".to_owned(),
                 ..SamplingRow::default()
@@ -599,15 +592,15 @@ impl State {
         }
     }
 
-    fn throttled(&mut self, on: bool, time: u64, cpu: u32, source: Source) {
+    fn throttled(&mut self, on: bool, time: u64, cpu: u32) {
         self.n_rows += 1;
         if self.n_rows <= ROWS_MAX {
             self.rows.push(SamplingRow {
                 monotonic_ns: time,
-                source: source.name().to_owned(),
+                source: CLOCK.to_owned(),
                 on,
                 cpu: Some(cpu),
-                period_ns: source.period_ns(),
+                period_ns: self.period_ns,
                 lost: 0,
                 reason: match on {
                     true => "the kernel lets it go on".to_owned(),
@@ -619,12 +612,17 @@ impl State {
         }
     }
 
+    /// Samples that the clock took of the program.
+    pub(super) fn sampled(&self) -> u64 {
+        self.pace.count
+    }
+
     /// Between fork and exec(2) a child runs the recorder's own code, which is not the program's.
     fn is_program(&self, pid: i32) -> bool {
         self.is_ours(pid) && !self.before_exec.contains(&pid)
     }
 
-    fn sample(&mut self, taken: &Taken<'_>, source: Source) {
+    fn sample(&mut self, taken: &Taken<'_>) {
         let common = taken.common;
         let is_taken = self.events.contains(&common.event) && common.time_ns >= self.began_ns;
         if !is_taken || !self.is_program(common.pid) {
@@ -636,7 +634,7 @@ impl State {
         if !self.pace.count.is_multiple_of(self.pace.every) {
             return;
         }
-        let kernel = self.kernel(taken.chain, source);
+        let kernel = kernel_part(taken.chain);
         let end = self.follow(taken, &kernel, SampleKind::OnCpu);
         self.judge_copy(end);
     }
@@ -691,28 +689,6 @@ impl State {
                 kept.push_back(sample);
             }
         }
-    }
-
-    /// The addresses in the kernel that belong to the thread, innermost first, each inside of its call.
-    fn kernel(&mut self, chain: &[u8], source: Source) -> Vec<u64> {
-        let mut addresses = kernel_part(chain);
-        let mut first = 0;
-        if matches!(source, Source::Tick(_)) {
-            let entry = self.tick_entry.get_or_insert_with(tick_entry);
-            // Without it, nobody can tell the interrupt's frames from the thread's.
-            let is_entry = |&address: &u64| entry.as_ref().is_some_and(|e| e.contains(&address));
-            first = addresses
-                .iter()
-                .rposition(is_entry)
-                .map_or(addresses.len(), |ix| ix + 1);
-        }
-        addresses.drain(..first);
-        // The first was interrupted; the others called.
-        addresses
-            .iter_mut()
-            .skip(1)
-            .for_each(|address| *address -= 1);
-        addresses
     }
 
     /// Reads the mappings of a process whose code is not known: it was not met before, or changed them without a word.
@@ -857,7 +833,7 @@ mod tests {
     const NOBODY: i32 = 1 << 30;
 
     fn state() -> Option<State> {
-        let mut state = State::new(Cpu::own()?, false, false, false);
+        let mut state = State::new(&Plan::of(Cpu::own()?, Reach::Own, false), false);
         state.tree.insert(NOBODY);
         Some(state)
     }
@@ -893,7 +869,7 @@ mod tests {
     #[test]
     fn a_flight_recorder_of_months_remembers_the_paths_of_what_it_keeps() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(cpu, true, true, true);
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
         for n in 0..10_000u64 {
             let interner = &mut state.unwinder.interner;
             let module = interner.module(Module {
@@ -936,7 +912,7 @@ mod tests {
     #[test]
     fn a_burst_of_new_paths_is_forgotten_with_its_samples() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(cpu, true, true, true);
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
         let sample = |state: &mut State, time_ns: u64, address: u64| {
             let interner = &mut state.unwinder.interner;
             let module = interner.module(Module::default());
@@ -978,7 +954,7 @@ mod tests {
     #[test]
     fn samples_of_the_kept_time_that_had_no_room_are_told() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(cpu, true, true, true);
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
         for n in 0..KEPT_MAX as u64 + 7 {
             state.keep(Sample {
                 time_ns: n * 1_000_000_000,

@@ -7,7 +7,7 @@ use super::units::{percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
-    CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains,
+    CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains, points_off,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -188,15 +188,17 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         let known = slept.ns - slept.unsampled_ns;
         text += &format!("; {} of blocked time has one", percent(share(known, slept)));
     }
-    match spinning_within(paths) {
-        Some(Some(points)) => {
-            text += &format!("; spinning by samples, within {points:.1} points of it");
-        }
-        Some(None) => {
-            let samples = plural(paths.samples_on_cpu, "sample");
-            text += &format!("; {samples} while running: too few to tell how much of it spins");
-        }
-        None => {}
+    if let Some(share) = spinning(paths) {
+        text += &match paths.independent_samples.map(|n| points_off(share, n)) {
+            Some(points) if points <= TELLING_POINTS => {
+                format!("; spinning by samples, within {points:.1} points of it")
+            }
+            Some(_) => {
+                let samples = plural(paths.samples_on_cpu, "sample");
+                format!("; {samples} while running: too few to tell how much of it spins")
+            }
+            None => "; spinning by samples, which may be in step with it".to_owned(),
+        };
     }
     if paths.lost > 0 {
         text += &format!("; {} samples lost", super::units::count(paths.lost));
@@ -251,19 +253,12 @@ pub(super) fn explained_text(paths: &CallPathSummary) -> Option<String> {
     (explained.ns > 0).then_some(text)
 }
 
-/// On-CPU samples from which on the part that spins is told: with so many, two standard errors are at most 10 points. A few that all
-/// spin would be certain by that rule.
-const TELLING_SAMPLES: u64 = 100;
+/// How far the part of on-CPU time that spins may be off for it to be told, in points.
+const TELLING_POINTS: f64 = 10.0;
 
-/// How far the part of on-CPU time that spins may be off because samples are few: two standard errors, in points. Inner `None`: there are too few to tell; outer: nothing
-/// spins.
-fn spinning_within(paths: &CallPathSummary) -> Option<Option<f64>> {
-    let spinning = paths
-        .classes
-        .iter()
-        .find(|c| c.class == Class::Spinning.key())?;
-    let share = (spinning.ns as f64 / paths.on_cpu.ns.max(1) as f64).min(1.0);
-    let n = paths.samples_on_cpu;
-    let points = 200.0 * (share * (1.0 - share) / n.max(1) as f64).sqrt();
-    Some((n >= TELLING_SAMPLES).then_some(points))
+/// The part of on-CPU time that spins. `None`: nothing does.
+fn spinning(paths: &CallPathSummary) -> Option<f64> {
+    let class = Class::Spinning.key();
+    let spinning = paths.classes.iter().find(|c| c.class == class)?;
+    Some((spinning.ns as f64 / paths.on_cpu.ns.max(1) as f64).min(1.0))
 }
