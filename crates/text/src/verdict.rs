@@ -41,6 +41,8 @@ pub enum Advice<'a> {
     NotHereYet(&'a str),
     /// Its holders sleep while others wait.
     HolderSleeps(&'a LockRow),
+    /// It is taken very often for very short times.
+    Short(&'a LockRow),
     /// Its holders have no CPU while others wait.
     HolderPreempted(&'a LockRow),
     /// It is free while others wait: they are waking up.
@@ -146,10 +148,14 @@ fn advice<'a>(
     }
 }
 
+/// A lock that is taken so often, and most times for so short: to hand it to another CPU costs about a microsecond.
+const MANY_HOLDS: u64 = 100_000;
+const SHORT_HOLD_NS: i64 = 500;
+
 /// The cause of the waits for a lock; none where it is not known what its holders did.
 ///
-/// A holder that sleeps is the cause if it did so for more than 30 % of the wait time, else one that was preempted. If
-/// the lock was free for more than half of the wait time, the waiters were waking up. What remains is the work inside,
+/// A holder that sleeps is the cause if it did so for more than 30 % of the wait time. Else that the lock is taken so often for so short times
+/// that to hand it over costs more than what is done inside; else a holder that was preempted. If the lock was free for more than half of the wait time, the waiters were waking up. What remains is the work inside,
 /// if the holder's state is known for more than half of the time that there was a holder.
 fn cause(lock: &LockRow) -> Option<Advice<'_>> {
     let waited = lock.used.wait_ns as f64;
@@ -160,6 +166,8 @@ fn cause(lock: &LockRow) -> Option<Advice<'_>> {
     }
     if lock.holder_blocked_ns as f64 > 0.3 * waited {
         Some(Advice::HolderSleeps(lock))
+    } else if lock.used.holds >= MANY_HOLDS && lock.used.hold_p50_ns <= SHORT_HOLD_NS {
+        Some(Advice::Short(lock))
     } else if lock.holder_preempted_ns as f64 > 0.3 * waited {
         Some(Advice::HolderPreempted(lock))
     } else if (lock.holder_ns as f64) < 0.5 * waited {
@@ -207,8 +215,14 @@ impl Advice<'_> {
                 "`{}`: its holders sleep while others wait; move I/O and other waits out of it",
                 lock.name
             ),
+            Advice::Short(lock) => format!(
+                "`{}`: taken {} times, half of them for {} or less; give each thread a part of its own and add them up at the end (OpenMP: reduction), take it in batches, or use an atomic",
+                lock.name,
+                crate::table::units::count(lock.used.holds),
+                crate::table::units::duration(lock.used.hold_p50_ns as f64)
+            ),
             Advice::HolderPreempted(lock) => format!(
-                "`{}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for less time",
+                "`{}`: its holders lose their CPU while others wait; hold it for less time (kasuri stat says who has the CPU: other programs, or more threads than CPUs)",
                 lock.name
             ),
             Advice::WakingUp(lock) => format!(
@@ -221,5 +235,54 @@ impl Advice<'_> {
                 lock.name
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_analyze::Use;
+
+    /// Waited for 1 s in all; what its holders did meanwhile, ns, and its holds.
+    fn lock(preempted_ns: i64, blocked_ns: i64, holds: u64, hold_p50_ns: i64) -> LockRow {
+        LockRow {
+            name: "l".into(),
+            holder_preempted_ns: preempted_ns,
+            holder_blocked_ns: blocked_ns,
+            holder_ns: preempted_ns + blocked_ns,
+            used: Use {
+                wait_ns: 1_000_000_000,
+                holds,
+                hold_p50_ns,
+                ..Use::default()
+            },
+            ..LockRow::default()
+        }
+    }
+
+    fn said(lock: &LockRow) -> String {
+        cause(lock).map_or(String::new(), |advice| advice.text())
+    }
+
+    #[test]
+    fn a_lock_taken_millions_of_times_is_to_be_taken_less_often() {
+        let text = said(&lock(900_000_000, 0, 8_000_000, 10));
+        assert!(
+            text.starts_with("`l`: taken 8,000,000 times, half of them for 10 ns or less;"),
+            "{text}"
+        );
+        assert!(text.contains("reduction"), "{text}");
+        // Not where the holders sleep, nor where there are few holds, or long ones.
+        assert!(said(&lock(0, 900_000_000, 8_000_000, 10)).contains("holders sleep"));
+        for (holds, p50) in [(99_999, 10), (8_000_000, 501)] {
+            assert!(said(&lock(900_000_000, 0, holds, p50)).contains("lose their CPU"));
+        }
+    }
+
+    /// Who has the CPU is not known here: other programs, perhaps.
+    #[test]
+    fn fewer_threads_are_never_advised_because_a_holder_was_preempted() {
+        let text = said(&lock(900_000_000, 0, 100, 1_000_000));
+        assert!(!text.contains("fewer"), "{text}");
     }
 }
