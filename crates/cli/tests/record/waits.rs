@@ -213,7 +213,8 @@ mod measured {
                 assert!(external < 0.02 * capacity, "{external} of {capacity}");
             });
         }
-        assert_ends("limits", &["waiter", "idler"], |way, node| {
+        // Of threads that wait at once the account takes one, and the main thread waits for the waiter.
+        assert_ends("limits", &["waits", "waiter", "idler"], |way, node| {
             way.ends_with("ran worker") && has_function(node, "compute_long")
         });
     }
@@ -258,8 +259,9 @@ mod measured {
         if !waits_are_known() {
             return;
         }
-        assert_ends("vfork", &["parent"], |way, node| {
-            way.starts_with("parent ran") && has_function(node, "compute_in_child")
+        // The main thread waits for the parent.
+        assert_ends("vfork", &["waits", "parent"], |way, node| {
+            way.contains("parent ran") && has_function(node, "compute_in_child")
         });
         measure(|| {
             let (stat, _) = recorded("vfork", &[]);
