@@ -1,7 +1,8 @@
 //! The account as rows: what `kasuri stat` prints and its JSON holds.
 //!
 //! The segments' causes carry indices of threads, processes and names. Here they become text, and causes that a reader would
-//! call the same become one row: threads are merged where a name tells the causes apart, and so are processes of one name. The estimated cost of tracing is
+//! call the same become one row: threads are merged where a name tells the causes apart, and so are processes of one name, also those that
+//! were waited for one after the other (a shell's children, a compiler's). The estimated cost of tracing is
 //! moved from *work* to a class of its own, so that the classes still add up to the capacity exactly.
 use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
@@ -76,6 +77,8 @@ pub struct CauseSummary {
     pub thread: String,
     /// Share of `ns` in which it was that thread.
     pub thread_share: f64,
+    /// Processes of this name whose first threads were waited for; 0: the row is not of several such processes.
+    pub processes: u64,
     /// Time.
     pub ns: i64,
     /// Of `ns`: on a CPU (spinning); the rest of the time the CPU was idle, or others used it.
@@ -200,11 +203,17 @@ struct Key {
     code: StrIx,
     /// Only where nothing else distinguishes them.
     thread: ThreadIx,
+    /// In its place: the name of processes whose first threads these are.
+    processes: StrIx,
 }
 
 impl Key {
-    fn of(cause: &Cause) -> Key {
+    fn of(trace: &Trace, cause: &Cause) -> Key {
         let is_named = cause.name.is_some() || cause.code.is_some();
+        let processes = match is_named {
+            true => None,
+            false => first_thread_of(trace, cause.thread),
+        };
         // All processes of a name interfere together, also by making a thread late that others wait for.
         let interferes = cause.class == Class::Interference && cause.name.is_some();
         Key {
@@ -212,18 +221,30 @@ impl Key {
             note: if interferes { Note::None } else { cause.note },
             name: cause.name,
             object: cause.object,
-            process: match interferes {
+            process: match interferes || processes.is_some() {
                 true => ProcessIx::NONE,
                 false => cause.process,
             },
             code: cause.code,
-            thread: if is_named {
-                ThreadIx::NONE
-            } else {
-                cause.thread
+            thread: match is_named || processes.is_some() {
+                true => ThreadIx::NONE,
+                false => cause.thread,
             },
+            processes: processes.unwrap_or(StrIx::NONE),
         }
     }
+}
+
+/// The name of the process whose first thread this is, where another process of the program started it: one of several, perhaps.
+fn first_thread_of(trace: &Trace, thread: ThreadIx) -> Option<StrIx> {
+    let info = trace
+        .threads
+        .get(thread.ix())
+        .filter(|_| thread.is_some())?;
+    let process = &trace.processes[info.process.ix()];
+    let parent = trace.processes.get(process.parent.ix());
+    let is_child = process.is_target && parent.is_some_and(|parent| parent.is_target);
+    (is_child && info.tid == process.pid).then_some(info.name)
 }
 
 #[derive(Default)]
@@ -242,8 +263,9 @@ fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
         .causes
         .iter()
         .map(|cause| {
-            *number.entry(Key::of(cause)).or_insert_with(|| {
-                keys.push(Key::of(cause));
+            let key = Key::of(trace, cause);
+            *number.entry(key).or_insert_with(|| {
+                keys.push(key);
                 keys.len() - 1
             })
         })
@@ -320,6 +342,10 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
         tid: thread.map(|t| t.tid),
         thread: thread.map_or(String::new(), |t| text(t.name)),
         thread_share: worst.map_or(0.0, |(_, &ns)| ns as f64 / tally.ns.max(1) as f64),
+        processes: match tally.by_thread.len() {
+            n if n > 1 && key.processes.is_some() => n as u64,
+            _ => 0,
+        },
         ns: tally.ns,
         on_cpu_ns: tally.on_cpu_ns,
         cpus: tally.ns as f64 / wall_ns.max(1) as f64,

@@ -322,3 +322,44 @@ fn a_worker_of_openmp_spins_between_regions() {
     let all = nonzero(&a.cpu_sums(0, a.from, a.to));
     assert!(all.iter().all(|(class, _)| *class != Class::Spinning));
 }
+
+/// A shell's children, a compiler's: each is a process of its own, and nothing else tells them apart.
+#[test]
+fn children_of_one_name_that_are_waited_for_in_turn_are_one_cause() {
+    let mut s = Story::new(2);
+    s.switch(0, 0, 0, Sleeping, 10);
+    for (n, child) in [20, 21, 22].into_iter().enumerate() {
+        let from = n as i64 * 1_000 + 100;
+        s.other(
+            0,
+            from - 50,
+            10,
+            What::Fork {
+                parent: 10,
+                child,
+                comm: StrIx::NONE,
+                pid: Some(child),
+                same_process: Some(false),
+            },
+        );
+        s.wake(0, from - 40, 10, child, 1);
+        s.switch(1, from - 30, 0, Preempted, child);
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(1, from + 800, child, 10, 0);
+        s.switch(0, from + 810, 0, Preempted, 10);
+        s.switch(1, from + 820, child, Sleeping, 0);
+    }
+    let mut trace = s.load(3_000);
+    let name = trace.strings.intern("cc1");
+    let children = trace.threads.iter_mut().filter(|t| t.tid >= 20);
+    children.for_each(|t| t.name = name);
+    let found = summary(&trace, &Options::default()).account;
+    let serial = found.causes.iter().filter(|c| c.note == "serial_phase");
+    let rows: Vec<_> = serial.map(|c| (c.processes, c.ns)).collect();
+    // That of the program's first process, between them, is a row of its own.
+    assert!(rows.contains(&(3, 3 * 800)), "{rows:?}");
+    assert!(
+        rows.iter().all(|&(n, ns)| n == 3 || (n == 0 && ns < 800)),
+        "{rows:?}"
+    );
+}

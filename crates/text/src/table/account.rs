@@ -115,6 +115,9 @@ pub(super) fn cause_text(
         _ => String::new(),
     };
     let thread = match cause.tid {
+        Some(_) if cause.processes > 1 => {
+            format!("{} processes {}", cause.processes, cause.thread)
+        }
         Some(tid) => format!("thread {}", names.text(&cause.thread, tid)),
         None => "another thread".into(),
     };
@@ -148,6 +151,9 @@ pub(super) fn cause_text(
         (Class::ExternalWait, _) => external_text(cause),
         (Class::LowParallelism, "serial_phase") if has_code => {
             format!("serial phase {code}: only {thread} ran")
+        }
+        (Class::LowParallelism, "serial_phase") if cause.processes > 1 => {
+            format!("a serial phase: {thread} ran one at a time")
         }
         (Class::LowParallelism, "serial_phase") => format!("a serial phase: only {thread} ran"),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
