@@ -154,9 +154,9 @@ const SHORT_HOLD_NS: i64 = 500;
 
 /// The cause of the waits for a lock; none where it is not known what its holders did.
 ///
-/// A holder that sleeps is the cause if it did so for more than 30 % of the wait time. Else that the lock is taken so often for so short times
-/// that to hand it over costs more than what is done inside; else a holder that was preempted. If the lock was free for more than half of the wait time, the waiters were waking up. What remains is the work inside,
-/// if the holder's state is known for more than half of the time that there was a holder.
+/// A holder that sleeps is the cause if it did so for more than 30 % of the wait time. Else that the lock is taken so often, and for so
+/// short times, that handing it over costs more than what is done inside; else a holder that was preempted. If the lock was free for more
+/// than half of the wait time, the waiters were waking up. What remains is the work inside, if the holder's state is known for more than half of the time that there was a holder.
 fn cause(lock: &LockRow) -> Option<Advice<'_>> {
     let waited = lock.used.wait_ns as f64;
     let known = lock.holder_running_ns + lock.holder_preempted_ns + lock.holder_blocked_ns;

@@ -176,16 +176,11 @@ impl<'t> Frames<'t> {
 
     /// A number for the program's own function at a path with what it called there, if it called something.
     pub fn use_shown(&mut self, path: PathIx) -> u32 {
-        let own = self.own_shown(path).map_or(u32::MAX, |f| self.function(f));
-        let innermost = self.shown(path)[0];
+        let shown = self.look_up(path);
+        let (innermost, own) = (shown.frames[0], shown.is_call.then(|| shown.frames[1]));
+        let own = own.map_or(u32::MAX, |f| self.function(f));
         let (next, key) = (self.uses.len() as u32, (self.function(innermost), own));
         *self.uses.entry(key).or_insert(next)
-    }
-
-    /// The program's own function at a path, where it called the kernel or a library: the second frame of [`Frames::shown`].
-    pub fn own_shown(&mut self, path: PathIx) -> Option<FrameIx> {
-        let shown = self.look_up(path);
-        shown.is_call.then(|| shown.frames[1])
     }
 
     /// A path as people want it, innermost first and never empty: a call of the program's own code into the kernel or into libraries is one

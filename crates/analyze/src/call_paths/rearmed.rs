@@ -28,9 +28,11 @@ impl Rearmed {
     /// Reads the whole recording.
     pub fn new(trace: &Trace, cover: &Cover, frames: &Frames<'_>) -> Rearmed {
         let mut out = Rearmed::default();
+        let wakes = wakes_by_waker(trace);
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             if trace.is_target(thread) {
-                out.add(trace, cover, frames, thread);
+                let own = wakes.get(&thread).map_or(&[][..], Vec::as_slice);
+                out.add(trace, cover, frames, thread, own);
             }
         }
         out
@@ -47,7 +49,15 @@ impl Rearmed {
         self.whole.contains_key(&(row as u32))
     }
 
-    fn add(&mut self, trace: &Trace, cover: &Cover, frames: &Frames<'_>, thread: ThreadIx) {
+    /// `wakes`: when the thread woke threads of the program, in order.
+    fn add(
+        &mut self,
+        trace: &Trace,
+        cover: &Cover,
+        frames: &Frames<'_>,
+        thread: ThreadIx,
+        wakes: &[Time],
+    ) {
         let states = &trace.states;
         let rows = trace.threads[thread.ix()].states.clone();
         let end = rows.end as usize;
@@ -82,7 +92,9 @@ impl Rearmed {
             if let Some(&last) = parts.last() {
                 let (began, limit) = (states.start[last as usize], states.start[last as usize + 1]);
                 let is_short = ran <= RUNS_NS.max((limit - began).ns() / RUNS_PART);
-                if here != place || !is_short || wakes(trace, thread, limit, from) {
+                let next = wakes.partition_point(|&time| time < limit);
+                let has_woken = wakes.get(next).is_some_and(|&time| time <= from);
+                if here != place || !is_short || has_woken {
                     parts.clear();
                 }
             }
@@ -121,11 +133,14 @@ fn place_of(trace: &Trace, frames: &Frames<'_>, owner: Owner) -> PathIx {
     at
 }
 
-/// Whether the thread woke one of the program between these times.
-fn wakes(trace: &Trace, thread: ThreadIx, from: Time, to: Time) -> bool {
+/// When each thread woke threads of the program: a thread asks for each of its waits, and all wake-ups of a long one are too many to walk.
+fn wakes_by_waker(trace: &Trace) -> QuickMap<ThreadIx, Vec<Time>> {
     let wakes = &trace.wakeups;
-    let first = wakes.time.partition_point(|&time| time < from);
-    (first..wakes.time.len())
-        .take_while(|&at| wakes.time[at] <= to)
-        .any(|at| wakes.waker[at] == thread && trace.is_target(wakes.wakee[at]))
+    let mut out: QuickMap<ThreadIx, Vec<Time>> = QuickMap::default();
+    for at in 0..wakes.time.len() {
+        if wakes.waker[at].is_some() && trace.is_target(wakes.wakee[at]) {
+            out.entry(wakes.waker[at]).or_default().push(wakes.time[at]);
+        }
+    }
+    out
 }
