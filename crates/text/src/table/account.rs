@@ -153,7 +153,7 @@ pub(super) fn cause_text(
             format!("serial phase {code}: only {thread} ran")
         }
         (Class::LowParallelism, "serial_phase") if cause.processes > 1 => {
-            format!("a serial phase: {thread} ran one at a time")
+            format!("a serial phase: {thread} in turn")
         }
         (Class::LowParallelism, "serial_phase") => format!("a serial phase: only {thread} ran"),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
