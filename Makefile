@@ -12,22 +12,25 @@ KASURI := target/release/kasuri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
+.PHONY: help deps deps-test build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
         test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- dependencies -------------------------------------------------------------------------------------------------
-# Debian / Ubuntu packages. The first line is what building needs, the second what tests and checks need.
-APT := build-essential cmake pkg-config \
-       clang clang-format libomp-dev gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
+# Debian / Ubuntu packages: what building needs, and what tests and checks need beside it.
+APT := build-essential cmake pkg-config
+APT_TEST := clang clang-format libomp-dev gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
        gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
        gcc-i686-linux-gnu libc6-dev-i386-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross \
        qemu-user-static tmux memcached redis-server sysbench python3-pip python3-venv babeltrace2
 
-deps: ## install what is missing: apt packages, npm modules, cargo crates
+deps: ## install what building needs and is missing: apt packages, npm modules, cargo crates
 	@tools/deps $(APT)
+
+deps-test: ## the same for tests and checks: compilers, emulators, servers, a browser
+	@tools/deps --test $(APT) $(APT_TEST)
 
 # ---- build --------------------------------------------------------------------------------------------------------
 build: c viewer rust ## build everything (release)
@@ -40,10 +43,13 @@ viewer: ## build the HTML viewer into viewer/dist
 	cd viewer && npm run --silent build
 
 rust: viewer ## build the kasuri command
-	cargo build --release --locked
+	cargo build --release --locked -p kasuri-cli
 
 # ---- demo ---------------------------------------------------------------------------------------------------------
-demo: deps build ## record a real parallel program and leave an HTML report
+# No more is built than the picture needs: neither probes nor libraries.
+demo: deps rust ## record a real parallel program and leave an HTML report
+	cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo --log-level=WARNING
+	cmake --build build -j $(JOBS) --target quake
 	@mkdir -p $(dir $(DEMO))
 	$(SUDO) $(KASURI) record -o $(DEMO).kasuri -- build/examples/quake
 	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" $(DEMO).kasuri; fi
@@ -53,13 +59,13 @@ demo: deps build ## record a real parallel program and leave an HTML report
 
 # ---- test ---------------------------------------------------------------------------------------------------------
 # Each stage runs, also when one before it failed; a table at the end.
-STAGES := deps c viewer rust test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-docs test-measure
+STAGES := deps-test c viewer rust test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-docs test-measure
 test: ## pass all tests
 	@tests/stages $(STAGES)
 	@echo 'all tests passed'
 
 ci: ## what CI runs: checks, all tests, the demo
-	@tests/stages deps lint $(filter-out deps,$(STAGES)) demo
+	@tests/stages deps-test lint $(filter-out deps-test,$(STAGES)) demo
 
 # A test that fails is run again, twice at most; tests/stages lists those that passed then. What measures runs in test-measure.
 CTEST := ctest --output-on-failure --repeat until-pass:3
@@ -165,7 +171,7 @@ check: ## what a change touches, in a few minutes: its crates, the command above
 test-docs: ## links and paths in the documents resolve
 	tests/docs/check-links
 
-lint: deps viewer ## formatting and static checks, as CI runs them
+lint: deps-test viewer ## formatting and static checks, as CI runs them
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
@@ -204,6 +210,8 @@ PREFIX ?= /usr/local
 install: build ## install the command, header, libraries, man pages and completions under PREFIX
 	tools/install $(DESTDIR)$(PREFIX)
 
+# What `kasuri --version` of a package says.
+deb static: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 # Without the examples and the compilers' plugins, each of which fits one version of a compiler.
 deb: rust ## a Debian package for this architecture in target/packages (needs dpkg-dev; lintian checks it where it is installed)
 	cmake -S . -B build/package -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKASURI_LIBRARIES_ONLY=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr \

@@ -4,7 +4,7 @@ use crate::{say, test_name};
 /// Who must have what a test lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Every machine that runs all tests: `make deps` installs it, `make c` builds it, or it is root's.
+    /// Every machine that runs all tests: `make deps-test` installs it, `make c` builds it, or it is root's.
     Everywhere,
     /// A property of the machine, its kernel or its hypervisor, which a CI machine may lack as well.
     Machine,
