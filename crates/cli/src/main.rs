@@ -21,6 +21,7 @@ mod serve;
 mod source;
 mod top;
 mod trial;
+mod version;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -46,6 +47,10 @@ static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
     kasuri_record::inherited::wait_for_children();
+    if std::env::args_os().len() <= 1 {
+        eprint!("{}", version::FIRST_MINUTE);
+        return ExitCode::from(exit::USAGE);
+    }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return message::usage(&error),

@@ -48,6 +48,10 @@ fn line(severity: &str, text: &str) {
 /// Prints what clap found wrong with the command line, or the help that was asked for.
 pub fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
+        ErrorKind::DisplayVersion if std::env::args_os().any(|arg| arg == "--version") => {
+            let _ = write!(std::io::stdout().lock(), "{}", crate::version::page());
+            ExitCode::SUCCESS
+        }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
             ExitCode::SUCCESS

@@ -302,7 +302,35 @@ fn cli_wrong_usage_exits_with_2() {
             stderr(&output)
         );
     }
-    assert_eq!(run(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn alone_it_names_three_commands() {
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let page = stderr(&output);
+    for command in ["record", "stat", "report"] {
+        assert!(page.contains(&format!("\n  kasuri {command} ")), "{page}");
+    }
+    assert!(page.lines().all(|line| line.len() <= 80), "{page}");
+}
+
+#[test]
+fn the_version_says_what_is_there() {
+    let said = |option| String::from_utf8(run(&[option]).stdout).unwrap();
+    let short = said("-V");
+    assert_eq!(short, format!("kasuri {}\n", env!("CARGO_PKG_VERSION")));
+    let long = said("--version");
+    assert!(long.starts_with(&short), "{long}");
+    for fact in [
+        "commit ",
+        "built for ",
+        "recordings  format ",
+        "record --locks",
+        "run --ito",
+    ] {
+        assert!(long.contains(fact), "{fact}: {long}");
+    }
 }
 
 #[test]

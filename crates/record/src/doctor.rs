@@ -94,7 +94,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_perf(&mut report);
     examine_stacks(&mut report);
     examine_waits(&mut report);
-    examine_openmp(&mut report);
+    examine_libraries(&mut report);
     examine_compilers(&mut report);
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
@@ -230,17 +230,22 @@ fn examine_stacks(report: &mut Report) {
     }
 }
 
-/// Whether the library of `record --openmp` is installed.
-fn examine_openmp(report: &mut Report) {
-    match crate::program::openmp::library() {
-        Ok(path) => report.ok("OpenMP", format!("record --openmp has {}", path.display())),
-        Err(_) => report.add(
-            "OpenMP",
-            State::Info,
-            "the library of record --openmp is not installed",
-            "regions, loops and tasks of OpenMP programs",
-            "`make c`, or name it in KASURI_OPENMP_LIBRARY",
-        ),
+/// Whether the libraries are installed that commands put into programs.
+fn examine_libraries(report: &mut Report) {
+    for probe in crate::program::preload::ALL {
+        match probe.library() {
+            Ok(path) => report.ok(
+                "library",
+                format!("{} has {}", probe.option, path.display()),
+            ),
+            Err(_) => report.add(
+                "library",
+                State::Info,
+                format!("that of {} is not installed", probe.option),
+                &format!("{} cannot be used", probe.option),
+                &format!("`make c`, or name it in {}", probe.variable),
+            ),
+        }
     }
 }
 

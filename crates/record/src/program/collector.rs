@@ -3,6 +3,14 @@ use super::preload::Probe;
 use crate::error::Result;
 use std::ffi::OsString;
 
+/// The library that takes annotations of both kinds.
+pub(super) const LIBRARY: Probe = Probe {
+    file: "libkasuri-collector.so",
+    variable: "KASURI_COLLECTOR_LIBRARY",
+    folder: "probes/collector",
+    option: "record --itt, --nvtx",
+};
+
 /// What a program may be annotated with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Annotated {
@@ -60,13 +68,7 @@ pub fn environment(
         ));
         return Ok(());
     }
-    let library = Probe {
-        file: "libkasuri-collector.so",
-        variable: "KASURI_COLLECTOR_LIBRARY",
-        folder: "probes/collector",
-        option,
-    };
-    variables.push((variable.into(), library.library()?.into_os_string()));
+    variables.push((variable.into(), LIBRARY.library()?.into_os_string()));
     Ok(())
 }
 

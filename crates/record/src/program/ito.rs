@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const LIBRARY: Probe = Probe {
+pub(super) const LIBRARY: Probe = Probe {
     file: "libito-pthread.so",
     variable: "KASURI_ITO_LIBRARY",
     folder: "threads/pthread",
-    option: "--ito",
+    option: "run --ito",
 };
 
 /// Symbols beyond these are not looked through: a program with more is refused nothing by its symbols.

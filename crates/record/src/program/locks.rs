@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The probe's library.
-const PROBE: Probe = Probe {
+pub(super) const PROBE: Probe = Probe {
     file: "libkasuri-lock.so",
     variable: "KASURI_LOCK_LIBRARY",
     folder: "probes/lock",
-    option: "--locks",
+    option: "record --locks",
 };
 
 /// Variables that the program's environment needs for the lock probe. Adds to `missing` the locks that the probe cannot see.

@@ -26,7 +26,7 @@ pub(crate) mod limits;
 pub mod locks;
 pub(crate) mod namespaces;
 pub(crate) mod openmp;
-pub(crate) mod preload;
+pub mod preload;
 pub mod preloaded;
 pub mod procs;
 pub(crate) mod signals;

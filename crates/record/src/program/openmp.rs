@@ -4,22 +4,14 @@ use super::preload::{self, Probe};
 use crate::error::Result;
 use crate::guard::{safefs, sigbus::Guarded};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-const PROBE: Probe = Probe {
+pub(super) const PROBE: Probe = Probe {
     file: "libkasuri-openmp.so",
     variable: "KASURI_OPENMP_LIBRARY",
     folder: "probes/openmp",
-    option: "--openmp",
+    option: "record --openmp",
 };
-
-/// The probe's library.
-///
-/// # Errors
-/// When it is not found.
-pub fn library() -> Result<PathBuf> {
-    PROBE.library()
-}
 
 /// Adds the variables that the program's environment needs for the OpenMP probe; to `missing` what it cannot see.
 ///

@@ -15,7 +15,7 @@ pub struct Probe {
     pub variable: &'static str,
     /// Its folder in the build tree, below `build`.
     pub folder: &'static str,
-    /// The option of `kasuri record` that loads it.
+    /// The command and the option that load it.
     pub option: &'static str,
 }
 
@@ -90,6 +90,16 @@ pub fn add(variables: &mut Vec<(OsString, OsString)>, library: PathBuf) {
     }
     variables.push((PRELOAD.into(), preload));
 }
+
+/// The libraries of Kasuri that commands put into programs.
+pub const ALL: [&Probe; 6] = [
+    &super::locks::PROBE,
+    &super::openmp::PROBE,
+    &super::collector::LIBRARY,
+    &super::ito::LIBRARY,
+    &super::preloaded::WHATIF,
+    &super::preloaded::MUTEX,
+];
 
 /// LD_PRELOAD separates names by spaces and colons, so a path with one of these cannot be used.
 fn usable(path: PathBuf) -> Option<PathBuf> {

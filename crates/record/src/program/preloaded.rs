@@ -4,14 +4,14 @@ use crate::error::Result;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const WHATIF: Probe = Probe {
+pub(super) const WHATIF: Probe = Probe {
     file: "libkasuri-whatif.so",
     variable: "KASURI_WHATIF_LIBRARY",
     folder: "probes/whatif",
-    option: "--what-if",
+    option: "try --what-if",
 };
 
-const MUTEX: Probe = Probe {
+pub(super) const MUTEX: Probe = Probe {
     file: "libkasuri-mutex.so",
     variable: "KASURI_MUTEX_LIBRARY",
     folder: "probes/mutex",
