@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps deps-test build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
-        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-measure audit fuzz fuzz-hostile
+        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ demo: deps rust ## record a real parallel program and leave an HTML report
 
 # ---- test ---------------------------------------------------------------------------------------------------------
 # Each stage runs, also when one before it failed; a table at the end.
-STAGES := deps-test c viewer rust test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-docs test-measure
+STAGES := deps-test c viewer rust test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-packages test-docs test-measure
 test: ## pass all tests
 	@tests/stages $(STAGES)
 	@echo 'all tests passed'
@@ -167,6 +167,9 @@ test-fleet: test-python ## not part of test, fetches 450 MB: every query in Duck
 
 check: ## what a change touches, in a few minutes: its crates, the command above them, its C room, the viewer's units, the lints
 	@tests/check
+
+test-packages: ## the installer, against a local server
+	tests/packages/installer
 
 test-docs: ## links and paths in the documents resolve
 	tests/docs/check-links
