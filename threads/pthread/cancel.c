@@ -22,7 +22,7 @@
  */
 #include "light.h"
 
-#include "carrier.h"
+#include "core/carrier.h"
 
 #include <fcntl.h>
 #include <stdio.h>

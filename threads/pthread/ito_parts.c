@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* In place of the parts of ito that are left out. SIGSEGV is the program's own (overflow.c), and so are keys
  * (keys.c): light threads have the C library's. */
-#include "../src/internal.h"
+#include "core/internal.h"
 
 void ito__overflow_start(void) {}
 void ito__overflow_stop(void) {}

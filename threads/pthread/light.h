@@ -18,8 +18,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "core/wait.h"
 #include "real.h"
-#include "wait.h"
 
 #include <ito/io.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Threads that wait in the kernel without having said so: in malloc's lock, scanf, popen, the opening of a FIFO, a
- * constructor of a library, a system call of their own. The watcher (../src/watch.c) finds them here, and their worker goes to
- * a spare carrier as from a call that was told of (../src/carrier.c). docs/design/pthread.md has the protocol and why it is safe.
+ * constructor of a library, a system call of their own. The watcher (../src/core/watch.c) finds them here, and their worker goes to
+ * a spare carrier as from a call that was told of (../src/core/carrier.c). docs/design/pthread.md has the protocol and why it is safe.
  *
  * The kernel says in /proc/self/task/N/syscall whether a kernel thread sleeps in a system call, and in which, with its
  * arguments, stack pointer and program counter. To read it, the kernel waits until that thread is off its CPU.

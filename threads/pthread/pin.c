@@ -11,7 +11,7 @@
  */
 #include "light.h"
 
-#include "carrier.h"
+#include "core/carrier.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

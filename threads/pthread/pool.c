@@ -15,8 +15,8 @@
  */
 #include "light.h"
 
-#include "carrier.h"
-#include "counts.h"
+#include "base/counts.h"
+#include "core/carrier.h"
 
 #include <signal.h>
 #include <stdio.h>

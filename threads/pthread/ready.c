@@ -7,7 +7,7 @@
  */
 #include "calls.h"
 
-#include "io.h"
+#include "io/io.h"
 
 #include <limits.h>
 #include <stdlib.h>

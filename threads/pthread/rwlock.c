@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Read-write locks: ito's, in place, but readers pass waiting writers while readers hold the lock (READER_WAITS in
- * ../src/rwlock.c), as in the C library: a thread that reads may lock again to read. Not so
+ * ../src/sync/rwlock.c), as in the C library: a thread that reads may lock again to read. Not so
  * where PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP was asked for. One that is shared with other
  * processes stays the C library's and is marked behind its last field; a light thread tries it again and again.
  */
@@ -21,7 +21,7 @@ _Static_assert(offsetof(struct rwlock, mark) >= offsetof(pthread_rwlock_t, __dat
                "the mark is behind the C library's fields");
 _Static_assert(offsetof(struct rwlock, glibc_flags) == offsetof(pthread_rwlock_t, __data.__flags) &&
                    offsetof(struct rwlock, glibc_flags) == sizeof(ito_rwlock),
-               "PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, and READER_WAITS of ../src/rwlock.c");
+               "PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, and READER_WAITS of ../src/sync/rwlock.c");
 _Static_assert(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP == 2, "there, too");
 
 static inline ito_rwlock *own(pthread_rwlock_t *lock) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define OWN_MARK 0x69746f73u
-#define SEM_WAITERS 0x40000000u /* of ito_sem.state, as in ../src/sem.c */
+#define SEM_WAITERS 0x40000000u /* of ito_sem.state, as in ../src/sync/sem.c */
 
 struct sem {
     ito_sem s;

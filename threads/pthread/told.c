@@ -9,7 +9,7 @@
  */
 #include "light.h"
 
-#include "carrier.h"
+#include "core/carrier.h"
 #include "told.h"
 
 #undef KASURI_DISABLE

@@ -5,7 +5,7 @@
  */
 #include "calls.h"
 
-#include "io.h"
+#include "io/io.h"
 
 #include <fcntl.h>
 #include <sys/sendfile.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every schedule of what threads/src/io_wait.c and carrier.c do, in single steps:
+ * Every schedule of what threads/src/io/io_wait.c and carrier.c do, in single steps:
  *
  *   wait      a thread that waits for a descriptor, the event, and with `deadline` the timers: it is woken once, after its
  *             context is saved, is not left asleep, and its frame is not touched once it has returned

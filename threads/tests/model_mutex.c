@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every schedule of three threads that lock and unlock a mutex twice, in the steps of threads/src/mutex.c and wait.c.
+ * Every schedule of three threads that lock and unlock a mutex twice, in the steps of threads/src/sync/mutex.c and wait.c.
  * At most one thread is in the critical section, none is woken before its context is saved, none is left asleep.
  *
  * Steps are single accesses to the one word, in sequence: that word is only changed by atomic operations and by the

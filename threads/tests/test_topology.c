@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "check.h"
-#include "internal.h"
+#include "core/internal.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "sim.h"
 
-#include "internal.h"
+#include "core/internal.h"
 
 #include <dlfcn.h>
 #include <linux/futex.h>

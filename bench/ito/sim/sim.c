@@ -4,7 +4,7 @@
  *
  * Each worker takes one step at a time (a leaf with the creations that lead to it, a round of a search, a membarrier);
  * the step's effect happens when it begins, and the worker's next step comes when its cost is over. The decisions are
- * those of threads/src/{deque,schedule,park}.c. What costs: a cache line that another CPU wrote since (a reader pays, and
+ * those of threads/src/core/{deque,schedule,park}.c. What costs: a cache line that another CPU wrote since (a reader pays, and
  * the owner when it writes next), counters that all change (one after another), a membarrier (the caller, and each CPU
  * that it interrupts), waking. CPUs may be fewer than workers: then they take turns of QUANTUM.
  *

@@ -25,7 +25,7 @@ pub fn kind_name(kind: SliceKind) -> &'static str {
 }
 
 /// The call that a slice of this name stands for: one that waited in the kernel while another kernel thread ran ito's worker
-/// (threads/src/trace.c).
+/// (threads/src/seen/trace.c).
 pub fn handed_over_in(name: &str) -> Option<&str> {
     name.strip_prefix("handed over: ")
 }

@@ -1,4 +1,4 @@
-//! The deque of `threads/src/deque.c`: the owner pushes and pops without lock or fence; thieves take under the lock, by force
+//! The deque of `threads/src/core/deque.c`: the owner pushes and pops without lock or fence; thieves take under the lock, by force
 //! when nothing is public; the array grows. Property: each item is taken exactly once, by a thread that read it whole.
 //!
 //! Positions and items are small numbers in modelled memory: `BOTTOM` (the owner's end), `TOP` (the thieves' end), `SPLIT` (public

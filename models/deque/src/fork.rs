@@ -213,7 +213,7 @@ impl Fork {
         })
     }
 
-    /// A's array grows, under the lock: `move_fork` in `threads/src/deque.c`.
+    /// A's array grows, under the lock: `move_fork` in `threads/src/core/deque.c`.
     fn grow(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
         Some(match pc {
             4 => {

@@ -1,4 +1,4 @@
-//! The biased lock of the ready queue, `threads/src/queue.c`. The owner of a queue goes in and out with plain stores; a thief
+//! The biased lock of the ready queue, `threads/src/core/queue.c`. The owner of a queue goes in and out with plain stores; a thief
 //! freezes it out. Property: never both inside, and each reads what the other wrote.
 //!
 //! The owner stores `BUSY` and then loads `FROZEN`; the thief, under the lock, stores `FROZEN`, runs a membarrier and waits until

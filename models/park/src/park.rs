@@ -1,4 +1,4 @@
-//! Parking, `threads/src/park.c`. A busy worker makes work once, answers if it was asked, and never looks again (a long task).
+//! Parking, `threads/src/core/park.c`. A busy worker makes work once, answers if it was asked, and never looks again (a long task).
 //! Other workers search, find nothing, and park. Property: when no thread can move any more, the work is done.
 //!
 //! The danger is a lost wake-up: the worker makes work just before the parker is in the list, and the parker looks just before

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A first context for the CPUs whose switch is in assembly: zeros, the entry in the register that ito__context_first
  * calls, and ito__context_first as the address to continue at. Indices as the .S files lay contexts out. */
-#include "../internal.h"
+#include "context/context.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #if !defined(ITO__CONTEXT_C) && !defined(__x86_64__)
 

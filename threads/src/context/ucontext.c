@@ -3,7 +3,10 @@
  * Contexts by <ucontext.h>: for CPUs without assembly here, and to test that path anywhere (-DITO_UCONTEXT). Slow: each
  * switch is a system call, since ucontexts carry a signal mask. The ucontext_t lies on the stack it belongs to.
  */
-#include "../internal.h"
+#include "context/context.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef ITO__CONTEXT_C
 #include <ucontext.h>

@@ -15,7 +15,7 @@
  */
 #include "explore_hooks.h"
 
-#include "internal.h"
+#include "core/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

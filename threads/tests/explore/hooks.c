@@ -2,7 +2,7 @@
 /* The calls that -fsanitize=thread puts in front of every access, as gcc and clang name them; answered by explore.c. */
 #include "explore_hooks.h"
 
-#include "internal.h"
+#include "core/internal.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 
 #include "explore.h"
 
-#include "internal.h"
-#include "wait.h"
+#include "core/internal.h"
+#include "core/wait.h"
 
 extern struct worker *workers;
 

@@ -5,13 +5,12 @@
  */
 #include "programs.h"
 
-#include "io.h"
-
 struct ito__pool ito__pool;
 struct worker *workers;
 static struct ito_thread *threads;
 
 size_t ito__stack_default;
+static const struct ito__listener listener;
 
 void pool_start(unsigned n_workers, bool membarrier) {
     explore_region(&ito__pool, sizeof ito__pool);
@@ -33,6 +32,9 @@ void pool_start(unsigned n_workers, bool membarrier) {
     explore_constant(&ito__pool.home_wanted);
     explore_constant(&ito__pool.barrier_ns); /* the time stands still */
     explore_constant(&ito__tracing);
+    ito__listener = &listener;
+    explore_constant(&ito__listener);
+    explore_constant(&ito__above);
     explore_constant(&ito__seeing_locks);
     for (unsigned i = 0; i < n_workers; i++) {
         struct ito_thread *t = &threads[i];
@@ -162,26 +164,43 @@ void ito__fatal(const char *what, const struct ito_thread *t) {
     (void)t;
     explore_fail(what);
 }
-void ito__stall_look(void) {
+static void looked_for_a_stall(void) {
     explore_fail("looked for a stall");
 }
 
 /* No I/O, and no carriers but those that the workers start with. */
-unsigned ito__io_poll(struct worker *w, bool now) {
+static unsigned io_poll(struct worker *w, bool now) {
     (void)w, (void)now;
     return 0;
 }
-bool ito__io_is_due(void) {
+static bool io_is_due(void) {
     return false;
 }
-int ito__io_wait(struct worker *w, uint64_t wait_ns) {
+static int io_wait(struct worker *w, uint64_t wait_ns) {
     (void)w, (void)wait_ns;
     return -1;
 }
-void ito__io_deliver(struct worker *w, int n_events) {
+static void io_deliver(struct worker *w, int n_events) {
     (void)w, (void)n_events;
 }
-void ito__io_interrupt(void) {}
+static void io_interrupt(void) {}
+static const struct ito__above above = {
+    .io_poll = io_poll,
+    .io_is_due = io_is_due,
+    .io_wait = io_wait,
+    .io_deliver = io_deliver,
+    .io_interrupt = io_interrupt,
+    .all_parked = looked_for_a_stall,
+};
+const struct ito__above *ito__above = &above;
+
+/* Nobody listens, and yet a task was folded. */
+static void look(void) {}
+static void unfold(struct ito__fork *fork, uint64_t folded_in) {
+    (void)fork, (void)folded_in;
+}
+static const struct ito__listener listener = {.look = look, .unfold = unfold};
+
 bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w) {
     (void)c, (void)w;
     return false;

@@ -6,7 +6,7 @@
  */
 #include "programs.h"
 
-#include "graph.h"
+#include "graph/graph.h"
 
 static struct {
     struct ito__spin spin;

@@ -129,7 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What threads/src/graph_costs.c reads: a first line, `ID NS` of each task that ran and ended, and their number, so that a file
+/// What threads/src/graph/graph_costs.c reads: a first line, `ID NS` of each task that ran and ended, and their number, so that a file
 /// that was cut is known. Lines with `#` are for people.
 fn write_costs(input: &plan::Input, out: &mut impl Write) -> std::io::Result<()> {
     let mut text = String::from("kasuri.costs/1\n");
