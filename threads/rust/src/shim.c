@@ -5,7 +5,7 @@
  * closure may not be moved to another kernel thread once it runs. Only what has not begun is taken by others: forked tasks,
  * and threads that wait for their first turn.
  */
-#include "internal.h"
+#include "core/internal.h"
 
 #include <ito/fork.h>
 
