@@ -614,6 +614,46 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
     kasuri__slow(site, id, kind, pos, a, b);
 }
 
+/* The same steps with a stamp that the caller took before, for what is known to have happened only afterwards (locks, loops).
+ * Return: whether the event is written; else kasuri__slow_at goes on from *pos. */
+KASURI__INLINE int kasuri__write1_at(struct kasuri__writer *w, kasuri__word *pos, uint32_t kind, int32_t id,
+                                     uint64_t stamp) {
+    *pos = kasuri__reserve(w, 16);
+    if (KASURI__LIKELY(kasuri__fits(w, *pos, 16))) {
+        uint64_t *slot = kasuri__slot(*pos);
+        kasuri__word1(slot, kind, id);
+        kasuri__commit(slot, stamp);
+        return 1;
+    }
+    return 0;
+}
+/* As kasuri__emit1 and kasuri__emit2, while the gate is 1. */
+KASURI__INLINE void kasuri__emit1_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t stamp) {
+    struct kasuri__writer *w = kasuri__writer;
+    kasuri__word pos = 0;
+    kind |= 1u << 8;
+    if (KASURI__LIKELY(w && id >= !!site) && kasuri__write1_at(w, &pos, kind, id, stamp))
+        return;
+    kasuri__slow_at(site, id, kind, pos, stamp, 0, 0);
+}
+KASURI__INLINE void kasuri__emit2_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a, uint64_t b,
+                                     uint64_t stamp) {
+    struct kasuri__writer *w = kasuri__writer;
+    kasuri__word pos = 0;
+    kind |= 2u << 8;
+    if (KASURI__LIKELY(w && id >= !!site)) {
+        pos = kasuri__reserve(w, 32);
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
+            uint64_t *slot = kasuri__slot(pos);
+            kasuri__word1(slot, kind, id);
+            kasuri__payload(slot, a, b);
+            kasuri__commit(slot, stamp);
+            return;
+        }
+    }
+    kasuri__slow_at(site, id, kind, pos, stamp, a, b);
+}
+
 /* The bits of a double, by memcpy: a union would be undefined in C++. */
 KASURI__INLINE uint64_t kasuri__bits(double v) {
     uint64_t u;

@@ -194,25 +194,16 @@ static __attribute__((cold, noinline)) struct stack *make_thread(void) {
     return mine;
 }
 
-/* BEGIN or END with this stamp: kasuri__emit1 with the caller's stamp in place of the present time. */
+/* BEGIN or END with this stamp. */
 static inline __attribute__((always_inline)) void emit(struct kasuri_site *site, uint32_t kind, uint64_t stamp) {
     uint32_t gate = kasuri__gate_load();
     int32_t id = site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0;
-    struct kasuri__writer *w = kasuri__writer;
-    kasuri__word pos = 0;
     if (gate == 0)
         return;
-    kind |= 1u << 8;
-    if (KASURI__LIKELY(gate == 1 && id >= !!site && w && KASURI__NATIVE)) {
-        pos = kasuri__reserve(w, 16);
-        if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
-            uint64_t *slot = kasuri__slot(pos);
-            kasuri__word1(slot, kind, id);
-            kasuri__commit(slot, stamp);
-            return;
-        }
-    }
-    kasuri__slow_at(site, id, kind, pos, KASURI__NATIVE ? stamp : 0, 0, 0);
+    if (KASURI__LIKELY(gate == 1 && KASURI__NATIVE))
+        kasuri__emit1_at(site, id, kind, stamp);
+    else
+        kasuri__slow_at(site, id, kind | 1u << 8, 0, KASURI__NATIVE ? stamp : 0, 0, 0);
 }
 
 /* For people, and for what reads recordings (crates/model/src/switched_off.rs). */

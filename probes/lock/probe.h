@@ -165,15 +165,11 @@ static inline __attribute__((always_inline)) void probe_count_back(const void *l
         struct kasuri__writer *w_ = kasuri__writer;                                                                    \
         if (KASURI__LIKELY(stamp_ && t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&              \
                            !((uintptr_t)(lock) >> 47))) {                                                              \
-            /* The steps of annotate/src/emit.h in its order; word 1 has the address in place of a site. */            \
-            const uint64_t pos_ = kasuri__reserve(w_, 16);                                                             \
-            if (KASURI__LIKELY(kasuri__fits(w_, pos_, 16))) {                                                          \
-                uint64_t *slot_ = kasuri__slot(pos_);                                                                  \
-                __atomic_store_n(slot_ + 1, KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16,        \
-                                 __ATOMIC_RELAXED);                                                                    \
-                kasuri__commit(slot_, stamp_);                                                                         \
+            /* Word 1 has the address in place of aux and site. */                                                     \
+            const uint64_t word_ = KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16;                 \
+            kasuri__word pos_;                                                                                         \
+            if (kasuri__write1_at(w_, &pos_, (uint32_t)word_, (int32_t)(word_ >> 32), stamp_))                         \
                 return 0;                                                                                              \
-            }                                                                                                          \
             return probe_taken_reserved(lock, stamp_, pos_);                                                           \
         }                                                                                                              \
         return probe_taken_slowly(lock, type_of, caller, stamp_);                                                      \

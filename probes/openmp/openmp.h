@@ -186,41 +186,13 @@ static inline __attribute__((always_inline)) uint64_t openmp_new_id(struct openm
 static inline __attribute__((always_inline)) int32_t openmp_id(const struct kasuri_site *site) {
     return site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0;
 }
-/* The client's fast path with the caller's stamp, as probe_emit_long(), and a site. */
 static inline __attribute__((always_inline)) void openmp_emit1(struct kasuri_site *site, uint32_t kind,
                                                                uint64_t stamp) {
-    struct kasuri__writer *w = kasuri__writer;
-    int32_t id = openmp_id(site);
-    kasuri__word pos = 0;
-    kind |= 1u << 8;
-    if (KASURI__LIKELY(w && id >= !!site)) {
-        pos = kasuri__reserve(w, 16);
-        if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
-            uint64_t *slot = kasuri__slot(pos);
-            kasuri__word1(slot, kind, id);
-            kasuri__commit(slot, stamp);
-            return;
-        }
-    }
-    kasuri__slow_at(site, id, kind, pos, stamp, 0, 0);
+    kasuri__emit1_at(site, openmp_id(site), kind, stamp);
 }
 static inline __attribute__((always_inline)) void openmp_emit2(struct kasuri_site *site, uint32_t kind, uint64_t a,
                                                                uint64_t b, uint64_t stamp) {
-    struct kasuri__writer *w = kasuri__writer;
-    int32_t id = openmp_id(site);
-    kasuri__word pos = 0;
-    kind |= 2u << 8;
-    if (KASURI__LIKELY(w && id >= !!site)) {
-        pos = kasuri__reserve(w, 32);
-        if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
-            uint64_t *slot = kasuri__slot(pos);
-            kasuri__word1(slot, kind, id);
-            kasuri__payload(slot, a, b);
-            kasuri__commit(slot, stamp);
-            return;
-        }
-    }
-    kasuri__slow_at(site, id, kind, pos, stamp, a, b);
+    kasuri__emit2_at(site, openmp_id(site), kind, a, b, stamp);
 }
 static inline __attribute__((always_inline)) void openmp_begin(struct kasuri_site *site) {
     openmp_emit1(site, KASURI_EV_BEGIN, kasuri__stamp());
