@@ -17,7 +17,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "../lock/real.h"
+#include "real.h"
 
 #include <errno.h>
 #include <linux/futex.h>

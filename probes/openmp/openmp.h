@@ -4,7 +4,7 @@
  *
  * Files: parallel.c, loop.c, sync.c, task.c and lock.c stand in front of libgomp's entry points (gomp.h has their
  * names); real.c finds these; ompt.c is a tool of OMPT, for libomp; thread.c has what both use: attaching, identities,
- * waits of workers between regions. ring.c is the annotation client; ../lock/site.c turns addresses into names.
+ * waits of workers between regions. ring.c is the annotation client; ../common/site.c turns addresses into names.
  *
  * Rules:
  *   - each function calls the real one once, with what the program passed, and returns its result;
@@ -15,9 +15,9 @@
 #ifndef KASURI_OPENMP_H
 #define KASURI_OPENMP_H
 
-#include "../lock/site.h"
+#include "site.h"
 
-#include "../lock/emit.h"
+#include "emit.h"
 
 #include "gomp.h"
 #include "kmp.h"

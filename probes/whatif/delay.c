@@ -18,7 +18,7 @@
  */
 #include "whatif.h"
 
-#include "../lock/real.h"
+#include "real.h"
 
 #include <errno.h>
 #include <pthread.h>

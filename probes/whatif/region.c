@@ -8,9 +8,9 @@
 #include "whatif.h"
 
 #define KASURI_DECLARE_ONLY
-#include "../lock/real.h"
-#include "../lock/sections.h"
 #include "kasuri.h"
+#include "real.h"
+#include "sections.h"
 
 #include <elf.h>
 #include <errno.h>

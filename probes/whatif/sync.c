@@ -8,7 +8,7 @@
  */
 #include "whatif.h"
 
-#include "../lock/real.h"
+#include "real.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Virtual speed-up: libkasuri-whatif.so, preloaded by `kasuri try --what-if`. Design: docs/design/whatif.md.
  *
  * Files: delay.c keeps each thread's delay, region.c finds the chosen slice or lock in the process, sync.c stands in
- * front of the functions by which threads wait for and wake each other. ../lock/real.c finds the functions behind them.
+ * front of the functions by which threads wait for and wake each other. ../common/real.c finds the functions behind them.
  *
  * While a thread runs in the chosen region, each nanosecond of its CPU time puts `percent` hundredths of one on the
  * account of all others. A thread pays what it owes by sleeping, before it does what another thread can see.

@@ -16,7 +16,7 @@ fn main() {
         .include("../include")
         .include("../src")
         .include("../../annotate/include")
-        .include("../../probes/lock")
+        .include("../../probes/common")
         .std("gnu11")
         .opt_level(2)
         .define("NDEBUG", None)

@@ -1,6 +1,6 @@
 //! Names for the places in code that a probe left in its sites: `parallel main:12` for `parallel prog+0x11d0`.
 //!
-//! The OpenMP probe finds only the module and the offset in it (probes/lock/site.c). A site of function `kasuri.place` is
+//! The OpenMP probe finds only the module and the offset in it (probes/common/site.c). A site of function `kasuri.place` is
 //! named at packing, by the process without privileges that names call paths ([`crate::names`]), since lines come from
 //! debug information. Without lines the name has the function; without symbols it stays as it is.
 use crate::guard::safefs;

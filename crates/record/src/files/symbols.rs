@@ -1,6 +1,6 @@
 //! Names for the addresses that the lock probe left in its sites.
 //!
-//! The probe in the program finds only the module and the offset in it (probes/lock/site.c). Symbol tables are read
+//! The probe in the program finds only the module and the offset in it (probes/common/site.c). Symbol tables are read
 //! here, at packing, when no thread waits for the result. A site `module+0xoffset` of function `kasuri.call` or
 //! `kasuri.data` becomes the symbol at that offset; without a symbol (stripped, or the file has changed) it keeps its
 //! name.
