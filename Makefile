@@ -52,7 +52,6 @@ demo: deps rust ## record a real parallel program and leave an HTML report
 	cmake --build build -j $(JOBS) --target quake
 	@mkdir -p $(dir $(DEMO))
 	$(SUDO) $(KASURI) record -o $(DEMO).kasuri -- build/examples/quake
-	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" $(DEMO).kasuri; fi
 	$(KASURI) stat $(DEMO).kasuri
 	$(KASURI) report $(DEMO).kasuri -o $(DEMO).html
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
@@ -103,10 +102,8 @@ test-cross: rust ## libito's tests on aarch64, riscv64 and armv7, under qemu-use
 test-viewer: c rust ## viewer unit tests, then a real browser, also with a recording made for it
 	@mkdir -p target/test
 	$(SUDO) $(KASURI) record -q -o target/test/quake.kasuri -- build/examples/quake -n 100 >target/test/quake.txt
-	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" target/test/quake.kasuri; fi
 	$(KASURI) report target/test/quake.kasuri -o target/test/quake.html
 	$(SUDO) $(KASURI) record -q --locks -o target/test/locks.kasuri -- build/examples/synthetic -n 3000 -h 2000 -r 0.3 >target/test/locks.txt
-	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" target/test/*.kasuri; fi
 	$(KASURI) report target/test/locks.kasuri -o target/test/locks.html
 	cd viewer && npm run --silent test && KASURI_REPORT=../target/test/quake.html KASURI_LOCKS_REPORT=../target/test/locks.html KASURI_RECORDING=../target/test/quake.kasuri npm run --silent e2e
 

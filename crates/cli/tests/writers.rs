@@ -2,7 +2,7 @@
 //! directory.
 use crate::sample;
 
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -129,4 +129,37 @@ fn messages_cannot_steer_the_terminal() {
         1,
         "{text}"
     );
+}
+
+/// `sudo kasuri record` in a folder of one's own leaves a recording that `kasuri stat` can read; elsewhere root's stays root's.
+#[test]
+fn what_sudo_writes_into_its_callers_folder_is_the_callers() {
+    const CALLER: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        kasuri_testkit::skip("only root can be called by sudo");
+        return;
+    }
+    let dir = scratch();
+    let owner = |args: &[&str], uid: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kasuri"))
+            .args(args)
+            .current_dir(dir.path())
+            .envs([("SUDO_UID", uid), ("SUDO_GID", "65534")])
+            .stdin(Stdio::null())
+            .output()
+            .expect("kasuri runs");
+        assert!(output.status.success(), "{}", said(&output));
+        let made = dir.path().join("made").metadata().unwrap();
+        std::fs::remove_file(dir.path().join("made")).unwrap();
+        made.uid()
+    };
+    let write = ["report", "run.kasuri", "-o", "made"];
+    let record = ["record", "-q", "-o", "made", "--", "true"];
+    assert_eq!(owner(&write, "65534"), 0, "root's folder");
+    chown(dir.path(), Some(CALLER), None).unwrap();
+    assert_eq!(owner(&write, "65534"), CALLER);
+    assert_eq!(owner(&record, "65534"), CALLER);
+    for nobody in ["0", "-1", "4294967295", "1000", "", "x"] {
+        assert_eq!(owner(&write, nobody), 0, "SUDO_UID={nobody}");
+    }
 }

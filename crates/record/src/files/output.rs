@@ -9,6 +9,7 @@
 use crate::files::remote::Remote;
 use crate::guard::safefs::{Access, Held};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
+use rustix::process::{Gid, Uid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -127,7 +128,20 @@ struct Beside {
     part: OsString,
     /// Device and inode of the file being written.
     id: (u64, u64),
+    /// The file, where it is given to the user who called sudo.
+    given: Option<(File, Uid, Gid)>,
     done: bool,
+}
+
+/// The user who called sudo, and that user's group, where this is root's by it.
+fn called_sudo() -> Option<(Uid, Gid)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
+    (uid != 0 && uid != u32::MAX && gid != u32::MAX)
+        .then(|| (Uid::from_raw(uid), Gid::from_raw(gid)))
 }
 
 /// The name of standard output.
@@ -210,11 +224,19 @@ pub fn create(path: &Path, readers: Readers) -> io::Result<(File, Pending)> {
     rustix::fs::fchmod(&file, Mode::from_raw_mode(readers.mode()))?;
     let stat = fstat(&file)?;
     let id = (stat.st_dev, stat.st_ino);
+    // What root writes by sudo into a folder of its caller is the caller's, who could put anything in its place.
+    let given = match called_sudo() {
+        Some((uid, gid)) if dir.stat()?.st_uid == uid.as_raw() => {
+            Some((file.try_clone()?, uid, gid))
+        }
+        _ => None,
+    };
     let beside = Some(Beside {
         dir,
         name,
         part,
         id,
+        given,
         done: false,
     });
     Ok((file, Pending { beside }))
@@ -279,6 +301,9 @@ impl Pending {
             return Err(io::Error::other(
                 "it has become something other than a file",
             ));
+        }
+        if let Some((file, uid, gid)) = &beside.given {
+            rustix::fs::fchown(file, Some(*uid), Some(*gid))?;
         }
         beside.dir.rename(&beside.part, &beside.name)?;
         beside.done = true;
