@@ -4,6 +4,7 @@ use super::stat::{has_colour, screen_width};
 use crate::program::{ProgramArgs, named};
 use crate::range::{self, TimeRange};
 use crate::source::Source;
+use kasuri_analyze::Session;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,7 +55,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.program
         .choose_or_say(&mut trace, "kasuri locks", &name)?;
     let options = range::options(&trace, args.range, args.all)?;
-    let locks = kasuri_analyze::locks(&trace, &options);
+    let session = Session::new(&trace, &options);
+    let locks = session.locks();
     let mut out = std::io::stdout().lock();
     // The class is a prediction for two CPUs; of a part of the recording there is none. The replay is of threads; where tasks take the
     // locks it is not what would happen.
@@ -66,12 +68,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             what_if: false,
             ..kasuri_predict::Options::default()
         };
-        super::predict::from_one(&trace, &wanted)
+        super::predict::from_one(&session, &wanted)
     };
     let prediction = can_replay.then(predict).flatten();
     if args.json {
-        let mut value = serde_json::to_value(&locks)?;
-        let verdict = kasuri_text::verdict::Verdict::new(&locks, prediction.as_ref());
+        let mut value = serde_json::to_value(locks)?;
+        let verdict = kasuri_text::verdict::Verdict::new(locks, prediction.as_ref());
         let p = verdict.prediction;
         value["class"] = p.and_then(|p| p.class).map(|c| c.word()).into();
         value["lock_efficiency_2_cpus"] = p.and_then(|p| p.lock_efficiency).into();
@@ -89,7 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         program: named(&trace),
         ..Layout::default()
     };
-    out.write_all(table::locks(&locks, prediction.as_ref(), &layout).as_bytes())?;
+    out.write_all(table::locks(locks, prediction.as_ref(), &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

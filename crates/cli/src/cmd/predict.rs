@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::program::{ProgramArgs, named};
 use crate::source::Source;
 use anyhow::Context;
-use kasuri_analyze::call_paths::OffWork;
+use kasuri_analyze::Session;
 use kasuri_model::Trace;
 use kasuri_predict::{Machine, Options, Prediction, Recording};
 use kasuri_text::table::{self, Layout};
@@ -121,8 +121,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         options.cpus.sort_unstable();
         options.cpus.dedup();
     }
-    let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
-    if let Some(lock) = kasuri_text::verdict::without_holds(&locks) {
+    let whole = kasuri_analyze::Options::default();
+    let session = Session::new(&trace, &whole);
+    let locks = session.locks();
+    if let Some(lock) = kasuri_text::verdict::without_holds(locks) {
         anyhow::bail!(
             "{}: cannot predict: threads wait for `{}`, and the recording does not show which thread holds it, so what it \
              allows on more CPUs is not known",
@@ -130,12 +132,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             lock.name
         );
     }
-    let off_work = kasuri_analyze::call_paths::off_work(&trace);
-    let there = second.as_ref().map(kasuri_analyze::call_paths::off_work);
-    let first = recording(&trace, &off_work);
-    let second =
-        (second.as_ref().zip(there.as_ref())).map(|(trace, off_work)| recording(trace, off_work));
-    let mut prediction = kasuri_predict::predict(first, second, &options)
+    let there = second.as_ref().map(|trace| Session::new(trace, &whole));
+    let second = there.as_ref().map(recording);
+    let mut prediction = kasuri_predict::predict(recording(&session), second, &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if !prediction.deadlocks.is_empty() {
         // The places come from the recording itself.
@@ -188,14 +187,14 @@ fn more_pairs(source: &Source, two: &[usize], begin: Instant) -> anyhow::Result<
 }
 
 /// The prediction from one recording; none: it cannot be replayed.
-pub fn from_one(trace: &Trace, options: &Options) -> Option<Prediction> {
-    let off_work = kasuri_analyze::call_paths::off_work(trace);
-    kasuri_predict::predict(recording(trace, &off_work), None, options).ok()
+pub fn from_one(session: &Session<'_>, options: &Options) -> Option<Prediction> {
+    kasuri_predict::predict(recording(session), None, options).ok()
 }
 
-fn recording<'a>(trace: &'a Trace, off_work: &'a OffWork) -> Recording<'a> {
+fn recording<'a>(session: &'a Session<'_>) -> Recording<'a> {
+    let off_work = session.off_work();
     Recording {
-        trace,
+        trace: session.trace(),
         spinning: &off_work.spinning,
         runtime: &off_work.runtime,
     }
