@@ -1,7 +1,7 @@
 //! `kasuri critical FILE`.
-use crate::cmd::stat::{has_colour, screen_width};
 use crate::open::Input;
 use crate::program::{ProgramArgs, named};
+use crate::show::{has_colour, screen_width};
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `kasuri plan FILE`.
-use super::stat::{has_colour, screen_width};
 use crate::open::Input;
+use crate::show::{has_colour, screen_width};
 use kasuri_analyze::task_graph;
 use kasuri_model::{SliceKind, TaskIx, Time, Trace};
 use kasuri_predict::plan;

@@ -5,6 +5,9 @@ use crate::output::Output;
 use crate::program::{ProgramArgs, named};
 use anyhow::{Context, bail};
 use kasuri_analyze::Session;
+use kasuri_answers::document::Document;
+use kasuri_answers::locks::LocksAnswer;
+use kasuri_answers::{Answer, predict};
 use kasuri_report as html;
 use kasuri_text::table::units::shell_word;
 use std::path::{Path, PathBuf};
@@ -113,7 +116,7 @@ pub(super) const MANY: usize = 2_000_000;
 pub(super) struct Side {
     pub(super) trace: kasuri_model::Trace,
     answers: kasuri_analyze::Answers,
-    panels: Vec<html::Panel>,
+    panels: Vec<Document>,
     lateness: Vec<(kasuri_model::StrIx, html::planned::Lateness)>,
     headline: String,
     summary: serde_json::Value,
@@ -185,7 +188,7 @@ impl Side {
 }
 
 /// All that the page says of a recording.
-fn analyse(trace: &kasuri_model::Trace) -> (kasuri_analyze::Answers, Vec<html::Panel>) {
+fn analyse(trace: &kasuri_model::Trace) -> (kasuri_analyze::Answers, Vec<Document>) {
     let options = kasuri_analyze::Options {
         omits_moves: true,
         pieces: true,
@@ -215,25 +218,21 @@ fn candidates(
 }
 
 /// Tabs for what needs locks: a recording without any has none.
-fn panels(session: &Session<'_>) -> Vec<html::Panel> {
-    let locks = session.locks();
-    if locks.locks.is_empty() {
+fn panels(session: &Session<'_>) -> Vec<Document> {
+    if session.locks().locks.is_empty() {
         return Vec::new();
     }
-    let predict = || {
-        let wanted = kasuri_predict::Options {
-            machine: super::predict::machine(false),
-            ..kasuri_predict::Options::default()
-        };
-        super::predict::from_one(session, &wanted)
+    let wanted = kasuri_predict::Options {
+        machine: super::predict::machine(false),
+        ..kasuri_predict::Options::default()
     };
-    // The replay is of threads; where tasks take the locks it is not what would happen.
-    let prediction = locks.tasks.is_empty().then(predict).flatten();
-    let tabs = [
-        Some(kasuri_report::panels::locks(locks)),
-        prediction.as_ref().map(kasuri_report::panels::prediction),
-    ];
-    tabs.into_iter().flatten().collect()
+    let prediction = predict::of_locks(session, &wanted);
+    let locks = LocksAnswer::new(session.locks(), prediction.as_ref().ok());
+    let prediction = match &prediction {
+        Ok(prediction) => prediction.document(html::MOST_ROWS),
+        Err(why) => predict::refused(session, why),
+    };
+    vec![locks.document(html::MOST_ROWS), prediction]
 }
 
 pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
