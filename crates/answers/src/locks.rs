@@ -5,10 +5,11 @@ use crate::units::{count, duration, percent, plural};
 use crate::verdict::Verdict;
 use kasuri_analyze::{Convoy, Inversion, LockRow, Locks, OrderCycle, OrderStep, Use, WaitsFor};
 use kasuri_predict::{Cap, Prediction};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The locks of a recording, and what their waits will be on two CPUs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LocksAnswer<'a> {
     #[serde(flatten)]
     locks: &'a Locks,
@@ -19,7 +20,7 @@ pub struct LocksAnswer<'a> {
 }
 
 /// What follows from the locks and the prediction together.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Outlook<'a> {
     /// `low`, `medium` or `high`: by what the locks leave of the speed on two CPUs and how far the busiest lets it grow; null for a part of
     /// a recording, or where no lock was seen.
