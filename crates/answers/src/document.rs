@@ -7,14 +7,23 @@ use kasuri_model::{StrIx, ThreadIx, Time};
 use std::borrow::Cow;
 
 /// An answer as people read it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// Its name on a page with others: one word.
     pub name: &'static str,
-    /// The recorded command.
-    pub command: Vec<String>,
+    /// What stands above all.
+    pub title: Title,
     /// The most important first.
     pub parts: Vec<Part>,
+}
+
+/// What stands above a document; a page has the command already.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Title {
+    /// The recorded command.
+    Command(Vec<String>),
+    /// The answer in a line.
+    Line(String),
 }
 
 /// One part.
@@ -50,7 +59,7 @@ pub struct List {
 /// Rows of values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Its heading.
+    /// Its heading; "": that of the document.
     pub heading: Cow<'static, str>,
     /// What the heading does not say: the order of the rows, what a word means; may be empty.
     pub note: Cow<'static, str>,
@@ -94,6 +103,8 @@ pub enum Unit {
     Ratio,
     /// Multiples.
     Factor,
+    /// As it is, with two decimals.
+    Number,
 }
 
 /// A cell's value.
@@ -104,6 +115,8 @@ pub enum Value {
     None,
     /// Words, in a column of any unit.
     Text(String),
+    /// A whole number in the column's unit: an id may have 64 bits.
+    Whole(i128),
     /// A number in the column's unit.
     Number(f64),
 }
@@ -172,12 +185,17 @@ pub enum SeriesStyle {
 
 impl Document {
     /// Without parts.
-    pub fn new(name: &'static str, command: &[String]) -> Document {
+    pub fn new(name: &'static str, title: Title) -> Document {
         Document {
             name,
-            command: command.to_vec(),
+            title,
             parts: Vec::new(),
         }
+    }
+
+    /// Below the recorded command.
+    pub fn of(name: &'static str, command: &[String]) -> Document {
+        Document::new(name, Title::Command(command.to_vec()))
     }
 
     /// Adds a sentence.
@@ -314,15 +332,15 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 macro_rules! from_numbers {
-    ($($number:ty),+) => {$(
+    ($($number:ty => $value:ident),+) => {$(
         impl From<$number> for Cell {
             fn from(number: $number) -> Cell {
                 Cell {
-                    value: Value::Number(number as f64),
+                    value: Value::$value(number as _),
                     go: None,
                 }
             }
         }
     )+};
 }
-from_numbers!(i32, u32, i64, u64, usize, f64);
+from_numbers!(i32 => Whole, u32 => Whole, i64 => Whole, u64 => Whole, usize => Whole, f64 => Number);

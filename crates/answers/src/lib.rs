@@ -3,15 +3,18 @@
 //! | module | does |
 //! |---|---|
 //! | [`document`] | what a document is made of |
-//! | [`locks`], [`predict`] | an answer each: its JSON, and its document |
+//! | [`critical`], [`locks`], [`plan`], [`predict`] | an answer each: its JSON, and its document |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
-//! | [`units`] | numbers and names |
+//! | [`units`], [`names`] | numbers, names, threads with their ids where names are shared |
 //!
 //! `crates/text` fits a document to a terminal, `crates/report` puts it into a page. Both know [`Part`](document::Part), and no answer.
 #![forbid(unsafe_code)]
 
+pub mod critical;
 pub mod document;
 pub mod locks;
+pub mod names;
+pub mod plan;
 pub mod predict;
 pub mod units;
 pub mod verdict;

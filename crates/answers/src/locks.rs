@@ -60,7 +60,7 @@ impl<'a> LocksAnswer<'a> {
 impl Answer for LocksAnswer<'_> {
     fn document(&self, rows: usize) -> Document {
         let l = self.locks;
-        let mut out = Document::new("Locks", &l.command);
+        let mut out = Document::of("Locks", &l.command);
         // Facts before tables: on a screen of 24 lines the tables may have scrolled away the answer.
         ratios(&mut out, l);
         time_beside_locks(&mut out, l);

@@ -59,7 +59,7 @@ pub fn of_locks(session: &Session<'_>, options: &Options) -> Result<Prediction, 
 
 /// A tab of the prediction's name that says why there is none.
 pub fn refused(session: &Session<'_>, why: &str) -> Document {
-    let mut out = Document::new(NAME, &session.trace().info.command);
+    let mut out = Document::of(NAME, &session.trace().info.command);
     out.refusal("verdict", format!("no number: {why}"));
     out
 }
@@ -77,7 +77,7 @@ const NAME: &str = "Prediction";
 
 impl Answer for Prediction {
     fn document(&self, rows: usize) -> Document {
-        let mut out = Document::new(NAME, &self.command);
+        let mut out = Document::of(NAME, &self.command);
         facts(&mut out, self);
         match self.refused.is_empty() {
             true => out.fact("verdict", with_doubt(self)),

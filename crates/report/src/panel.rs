@@ -173,6 +173,9 @@ fn cell<'a>(cell: &'a Cell, plan: &Plan) -> CellRow<'a> {
     let value = match &cell.value {
         Value::None => ValueRow::None,
         Value::Text(text) => ValueRow::Text(demangled(text)),
+        // A number of the page has 53 bits.
+        Value::Whole(n) if n.unsigned_abs() > 1 << 53 => ValueRow::Text(n.to_string().into()),
+        Value::Whole(n) => ValueRow::Number(*n as f64),
         // JSON has no infinity.
         Value::Number(n) if !n.is_finite() => ValueRow::None,
         Value::Number(n) => ValueRow::Number(*n),
@@ -198,6 +201,7 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Ns => "ns",
         Unit::Ratio => "ratio",
         Unit::Factor => "factor",
+        Unit::Number => "number",
     }
 }
 
@@ -209,16 +213,16 @@ mod tests {
     /// Each kind of part, so that none is lost on the way; and what was left out is said.
     #[test]
     fn a_document_in_the_index() {
-        let mut document = Document::new("Locks", &[]);
+        let mut document = Document::of("Locks", &[]);
         document.fact("ratio", "of `_ZL5mutex`");
         document.refusal("class", "not known");
-        let rows = [1u32, 2, 3];
+        let rows = [1, u64::MAX, 3];
         let table = Rows::new("locks", "most first", &rows, 2)
             .column("lock", Unit::Id, 0, "", |&n| {
                 Cell::from(n).to(Go::Lock(0xabc))
             })
             .column("never", Unit::Ns, 1, "", |_| None::<i64>)
-            .column("share", Unit::Ratio, 0, "of all", |&n| f64::from(n) / 4.0);
+            .column("share", Unit::Ratio, 0, "of all", |&n| 1.0 / (n as f64));
         document.table(table);
         document.table(Rows::new("empty", "", &[] as &[u32], 2));
         document.list("orders", "", ["a".to_owned()].into_iter(), 5);
@@ -240,7 +244,10 @@ mod tests {
             {"table": {
                 "caption": "locks: most first (the first 2 of 3)",
                 "columns": [["lock", "", "id"], ["share", "of all", "ratio"]],
-                "rows": [[[1.0, {"lock": "0xabc"}], 0.25], [[2.0, {"lock": "0xabc"}], 0.5]],
+                "rows": [
+                    [[1.0, {"lock": "0xabc"}], 1.0],
+                    [["18446744073709551615", {"lock": "0xabc"}], 1.0 / u64::MAX as f64],
+                ],
             }},
             {"list": {"caption": "orders", "items": ["a"]}},
             {"note": "a remark"},

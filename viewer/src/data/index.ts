@@ -121,7 +121,7 @@ export interface LockRow {
 }
 
 /** How a number of a table is shown: "ratio" as percent, "factor" as a multiple. */
-export type Unit = "text" | "id" | "count" | "ns" | "ratio" | "factor";
+export type Unit = "text" | "id" | "count" | "ns" | "ratio" | "factor" | "number";
 /** Where a cell leads to. */
 export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
 export type PanelCell = string | number | null | [string | number | null, Go];

@@ -108,6 +108,8 @@ function inUnit(value: string | number | null, unit: Unit): string {
       return percent(value, 1);
     case "factor":
       return `${Number(value.toPrecision(3))}\u00d7`;
+    case "number":
+      return String(Number(value.toPrecision(4)));
     default:
       return String(value);
   }

@@ -3,7 +3,7 @@ use super::grid::{Column, Grid, number, sentence, text, word};
 use super::units::{count, duration, percent, printable};
 use super::{Layout, Page};
 use crate::chart::letters;
-use kasuri_answers::document::{Cell, Document, List, Part, Table, Unit, Value};
+use kasuri_answers::document::{Cell, Document, List, Part, Table, Title, Unit, Value};
 
 /// The document as text, ending with a line feed.
 pub fn render(document: &Document, layout: &Layout) -> String {
@@ -11,7 +11,13 @@ pub fn render(document: &Document, layout: &Layout) -> String {
         layout,
         text: String::new(),
     };
-    page.title(&document.command);
+    match &document.title {
+        Title::Command(command) => page.title(command),
+        Title::Line(line) => {
+            let line = page.styled("1", &printable(line));
+            page.line(&line);
+        }
+    }
     for part in &document.parts {
         page.part(part);
     }
@@ -37,7 +43,9 @@ impl Page<'_> {
     }
 
     fn values(&mut self, table: &Table) {
-        self.heading(&table.heading, &table.note);
+        if !table.heading.is_empty() {
+            self.heading(&table.heading, &table.note);
+        }
         let columns: Vec<Column> = table.columns.iter().map(column).collect();
         let mut grid = Grid::new(&columns);
         for row in &table.rows {
@@ -67,7 +75,9 @@ fn column(of: &kasuri_answers::document::Column) -> Column {
         Unit::Text => text(heading),
         Unit::Sentence => sentence(heading),
         Unit::Word => word(heading, of.goes),
-        Unit::Id | Unit::Count | Unit::Ns | Unit::Ratio | Unit::Factor => number(heading, of.goes),
+        Unit::Id | Unit::Count | Unit::Ns | Unit::Ratio | Unit::Factor | Unit::Number => {
+            number(heading, of.goes)
+        }
     }
 }
 
@@ -75,6 +85,8 @@ fn in_unit(cell: &Cell, unit: Unit) -> String {
     let number = match &cell.value {
         Value::None => return "-".into(),
         Value::Text(text) => return text.clone(),
+        Value::Whole(id) if unit == Unit::Id => return id.to_string(),
+        Value::Whole(number) => *number as f64,
         Value::Number(number) => *number,
     };
     match unit {
@@ -82,6 +94,7 @@ fn in_unit(cell: &Cell, unit: Unit) -> String {
         Unit::Ns => duration(number),
         Unit::Ratio => percent(number),
         Unit::Factor => format!("{number:.2}x"),
+        Unit::Number => format!("{number:.2}"),
         Unit::Id | Unit::Text | Unit::Word | Unit::Sentence => format!("{number}"),
     }
 }

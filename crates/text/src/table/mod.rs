@@ -14,12 +14,11 @@
 //! | `path_text` | a call path in the room of a line |
 //! | `chains` | waits, and what ended them, line below line |
 //! | [`document`](document()) | every answer that is a document (`crates/answers`) |
-//! | `critical_path`, `plan`, `compare`, `contents` | the other commands |
+//! | `compare`, `contents` | the other commands |
 //! | [`explain`] | the account as one page of Markdown, for others to quote |
 //! | [`program`] | which processes an answer is about |
 //! | `top` | a window of `kasuri top` |
 //! | [`grid`] | tables whose columns fit the screen |
-//! | `names` | threads, with their ids where names are shared |
 //!
 //! All text from a recording goes through [`units::printable`] before it is printed: a traced program chooses its
 //! names.
@@ -28,15 +27,12 @@ mod call_paths;
 mod chains;
 mod compare;
 mod contents;
-mod critical_path;
 mod document;
 pub mod explain;
 pub mod grid;
-mod names;
 mod openmp;
 mod overview;
 mod path_text;
-mod plan;
 pub mod program;
 mod sections;
 mod top;
@@ -46,16 +42,15 @@ pub use account::headline;
 pub use call_paths::waits;
 pub use compare::render_comparison;
 pub use contents::contents;
-pub use critical_path::render_critical_path;
 pub use document::render as document;
 pub(crate) use grid::cut;
 pub use kasuri_answers::units;
 pub(crate) use path_text::short_name;
-pub use plan::render as plan;
 pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
+use kasuri_answers::names;
 use unicode_width::UnicodeWidthStr;
 
 /// The form of a page.
