@@ -1,7 +1,7 @@
 //! Answers as JSON, for programs.
 //!
 //! The structs of the analysis crates are the format: their fields are the keys, and docs/schema has a schema for each
-//! command, such as stat-1.json; those of locks, predict and plan are made of the structs. A number in a schema's name changes when a key is removed or changes its meaning.
+//! command, such as stat-1.json. A number in a schema's name changes when a key is removed or changes its meaning.
 use serde::Serialize;
 use std::io::{self, Write};
 
