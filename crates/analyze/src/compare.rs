@@ -9,6 +9,7 @@
 //! their class changed by more than noise: a function's p is at least its class's.
 use crate::Summary;
 use crate::permute::{self, Measure};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -16,9 +17,10 @@ use std::collections::HashMap;
 pub const COMPARE_SCHEMA: &str = "kasuri.compare/1";
 
 /// Two sides, measure by measure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// [`COMPARE_SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = COMPARE_SCHEMA))]
     pub schema: &'static str,
     /// The runs before.
     pub before: Side,
@@ -28,6 +30,7 @@ pub struct Comparison {
     pub speed_up: Option<f64>,
     /// The verdict on the wall time: `faster` or `slower` by more than noise, `may_be_noise`, or, with too few runs,
     /// `not_known`: then `speed_up` is that of these runs only.
+    #[schemars(extend("enum" = ["faster", "slower", "may_be_noise", "not_known"]))]
     pub verdict: &'static str,
     /// Whether there are enough runs to tell a change from noise: the least p that they can show is at most 0.05.
     pub can_tell: bool,
@@ -45,7 +48,7 @@ pub struct Comparison {
 }
 
 /// The runs of one side.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// The recorded command of the first run.
     pub command: Vec<String>,
@@ -62,13 +65,14 @@ pub struct Side {
 }
 
 /// One measure on both sides.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// The measure.
     pub name: String,
     /// Annotations: the kind of slice. Imbalance: how instances were separated. Functions: the class. Else empty.
     pub kind: String,
     /// `ns`, `count` or `ratio`.
+    #[schemars(extend("enum" = ["ns", "count", "ratio"]))]
     pub unit: &'static str,
     /// Before.
     pub before: Sample,
@@ -85,7 +89,7 @@ pub struct Change {
 }
 
 /// The runs' values of one measure; a run that does not have it counts as 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
     /// Mean.
     pub mean: f64,

@@ -4,15 +4,17 @@
 //! nothing to work it out from. How to get more depends on the tool that recorded, known from the format.
 use crate::summary_rows::LossSummary;
 use kasuri_model::{KernelSpanKind, SliceKind, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Version of what [`Contents`] looks like as JSON.
 pub const CONTENTS_SCHEMA: &str = "kasuri.info/1";
 
 /// A recording, described.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Contents {
     /// The name and version of this schema.
+    #[schemars(extend("const" = CONTENTS_SCHEMA))]
     pub schema: &'static str,
     /// Format of the file.
     pub format: String,
@@ -59,7 +61,7 @@ pub struct Contents {
 }
 
 /// A kind and its number.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KindCount {
     /// The kind.
     pub name: String,
@@ -68,7 +70,7 @@ pub struct KindCount {
 }
 
 /// Whether a question can be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Can {
     /// Yes.
@@ -91,7 +93,7 @@ impl Can {
 }
 
 /// One question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The question, in short.
     pub topic: &'static str,

@@ -15,6 +15,8 @@ pub struct Options {
     pub all_processes: bool,
     /// Without [`crate::Summary::migration_list`], which may be as long as there are wake-ups; groups of moves are told in any case.
     pub omits_moves: bool,
+    /// Also [`crate::Answers::pieces`], the account's time with the code that explains it, which only a report draws.
+    pub pieces: bool,
 }
 
 /// A trace and a time range of it.
@@ -26,6 +28,7 @@ pub(crate) struct Cut<'t> {
     pub whole: bool,
     pub all_processes: bool,
     pub omits_moves: bool,
+    pub pieces: bool,
 }
 
 impl<'t> Cut<'t> {
@@ -40,6 +43,7 @@ impl<'t> Cut<'t> {
             whole: from == trace.span.start && to == trace.span.end,
             all_processes: options.all_processes,
             omits_moves: options.omits_moves,
+            pieces: options.pieces,
         }
     }
 

@@ -19,11 +19,13 @@
 //! | `hints` | what to try next |
 //! | [`demangled`] | C++ and Rust names as written |
 //! | [`program`](program()) | which processes are the program, or might be |
+//! | [`Session`] | several of these about one recording, each made once |
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
 #![forbid(unsafe_code)]
 
 pub mod account;
 mod annotations;
+mod built;
 mod busy;
 pub mod call_paths;
 pub mod compare;
@@ -43,6 +45,7 @@ mod points;
 mod program;
 mod quick_map;
 mod rounds;
+mod session;
 mod summary;
 mod summary_rows;
 pub mod task_graph;
@@ -51,6 +54,7 @@ mod tracing;
 mod wakers;
 
 pub use annotations::{handed_over_in, kind_name, no_light_threads, pinned_for};
+pub use built::built;
 pub use contents::*;
 pub use cut::Options;
 pub use demangle::demangled;
@@ -58,6 +62,7 @@ pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use openmp::rows::*;
 pub use program::{Candidate, Program, ProgramBy, ProgramProcess, program, program_title};
+pub use session::{Answers, Session, locks, summary};
 pub use summary::*;
 pub use summary_rows::*;
 
@@ -66,41 +71,30 @@ use call_paths::{Cover, Piece, Sampled};
 use cut::Cut;
 use kasuri_model::{Loss, Trace};
 
-/// A summary, and what it was made of.
-#[derive(Clone, Debug, Default)]
-pub struct Answers {
-    /// See [`summary`](summary()).
+/// What one pass over the recording makes together, which may have a million samples.
+#[derive(Default)]
+pub(crate) struct Stat {
     pub summary: Summary,
-    /// The account, of the same range.
     pub account: Account,
-    /// Its time in pieces: by CPU, those of each in order of time. None without samples.
     pub pieces: Vec<Piece>,
-    /// The samples that instants belong to.
-    pub cover: Cover,
 }
 
-/// The recording in numbers: every table, unabridged. Never fails: what is not known is 0 or none, see [`Known`].
-pub fn summary(trace: &Trace, options: &Options) -> Summary {
-    answer(trace, options, false).summary
-}
-
-/// The same, with what a report shows at each instant: both in one pass over the recording, which may have a million samples.
-pub fn answers(trace: &Trace, options: &Options) -> Answers {
-    answer(trace, options, true)
-}
-
-fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
-    let cut = Cut::new(trace, options);
+/// See [`Session::summary`].
+fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
+    let trace = cut.trace;
     let known = known(trace);
     let stray = trace.stray();
     let ((swept, mut rows), account) = match trace.samples.time.is_empty() {
         // Samples are followed while the account is made, by the thread that made them.
-        false => (sweeps(&cut, &known), None),
+        false => (sweeps(cut, &known), None),
         true => beside(
             trace,
             2,
-            || sweeps(&cut, &known),
-            || Some(Account::new(trace, cut.from..cut.to)),
+            || sweeps(cut, &known),
+            || {
+                let range = cut.from..cut.to;
+                Some(Account::telling(trace, range, sampled, None))
+            },
         ),
     };
     let mut out = Summary {
@@ -122,10 +116,10 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
             n => n,
         } as u32,
         cpus_used: swept.cpus.iter().filter(|c| c.target_ns > 0).count() as u32,
-        worst_wakeup: threads::worst_wakeup(&cut),
+        worst_wakeup: threads::worst_wakeup(cut),
         n_kernel_events: trace.n_kernel_events,
         n_annotation_events: trace.n_annotation_events,
-        losses: losses(&cut),
+        losses: losses(cut),
         missing: trace.missing_given(stray.as_ref()),
         without_stray_ns: stray
             .filter(|_| cut.whole)
@@ -144,29 +138,28 @@ fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     out.cpu_time = cpu_time(trace, out.on_cpu_ns, counted_ns, &known).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
-    let (account, pieces, cover) = match account {
+    let (account, pieces) = match account {
         Some(account) => {
             let (tracing, annotations) = (&out.tracing, &out.annotations);
-            let rows = account::rows(&cut, &account, scheduler_events, tracing, annotations);
+            let rows = account::rows(cut, &account, scheduler_events, tracing, annotations);
             out.account = rows;
-            (account, Vec::new(), Cover::default())
+            (account, Vec::new())
         }
-        None => account_with_code(&cut, scheduler_events, &mut out, with_pieces),
+        None => account_with_code(cut, scheduler_events, &mut out, (cover, sampled)),
     };
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
-    rows.retain(|row| (row.is_target || options.all_processes) && (cut.whole || row.alive_ns > 0));
+    rows.retain(|row| (row.is_target || cut.all_processes) && (cut.whole || row.alive_ns > 0));
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
     let event_ns = tracing::annotation_ns(&out.tracing);
-    out.openmp = openmp::openmp(&cut, event_ns);
-    out.hints = hints::hints(&cut, &out);
-    Answers {
+    out.openmp = openmp::openmp(cut, event_ns);
+    out.hints = hints::hints(cut, &out);
+    Stat {
         summary: out,
         account,
         pieces,
-        cover,
     }
 }
 
@@ -239,19 +232,16 @@ fn account_with_code(
     cut: &Cut<'_>,
     scheduler_events: u64,
     out: &mut Summary,
-    with_pieces: bool,
-) -> (Account, Vec<Piece>, Cover) {
-    let cover = Cover::new(cut.trace);
-    let collector = call_paths::Collector::new(cut, &cover, with_pieces);
-    let sampled = Sampled::new(cut.trace, &cover);
+    (cover, sampled): (&Cover, &Sampled),
+) -> (Account, Vec<Piece>) {
+    let collector = call_paths::Collector::new(cut, cover, cut.pieces);
     let listener = Some(collector.listener());
     let account = Account::telling(cut.trace, cut.from..cut.to, sampled, listener);
     let (tracing, annotations) = (&out.tracing, &out.annotations);
     out.account = account::rows(cut, &account, scheduler_events, tracing, annotations);
     // Samples of others say what ran instead, and may stand for short threads of the program that have their name.
     out.call_paths = call_paths::has_samples(cut).then(|| collector.summary(cut));
-    let pieces = collector.into_pieces();
-    (account, pieces, cover)
+    (account, collector.into_pieces())
 }
 
 /// None without a number to compare with on either side.

@@ -2,6 +2,7 @@
 //!
 //! The marks themselves are the model's (`kasuri_model::Trace::choose`), so every analysis follows them.
 use kasuri_model::{ThreadIx, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Processes, or candidates, of which more are not listed.
@@ -10,7 +11,7 @@ const MOST: usize = 10;
 const NAMED: usize = 3;
 
 /// The program that all tables are about.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Program {
     /// Whose word it is.
     pub by: ProgramBy,
@@ -27,7 +28,7 @@ pub struct Program {
 }
 
 /// Whose word it is which processes are the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramBy {
     /// The recording's.
@@ -40,7 +41,7 @@ pub enum ProgramBy {
 }
 
 /// A process of the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProgramProcess {
     /// Process id.
     pub pid: i32,
@@ -49,7 +50,7 @@ pub struct ProgramProcess {
 }
 
 /// Processes of one name, which may be the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
     /// The name that they share; "" for none.
     pub name: String,

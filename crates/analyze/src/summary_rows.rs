@@ -2,6 +2,7 @@
 //!
 //! They know nothing of how they come about, so that each analysis can use them. [`crate::SCHEMA`] covers them too.
 use kasuri_base::usdt::COUNTED;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The program's CPU time as the events show it and as the kernel counted it. The two differ where a kernel hides switches, where
@@ -498,7 +499,7 @@ impl EventKind {
 }
 
 /// Lost events of one cause.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LossSummary {
     /// Why they were lost.
     pub cause: String,

@@ -18,6 +18,7 @@ mod program;
 mod programs;
 mod range;
 mod serve;
+mod show;
 mod source;
 mod top;
 mod trial;

@@ -20,6 +20,7 @@ use crate::exported;
 use crate::json::{self, Decimal, Millis};
 use crate::samples;
 use kasuri_analyze::call_paths::{Cover, Whereabouts, state_parts};
+use kasuri_analyze::{Options, Session};
 use kasuri_model::label;
 use kasuri_model::{
     ArgValue, FrameKind, InstantIx, KernelSpanKind, PathIx, ProgramBy, SampleKind, SliceIx,
@@ -66,9 +67,10 @@ const OWN_STRINGS: [&str; 3] = ["", "wake-up", "slice"];
 /// Those of `out`.
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let records = Cell::new(0);
+    let session = Session::new(trace, &Options::default());
     let profile = Profile {
         trace,
-        cover: Cover::new(trace),
+        cover: session.cover(),
         records: &records,
         threads: exported::of_program(trace),
         wakes: by_thread(&trace.wakeups.wakee),
@@ -382,7 +384,7 @@ fn of_thread<'a>(
 struct Profile<'a> {
     trace: &'a Trace,
     /// The time that each sample stands for.
-    cover: Cover,
+    cover: &'a Cover,
     /// Markers and counter values written so far.
     records: &'a Cell<u64>,
     /// The threads of the profile.
@@ -623,7 +625,7 @@ impl Profile<'_> {
                 _ => part.state as usize,
             },
         };
-        state_parts(trace, &self.cover, ix).map(point).collect()
+        state_parts(trace, self.cover, ix).map(point).collect()
     }
 
     /// The position in `stringArray` of a kind's name, for slices without a name.

@@ -19,6 +19,7 @@
 use crate::samples;
 use crate::{Exported, exported, json};
 use kasuri_analyze::call_paths::{Cover, TimeOf, Whereabouts, state_parts};
+use kasuri_analyze::{Options, Session};
 use kasuri_model::label;
 use kasuri_model::{
     PathIx, SampleKind, SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
@@ -38,7 +39,7 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let (records, n_holds) = (Cell::new(0), Cell::new(0));
     let frames = Frames::new(trace);
-    let cover = Cover::new(trace);
+    let session = Session::new(trace, &Options::default());
     let file = File {
         schema: SCHEMA,
         exporter: "kasuri",
@@ -49,7 +50,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         profiles: Profiles {
             trace,
             frames: &frames,
-            cover: &cover,
+            cover: session.cover(),
             records: &records,
             n_holds: &n_holds,
         },

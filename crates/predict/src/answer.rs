@@ -1,13 +1,14 @@
 //! The answer of `kasuri predict`. Field names are the keys of `--json`; times in ns, shares of 1.
 use crate::machine::Machine;
 use crate::second::SecondRun;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Format of the JSON.
 pub const SCHEMA: &str = "kasuri.predict/1";
 
 /// How much a program's locks cost it: the worse of what they leave of the speed on two CPUs and how far they let it grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Efficiency 0.95 and more, and no lock caps the speed-up below 10.
@@ -42,7 +43,7 @@ impl Class {
 }
 
 /// The speed-up on one number of CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
     /// CPUs.
     pub cpus: usize,
@@ -63,7 +64,7 @@ pub struct Point {
 }
 
 /// Reasons why a program is not faster.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Limit {
     /// The CPUs are in use: more of them would help.
@@ -104,7 +105,7 @@ pub enum Limit {
 }
 
 /// The prediction of one model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModelAnswer {
     /// Its name.
     pub name: String,
@@ -115,7 +116,7 @@ pub struct ModelAnswer {
 }
 
 /// The program after a change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WhatIf {
     /// The change.
     pub change: String,
@@ -124,7 +125,7 @@ pub struct WhatIf {
 }
 
 /// A speed-up that was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     /// CPUs.
     pub cpus: usize,
@@ -133,7 +134,7 @@ pub struct Measured {
 }
 
 /// A lock that bounds the speed-up on any number of CPUs: only one thread at a time is inside.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cap {
     /// Its name.
     pub lock: String,
@@ -142,7 +143,7 @@ pub struct Cap {
 }
 
 /// Locks that the replay found taken in a circle, each held by a thread that waited for the next.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Deadlock {
     /// Their names.
     pub locks: Vec<String>,
@@ -163,7 +164,7 @@ impl Deadlock {
 }
 
 /// One lock of the recorded program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LockProfile {
     /// Its name.
     pub name: String,
@@ -183,10 +184,11 @@ pub struct LockProfile {
     pub saturates_at: Option<usize>,
 }
 
-/// Everything.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The speed-up on other numbers of CPUs, and what it follows from.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
-    /// [`SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// The recorded command.
     pub command: Vec<String>,

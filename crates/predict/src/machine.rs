@@ -2,10 +2,11 @@
 //!
 //! Waking a thread costs more the longer its CPU has been idle, because CPUs sleep more deeply with time. So latency and the
 //! waker's cost are measured at three idle times and interpolated between them, by the logarithm of the time.
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Costs, ns, and how much slower code runs when other CPUs are busy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// From the call that wakes a thread until it runs on another CPU, idle for [`IDLE_NS`].
     pub wake_latency_ns: f64,

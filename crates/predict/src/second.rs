@@ -15,10 +15,11 @@
 //! For more CPUs than `n` the expected value is the geometric mean of the lowest and the highest, the range has both. More CPUs than
 //! threads change nothing.
 use crate::extract::Extract;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What the second recording measured, against the replay.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SecondRun {
     /// CPUs that it had.
     pub cpus: usize,

@@ -61,10 +61,8 @@ impl Spread {
                 .then(|| wait_at(trace, samples.thread[row], time));
             wait.flatten().unwrap_or((time, time))
         };
-        let made = cover.is_none().then(|| Cover::new(trace));
-        let Some(cover) = cover.or(made.as_ref()) else {
-            return Spread::default();
-        };
+        let session = kasuri_analyze::Session::new(trace, &kasuri_analyze::Options::default());
+        let cover = cover.unwrap_or_else(|| session.cover());
         let weights = cover.weights(trace, trace.span.clone());
         let ns = |weight: &kasuri_model::Duration| weight.ns().max(0) as u64;
         let cells = (CELLS / trace.threads.len().max(1)).clamp(16, CELLS_OF_THREAD);

@@ -21,14 +21,14 @@ mod lod;
 mod names;
 mod page;
 mod panel;
-pub mod panels;
 mod plan;
 pub mod planned;
 #[cfg(test)]
 mod tests;
 
-pub use panel::{Cell, Chart, Column, Go, Panel, Series, SeriesStyle, Table, Unit, Value};
+pub use panel::MOST_ROWS;
 
+use kasuri_answers::document::Document;
 use kasuri_model::{Places, Trace};
 use std::io::Write;
 
@@ -63,8 +63,8 @@ pub struct Options<'a> {
     pub lateness: Vec<(kasuri_model::StrIx, planned::Lateness)>,
     /// Which processes may be the program, the busiest first; empty where the recording names it. The page offers them.
     pub candidates: Vec<Candidate>,
-    /// Tables of other analyses, a tab each.
-    pub panels: Vec<Panel>,
+    /// Answers of other analyses, a tab each.
+    pub panels: Vec<Document>,
     /// Deflate level 1 (fast) to 9 (small).
     pub level: u32,
     /// Threads that encode and deflate; 0: one for each CPU.

@@ -1,202 +1,64 @@
-//! Tables and curves that other analyses put beside the chart: each [`Panel`] becomes a tab.
+//! Documents beside the chart: each becomes a tab.
 //!
-//! A panel holds values, not text: a column's [`Unit`] says how the viewer formats its numbers, so that the reader can
-//! sort by them. A cell may lead to a place of the chart ([`Go`]). [`encode`] turns a panel into rows of the index.
+//! The index has values, not text: a column's unit says how the viewer formats its numbers, so that the reader can sort by them. A cell may
+//! lead to a place of the chart. [`encode`] turns a document into rows of the index.
 use super::plan::Plan;
-use kasuri_model::{StrIx, ThreadIx, Time};
+use kasuri_analyze::demangled;
+use kasuri_answers::document::{
+    Cell, Chart, Document, Go, List, Part, Series, SeriesStyle, Table, Unit, Value,
+};
 use serde::Serialize;
+use std::borrow::Cow;
 
-/// A tab of the details panel.
-#[derive(Clone, Debug, Default)]
-pub struct Panel {
-    /// The tab's name, one word if possible.
-    pub title: String,
-    /// A sentence about the tables and how to read them; may be empty.
-    pub intro: String,
-    /// Curves, drawn above the tables.
-    pub charts: Vec<Chart>,
-    /// Its tables, the most important first.
-    pub tables: Vec<Table>,
-}
+/// Most rows of a table: the viewer reads the whole index before it draws.
+pub const MOST_ROWS: usize = 200;
 
-/// Curves over one number, such as the speed-up over the number of CPUs.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Chart {
-    /// Its heading.
-    pub caption: String,
-    /// Title of the horizontal axis.
-    pub x_title: String,
-    /// Title of the vertical axis, which starts at 0.
-    pub y_title: String,
-    /// The curves.
-    pub series: Vec<Series>,
-}
-
-/// One curve.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Series {
-    /// Its name in the legend.
-    pub name: String,
-    /// x and y, ascending in x.
-    pub points: Vec<(f64, f64)>,
-    /// Lowest and highest y at each of `points`, drawn as a band; may be empty.
-    pub band: Vec<(f64, f64)>,
-    /// How it is drawn.
-    pub style: SeriesStyle,
-}
-
-/// How a curve is drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SeriesStyle {
-    /// A line.
-    #[default]
-    Line,
-    /// A dashed line: an ideal or a limit.
-    Dashed,
-    /// Dots: measured.
-    Dots,
-}
-
-/// One table of a panel.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// Its heading; may be empty.
-    pub caption: String,
-    /// Its columns.
-    pub columns: Vec<Column>,
-    /// As many cells in each row as there are columns.
-    pub rows: Vec<Vec<Cell>>,
-}
-
-/// A column's heading, and what its numbers are.
-#[derive(Clone, Debug, Default)]
-pub struct Column {
-    /// Heading.
-    pub title: String,
-    /// Meaning of the number, shown when the pointer rests on the heading; may be empty.
-    pub help: String,
-    /// How its numbers are shown.
-    pub unit: Unit,
-}
-
-impl Column {
-    /// A column without help.
-    pub fn new(title: &str, unit: Unit) -> Column {
-        Column {
-            title: title.to_owned(),
-            help: String::new(),
-            unit,
-        }
-    }
-}
-
-/// How numbers of a column are shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// No numbers.
-    #[default]
-    Text,
-    /// 1 234 567.
-    Count,
-    /// 1.23 ms.
-    Ns,
-    /// 0.31 as 31 %.
-    Ratio,
-    /// 2.9 as 2.9x.
-    Factor,
-    /// As it is, rounded.
-    Number,
-}
-
-/// A cell's value.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub enum Value {
-    /// Nothing known: a dash.
-    #[default]
-    None,
-    /// Words.
-    Text(String),
-    /// A number in the column's unit.
-    Number(f64),
-}
-
-/// One cell.
-#[derive(Clone, Debug, Default)]
-pub struct Cell {
-    /// The value that it shows.
-    pub value: Value,
-    /// The place of the chart that a click on it leads to.
-    pub go: Option<Go>,
-}
-
-impl Cell {
-    /// The cell as a link into the chart.
-    pub fn link(mut self, go: Go) -> Cell {
-        self.go = Some(go);
-        self
-    }
-}
-
-/// A place of the chart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Go {
-    /// The longest slice of a name.
-    Name(StrIx),
-    /// A thread's rows.
-    Thread(ThreadIx),
-    /// A time range.
-    Range(Time, Time),
-    /// A lock's rows, by its address.
-    Lock(u64),
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        text.to_owned().into()
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
-        Cell {
-            value: Value::Text(kasuri_analyze::demangled(&text).into_owned()),
-            go: None,
-        }
-    }
-}
-
-impl From<f64> for Cell {
-    fn from(number: f64) -> Cell {
-        Cell {
-            value: Value::Number(number),
-            go: None,
-        }
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(number: u64) -> Cell {
-        (number as f64).into()
-    }
-}
-
-/// A panel in the index.
+/// A document in the index.
 #[derive(Serialize)]
 pub struct PanelRow<'a> {
     title: &'a str,
-    intro: &'a str,
-    charts: &'a [Chart],
-    tables: Vec<TableRow<'a>>,
+    parts: Vec<PartRow<'a>>,
 }
 
-/// A table as the viewer reads it.
+/// A part as the viewer reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum PartRow<'a> {
+    Fact(&'a str, Cow<'a, str>),
+    Refusal(&'a str, Cow<'a, str>),
+    Table(TableRow<'a>),
+    List(ListRow<'a>),
+    Chart(ChartRow<'a>),
+    Note(Cow<'a, str>),
+}
+
 #[derive(Serialize)]
 struct TableRow<'a> {
-    caption: &'a str,
-    columns: Vec<(&'a str, &'a str, Unit)>,
+    caption: String,
+    columns: Vec<(&'a str, &'a str, &'static str)>,
     rows: Vec<Vec<CellRow<'a>>>,
+}
+
+#[derive(Serialize)]
+struct ListRow<'a> {
+    caption: String,
+    items: Vec<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+struct ChartRow<'a> {
+    caption: &'a str,
+    x_title: &'a str,
+    y_title: &'a str,
+    series: Vec<SeriesRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct SeriesRow<'a> {
+    name: &'a str,
+    points: &'a [(f64, f64)],
+    band: &'a [(f64, f64)],
+    style: &'static str,
 }
 
 /// A bare value, or a value and where it leads.
@@ -212,7 +74,7 @@ enum CellRow<'a> {
 #[serde(untagged)]
 enum ValueRow<'a> {
     None,
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Number(f64),
 }
 
@@ -226,46 +88,173 @@ enum GoRow {
     Lock(String),
 }
 
-/// `panel` as the index has it.
-pub fn encode<'a>(panel: &'a Panel, plan: &Plan) -> PanelRow<'a> {
-    let cell = |cell: &'a Cell| {
-        let value = match &cell.value {
-            Value::None => ValueRow::None,
-            Value::Text(text) => ValueRow::Text(text),
-            // JSON has no infinity.
-            Value::Number(n) if !n.is_finite() => ValueRow::None,
-            Value::Number(n) => ValueRow::Number(*n),
-        };
-        match cell.go {
-            None => CellRow::Bare(value),
-            Some(go) => CellRow::Link(
-                value,
-                match go {
-                    Go::Name(name) => GoRow::Name(name.0),
-                    Go::Thread(thread) => GoRow::Thread(thread.0),
-                    Go::Range(from, to) => GoRow::Range([plan.at(from), plan.at(to)]),
-                    Go::Lock(object) => GoRow::Lock(format!("{object:#x}")),
-                },
-            ),
-        }
-    };
-    let table = |table: &'a Table| TableRow {
-        caption: &table.caption,
-        columns: table
-            .columns
-            .iter()
-            .map(|c| (c.title.as_str(), c.help.as_str(), c.unit))
-            .collect(),
-        rows: table
-            .rows
-            .iter()
-            .map(|row| row.iter().map(cell).collect())
-            .collect(),
+/// `document` as the index has it.
+pub fn encode<'a>(document: &'a Document, plan: &Plan) -> PanelRow<'a> {
+    let part = |part: &'a Part| match part {
+        Part::Fact(label, text) => PartRow::Fact(label, demangled(text)),
+        Part::Refusal(label, why) => PartRow::Refusal(label, demangled(why)),
+        Part::Table(table) => PartRow::Table(table_row(table, plan)),
+        Part::List(list) => PartRow::List(list_row(list)),
+        Part::Chart(chart) => PartRow::Chart(chart_row(chart)),
+        Part::Note(text) => PartRow::Note(demangled(text)),
     };
     PanelRow {
-        title: &panel.title,
-        intro: &panel.intro,
-        charts: &panel.charts,
-        tables: panel.tables.iter().map(table).collect(),
+        title: document.name,
+        parts: document.parts.iter().map(part).collect(),
+    }
+}
+
+/// A heading, its note, and how much was left out.
+fn caption(heading: &str, note: &str, shown: usize, all: usize) -> String {
+    let mut out = heading.to_owned();
+    if !note.is_empty() {
+        out += &format!(": {note}");
+    }
+    if shown < all {
+        out += &format!(" (the first {shown} of {all})");
+    }
+    out
+}
+
+/// Without the columns that a narrow screen may leave out and in which nothing is known.
+fn table_row<'a>(table: &'a Table, plan: &Plan) -> TableRow<'a> {
+    let is_known = |c: &usize| {
+        let mut cells = table.rows.iter().map(|row| &row[*c].value);
+        table.columns[*c].goes == 0 || cells.any(|value| *value != Value::None)
+    };
+    let shown: Vec<usize> = (0..table.columns.len()).filter(is_known).collect();
+    let columns = shown.iter().map(|&c| &table.columns[c]);
+    TableRow {
+        caption: caption(&table.heading, &table.note, table.rows.len(), table.all),
+        columns: columns
+            .map(|c| (&*c.heading, c.help, unit(c.unit)))
+            .collect(),
+        rows: (table.rows.iter())
+            .map(|row| shown.iter().map(|&c| cell(&row[c], plan)).collect())
+            .collect(),
+    }
+}
+
+fn list_row(list: &List) -> ListRow<'_> {
+    ListRow {
+        caption: caption(list.heading, list.note, list.items.len(), list.all),
+        items: list.items.iter().map(|item| demangled(item)).collect(),
+    }
+}
+
+/// Up to the first x behind which the curves are flat.
+fn chart_row<'a>(chart: &'a Chart) -> ChartRow<'a> {
+    let enough = |points: &[(f64, f64)]| {
+        let flat = points.iter().position(|point| point.0 > chart.flat_from);
+        flat.map_or(points.len(), |last| last + 1)
+    };
+    let series = |s: &'a Series| {
+        let n = enough(&s.points);
+        SeriesRow {
+            name: s.name,
+            points: &s.points[..n],
+            band: &s.band[..n.min(s.band.len())],
+            style: match s.style {
+                SeriesStyle::Line => "line",
+                SeriesStyle::Dashed => "dashed",
+                SeriesStyle::Dots => "dots",
+            },
+        }
+    };
+    ChartRow {
+        caption: chart.heading,
+        x_title: chart.x_title,
+        y_title: chart.y_title,
+        series: chart.series.iter().map(series).collect(),
+    }
+}
+
+fn cell<'a>(cell: &'a Cell, plan: &Plan) -> CellRow<'a> {
+    let value = match &cell.value {
+        Value::None => ValueRow::None,
+        Value::Text(text) => ValueRow::Text(demangled(text)),
+        // A number of the page has 53 bits.
+        Value::Whole(n) if n.unsigned_abs() > 1 << 53 => ValueRow::Text(n.to_string().into()),
+        Value::Whole(n) => ValueRow::Number(*n as f64),
+        // JSON has no infinity.
+        Value::Number(n) if !n.is_finite() => ValueRow::None,
+        Value::Number(n) => ValueRow::Number(*n),
+    };
+    let Some(go) = cell.go else {
+        return CellRow::Bare(value);
+    };
+    let go = match go {
+        Go::Name(name) => GoRow::Name(name.0),
+        Go::Thread(thread) => GoRow::Thread(thread.0),
+        Go::Range(from, to) => GoRow::Range([plan.at(from), plan.at(to)]),
+        Go::Lock(object) => GoRow::Lock(format!("{object:#x}")),
+    };
+    CellRow::Link(value, go)
+}
+
+/// The viewer's name of a unit.
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Text | Unit::Word | Unit::Sentence => "text",
+        Unit::Id => "id",
+        Unit::Count => "count",
+        Unit::Ns => "ns",
+        Unit::Ratio => "ratio",
+        Unit::Factor => "factor",
+        Unit::Number => "number",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_answers::document::Rows;
+
+    /// Each kind of part, so that none is lost on the way; and what was left out is said.
+    #[test]
+    fn a_document_in_the_index() {
+        let mut document = Document::of("Locks", &[]);
+        document.fact("ratio", "of `_ZL5mutex`");
+        document.refusal("class", "not known");
+        let rows = [1, u64::MAX, 3];
+        let table = Rows::new("locks", "most first", &rows, 2)
+            .column("lock", Unit::Id, 0, "", |&n| {
+                Cell::from(n).to(Go::Lock(0xabc))
+            })
+            .column("never", Unit::Ns, 1, "", |_| None::<i64>)
+            .column("share", Unit::Ratio, 0, "of all", |&n| 1.0 / (n as f64));
+        document.table(table);
+        document.table(Rows::new("empty", "", &[] as &[u32], 2));
+        document.list("orders", "", ["a".to_owned()].into_iter(), 5);
+        document.note("a remark");
+        document.parts.push(Part::Chart(Chart {
+            heading: "curve",
+            flat_from: 1.0,
+            series: vec![Series {
+                name: "expected",
+                points: vec![(1.0, 1.0), (2.0, 1.5), (4.0, 1.5)],
+                ..Series::default()
+            }],
+            ..Chart::default()
+        }));
+        let encoded = serde_json::to_value(encode(&document, &Plan::default())).unwrap();
+        let expected = serde_json::json!({"title": "Locks", "parts": [
+            {"fact": ["ratio", "of `mutex`"]},
+            {"refusal": ["class", "not known"]},
+            {"table": {
+                "caption": "locks: most first (the first 2 of 3)",
+                "columns": [["lock", "", "id"], ["share", "of all", "ratio"]],
+                "rows": [
+                    [[1.0, {"lock": "0xabc"}], 1.0],
+                    [["18446744073709551615", {"lock": "0xabc"}], 1.0 / u64::MAX as f64],
+                ],
+            }},
+            {"list": {"caption": "orders", "items": ["a"]}},
+            {"note": "a remark"},
+            {"chart": {"caption": "curve", "x_title": "", "y_title": "", "series": [
+                {"name": "expected", "points": [[1.0, 1.0], [2.0, 1.5]], "band": [], "style": "line"},
+            ]}},
+        ]});
+        assert_eq!(encoded, expected);
     }
 }

@@ -1,14 +1,13 @@
 //! A recording, and the answers about it that tables need: each worked out when first asked for.
-use kasuri_analyze::{Acquired, Summary, acquisitions, summary};
+use kasuri_analyze::{Acquired, Options, Session, Summary};
 use kasuri_model::{ProcessIx, ThreadIx, Trace};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
 /// The source of all tables.
 pub struct Source<'t> {
-    trace: &'t Trace,
+    session: Session<'t>,
     labels: BTreeMap<String, String>,
-    summary: OnceCell<Summary>,
     acquisitions: OnceCell<Acquisitions>,
 }
 
@@ -22,17 +21,26 @@ pub(crate) struct Acquisitions {
 impl<'t> Source<'t> {
     /// The tables of `trace`. `labels`: what to know the run by, beside what the recording says itself.
     pub fn new(trace: &'t Trace, labels: BTreeMap<String, String>) -> Source<'t> {
+        let options = Options {
+            all_processes: true,
+            omits_moves: true,
+            ..Options::default()
+        };
         Source {
-            trace,
+            session: Session::new(trace, &options),
             labels,
-            summary: OnceCell::new(),
             acquisitions: OnceCell::new(),
         }
     }
 
     /// The recording.
     pub fn trace(&self) -> &'t Trace {
-        self.trace
+        self.session.trace()
+    }
+
+    /// The answers about all of its processes.
+    pub(crate) fn session(&self) -> &Session<'t> {
+        &self.session
     }
 
     /// The run's labels.
@@ -41,20 +49,14 @@ impl<'t> Source<'t> {
     }
 
     pub(crate) fn summary(&self) -> &Summary {
-        self.summary.get_or_init(|| {
-            let options = kasuri_analyze::Options {
-                all_processes: true,
-                omits_moves: true,
-                ..kasuri_analyze::Options::default()
-            };
-            summary(self.trace, &options)
-        })
+        self.session.summary()
     }
 
     pub(crate) fn acquisitions(&self) -> &Acquisitions {
         self.acquisitions.get_or_init(|| {
-            let (all, names) = acquisitions(self.trace);
-            let known = self.trace.locks.iter().map(|l| (l.process, l.object));
+            let all = self.session.acquisitions().collect();
+            let names = self.session.lock_names();
+            let known = self.trace().locks.iter().map(|l| (l.process, l.object));
             let mut locks: Vec<_> = names.keys().copied().chain(known).collect();
             locks.sort_unstable();
             locks.dedup();
@@ -63,7 +65,7 @@ impl<'t> Source<'t> {
     }
 
     pub(crate) fn pid(&self, process: ProcessIx) -> i32 {
-        self.trace
+        self.trace()
             .processes
             .get(process.ix())
             .map_or(-1, |process| process.pid)
@@ -71,7 +73,7 @@ impl<'t> Source<'t> {
 
     /// (pid, tid).
     pub(crate) fn pid_tid(&self, thread: ThreadIx) -> (i32, i32) {
-        match self.trace.threads.get(thread.ix()) {
+        match self.trace().threads.get(thread.ix()) {
             Some(row) => (self.pid(row.process), row.tid),
             None => (-1, -1),
         }

@@ -3,8 +3,6 @@
 //! | module | does |
 //! |---|---|
 //! | [`table`] | answers as text, fitted to a terminal's width |
-//! | [`label`] | names of limits |
-//! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`chart`] | a prediction's curve and the costs of tracing as pictures |
 //! | [`flame`] | trees of functions: text, folded stacks, pictures |
 //! | [`json`] | answers as JSON, for programs |
@@ -13,6 +11,4 @@
 pub mod chart;
 pub mod flame;
 pub mod json;
-pub mod label;
 pub mod table;
-pub mod verdict;

@@ -1,5 +1,7 @@
 //! What `kasuri predict` says in words: with its threads or with one for each CPU, a range where a number would say too much, and
 //! why there is none.
+use kasuri_answers::Answer;
+use kasuri_answers::document::Part;
 use kasuri_predict::program::{Program, Script, Step};
 use kasuri_predict::{Extract, Options, Prediction, from_extracts};
 use kasuri_text::table::{self, Layout};
@@ -36,7 +38,7 @@ fn said(p: &Prediction) -> String {
         width: 80,
         ..Layout::default()
     };
-    let text = table::predict(p, &layout);
+    let text = table::document(&p.document(layout.rows()), &layout);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -121,6 +123,14 @@ fn no_number_says_why_and_a_second_run_leaves_its_own() {
     assert!(
         !text.contains("EFFICIENCY") && !text.contains("CHANGE"),
         "{text}"
+    );
+    // On every screen: a refusal, and neither an empty table nor a curve.
+    let document = predicted(&first, None).document(usize::MAX);
+    let of = |is: fn(&Part) -> bool| document.parts.iter().filter(|part| is(part)).count();
+    assert_eq!(of(|part| matches!(part, Part::Refusal("verdict", _))), 1);
+    assert_eq!(
+        of(|part| matches!(part, Part::Table(_) | Part::Chart(_))),
+        0
     );
     let mut second = apart();
     (second.n_cpus, second.wall_ns) = (2, 32 * MS);

@@ -2,11 +2,22 @@
 use crate::answers;
 #[path = "../../export/tests/common/mod.rs"]
 mod common;
+use kasuri_analyze::Contents;
+use kasuri_analyze::compare::{Comparison, compare};
+use kasuri_answers::locks::LocksAnswer;
+use kasuri_predict::Prediction;
+use kasuri_predict::plan::Plan;
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-fn schema_of(name: &str) -> Value {
+fn path_of(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema");
-    let text = std::fs::read_to_string(format!("{folder}/{name}-1.json")).unwrap();
+    format!("{folder}/{name}-1.json")
+}
+
+fn schema_of(name: &str) -> Value {
+    let text = std::fs::read_to_string(path_of(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -26,7 +37,7 @@ fn printed<T: serde::Serialize>(answer: &T) -> Value {
 fn violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     for (keyword, rule) in schema.as_object().unwrap() {
         let is_ok = match keyword.as_str() {
-            "$schema" | "$id" | "$defs" | "title" | "description" => true,
+            "$schema" | "$id" | "$defs" | "title" | "description" | "format" | "default" => true,
             "type" => match rule {
                 Value::Array(types) => types.iter().any(|t| is_type(value, t)),
                 one => is_type(value, one),
@@ -34,6 +45,7 @@ fn violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut
             "const" => value == rule,
             "enum" => rule.as_array().unwrap().contains(value),
             "minimum" => value.is_null() || value.as_f64() >= rule.as_f64(),
+            "maximum" => value.is_null() || value.as_f64() <= rule.as_f64(),
             "required" => {
                 let is_there = |key: &Value| value.get(key.as_str().unwrap()).is_some();
                 rule.as_array().unwrap().iter().all(is_there)
@@ -60,7 +72,7 @@ fn violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut
                 violations(root, target, value, at, found);
                 true
             }
-            "oneOf" => {
+            "oneOf" | "anyOf" => {
                 let fits = |rule: &&Value| {
                     let mut inner = Vec::new();
                     violations(root, rule, value, at, &mut inner);
@@ -175,41 +187,6 @@ fn flame_schema_describes_all_that_is_printed() {
 }
 
 #[test]
-fn comparison_schema_describes_all_that_is_printed() {
-    let schema = schema_of("compare");
-    let found = |value: &Value| {
-        let mut found = Vec::new();
-        violations(&schema, &schema, value, "$", &mut found);
-        found
-    };
-    let of = |n| vec![answers::summary(); n];
-    for (before, after) in [(1, 1), (4, 5), (0, 1)] {
-        let printed = printed(&kasuri_analyze::compare::compare(&of(before), &of(after)));
-        assert_eq!(found(&printed), Vec::<String>::new());
-    }
-    let mut bad = printed(&kasuri_analyze::compare::compare(&of(1), &of(1)));
-    *bad.pointer_mut("/totals/0/unit").unwrap() = json!("s");
-    assert!(!found(&bad).is_empty());
-}
-
-#[test]
-fn info_schema_describes_all_that_is_printed() {
-    let schema = schema_of("info");
-    let found = |value: &Value| {
-        let mut found = Vec::new();
-        violations(&schema, &schema, value, "$", &mut found);
-        found
-    };
-    for trace in [common::sample(), kasuri_model::Trace::default()] {
-        let printed = printed(&kasuri_analyze::contents(&trace));
-        assert_eq!(found(&printed), Vec::<String>::new());
-    }
-    let mut bad = printed(&kasuri_analyze::contents(&common::sample()));
-    *bad.pointer_mut("/answers/0/can").unwrap() = json!("perhaps");
-    assert!(!found(&bad).is_empty());
-}
-
-#[test]
 fn explain_schema_describes_all_that_is_printed() {
     use kasuri_text::table::explain::explanation;
     let schema = schema_of("explain");
@@ -229,52 +206,93 @@ fn explain_schema_describes_all_that_is_printed() {
     assert!(!found(&bad).is_empty());
 }
 
-#[test]
-fn plan_schema_describes_all_that_is_printed() {
-    use kasuri_predict::plan::{Input, Options, Recorded, Scheduler, plan};
-    let schema = schema_of("plan");
-    let mut input = Input {
-        workers: 2,
-        notes: vec!["a note".into()],
-        ..Input::default()
+/// The schemas that the structs themselves give, by command.
+fn generated() -> Vec<(&'static str, Schema)> {
+    let generator = || {
+        SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
     };
-    for (strand, needs) in [vec![], vec![0], vec![0], vec![1, 2]]
-        .into_iter()
-        .enumerate()
-    {
-        input.graph.push(10, needs);
-        input.task.push(strand as u32);
-        input.tasks.push(Recorded {
-            name: "t".into(),
-            id: strand as u64,
-            start_ns: Some(10 * strand as i64),
-            end_ns: Some(10 * strand as i64 + 10),
-            slack_ns: 0,
-            is_point: false,
-        });
+    vec![
+        (
+            "locks",
+            generator().into_root_schema_for::<LocksAnswer<'_>>(),
+        ),
+        ("predict", generator().into_root_schema_for::<Prediction>()),
+        ("plan", generator().into_root_schema_for::<Plan>()),
+        ("compare", generator().into_root_schema_for::<Comparison>()),
+        ("info", generator().into_root_schema_for::<Contents>()),
+    ]
+}
+
+/// JSON with a line for each object and array that fits it.
+fn pretty(value: &Value, depth: usize) -> String {
+    let line = value.to_string();
+    let indent = "  ".repeat(depth + 1);
+    if line.len() + indent.len() <= 140 {
+        return line;
     }
-    let options = Options {
-        workers: vec![1, 2],
-        schedulers: Scheduler::ALL.into(),
-        transfer_ns: 0,
+    let (open, close, items): (_, _, Vec<String>) = match value {
+        Value::Object(fields) => {
+            let field = |(key, value)| format!("{}: {}", json!(key), pretty(value, depth + 1));
+            ('{', '}', fields.iter().map(field).collect())
+        }
+        Value::Array(all) => {
+            let item = |value| pretty(value, depth + 1);
+            ('[', ']', all.iter().map(item).collect())
+        }
+        _ => return line,
     };
-    let answer = plan(&input, &options).unwrap();
-    // Four of ten on two workers, two of them beside each other: 30, and the recorded run took 40.
-    assert_eq!((answer.points[1].bound_ns, answer.recorded_ns), (30, 40));
-    assert!(
-        answer.points[1]
-            .schedules
-            .iter()
-            .all(|s| s.makespan_ns == 30)
-    );
-    // Against one worker nothing is late.
-    assert_eq!((answer.lateness.len(), answer.lateness[0].late_ns), (4, 0));
-    let mut found = Vec::new();
-    violations(&schema, &schema, &printed(&answer), "$", &mut found);
-    assert_eq!(found, Vec::<String>::new());
-    let page = kasuri_text::table::plan(&answer, &kasuri_text::table::Layout::default());
-    assert!(
-        page.contains("on 2 workers") && page.contains("dt-misf"),
-        "{page}"
-    );
+    let items = items.join(&format!(",\n{indent}"));
+    format!("{open}\n{indent}{items}\n{}{close}", "  ".repeat(depth))
+}
+
+#[test]
+fn generated_schemas_are_what_the_structs_say() {
+    let mut old = Vec::new();
+    for (name, schema) in generated() {
+        let mut schema = schema.to_value();
+        schema["$id"] = format!("kasuri.{name}/1").into();
+        schema["title"] = format!("kasuri {name} --json").into();
+        let text = pretty(&schema, 0) + "\n";
+        let path = path_of(name);
+        if std::env::var_os("KASURI_BLESS").is_some() {
+            std::fs::write(&path, text).unwrap();
+        } else if std::fs::read_to_string(&path).unwrap() != text {
+            old.push(path);
+        }
+    }
+    let bless = "KASURI_BLESS=1 cargo test -p kasuri-text generated";
+    assert!(old.is_empty(), "{old:?} are old: {bless}");
+}
+
+#[test]
+fn generated_schemas_describe_all_that_is_printed() {
+    let trace = common::sampled();
+    let session = kasuri_analyze::Session::new(&trace, &Default::default());
+    let prediction = kasuri_answers::predict::predict(&session, None, &Default::default());
+    let prediction = prediction.unwrap();
+    let locks = LocksAnswer::new(session.locks(), Some(&prediction));
+    let summaries = vec![answers::summary(); 4];
+    let one_sided = compare(&[], &summaries);
+    for (name, answer) in [
+        ("locks", printed(&locks)),
+        ("predict", printed(&prediction)),
+        ("compare", printed(&compare(&summaries, &summaries))),
+        ("compare", printed(&one_sided)),
+        ("info", printed(&kasuri_analyze::contents(&trace))),
+        (
+            "info",
+            printed(&kasuri_analyze::contents(&Default::default())),
+        ),
+    ] {
+        let (schema, mut found) = (schema_of(name), Vec::new());
+        violations(&schema, &schema, &answer, "$", &mut found);
+        assert_eq!(found, Vec::<String>::new(), "{name}");
+    }
+    let mut bad = printed(&locks);
+    *bad.pointer_mut("/locks/0/pid").unwrap() = json!("7");
+    let (schema, mut found) = (schema_of("locks"), Vec::new());
+    violations(&schema, &schema, &bad, "$", &mut found);
+    assert!(!found.is_empty());
 }

@@ -1,12 +1,14 @@
 //! What `kasuri locks` says of one recording agrees with itself: class, prediction, advice and shares, over many random
 //! recordings, sound ones and nonsense.
 use kasuri_analyze::{LockRow, Locks, Options, Use, locks};
+use kasuri_answers::Answer;
+use kasuri_answers::locks::LocksAnswer;
+use kasuri_answers::verdict::{Advice, Verdict, WORTH_A_LOOK};
 use kasuri_base::random::Rng;
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use kasuri_predict::{Class, Machine, Prediction};
 use kasuri_text::table::{self, Layout};
-use kasuri_text::verdict::{Advice, Verdict, WORTH_A_LOOK};
 use std::collections::VecDeque;
 
 const REQUEST: u8 = 7;
@@ -292,7 +294,9 @@ fn numbers(l: &Locks, what: &str) {
 fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
     numbers(l, what);
     let verdict = Verdict::new(l, p);
-    let text = table::locks(l, p, &Layout::default());
+    let layout = Layout::default();
+    let document = LocksAnswer::new(l, p).document(layout.rows());
+    let text = table::document(&document, &layout);
     assert_eq!(
         text.contains("  look at    nothing: "),
         matches!(verdict.advice, Some(Advice::Nothing(_)))

@@ -121,17 +121,24 @@ export interface LockRow {
 }
 
 /** How a number of a table is shown: "ratio" as percent, "factor" as a multiple. */
-export type Unit = "text" | "count" | "ns" | "ratio" | "factor" | "number";
+export type Unit = "text" | "id" | "count" | "ns" | "ratio" | "factor" | "number";
 /** Where a cell leads to. */
 export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
 export type PanelCell = string | number | null | [string | number | null, Go];
 
+/** A part of a document: exactly one of these. A refusal says why what it names is not known. */
+export type PartRow =
+  | { fact: [string, string] }
+  | { refusal: [string, string] }
+  | { table: { caption: string; columns: [string, string, Unit][]; rows: PanelCell[][] } }
+  | { list: { caption: string; items: string[] } }
+  | { chart: ChartRow }
+  | { note: string };
+
 /** A tab that an analysis filled. */
 export interface PanelRow {
   title: string;
-  intro: string;
-  charts: ChartRow[];
-  tables: { caption: string; columns: [string, string, Unit][]; rows: PanelCell[][] }[];
+  parts: PartRow[];
 }
 
 export interface ChartRow {

@@ -1,5 +1,5 @@
 // Tables about the whole recording.
-import { Kind, SLICE_KINDS, State, type NameRow, type PanelCell, type PanelRow, type Unit } from "../data/index";
+import { Kind, SLICE_KINDS, State, type NameRow, type PanelCell, type PanelRow, type PartRow, type Unit } from "../data/index";
 import { encodeNamed } from "../data/value";
 import { css } from "../draw/palette";
 import { count, duration, percent } from "../view/units";
@@ -11,7 +11,7 @@ import type { Rows } from "./rows";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
-import { swatched } from "./widgets";
+import { fact, swatched } from "./widgets";
 
 /** A row for each name and kind of slices; the longest of each is a link to it. */
 function nameRows(state: ViewState, selection: Selection, names: NameRow[], showName?: (value: number) => void): HTMLElement {
@@ -108,8 +108,10 @@ function inUnit(value: string | number | null, unit: Unit): string {
       return percent(value, 1);
     case "factor":
       return `${Number(value.toPrecision(3))}\u00d7`;
-    default:
+    case "number":
       return String(Number(value.toPrecision(4)));
+    default:
+      return String(value);
   }
 }
 
@@ -120,19 +122,24 @@ function cellOf(selection: Selection, cell: PanelCell, unit: Unit): Cell {
   return { value: value ?? "", text, ...(go && { go: () => selection.follow(go) }) };
 }
 
+/** A part of a document; sentences with a label go into `facts`, which is there already. */
+function partOf(state: ViewState, selection: Selection, part: PartRow, facts: HTMLElement): HTMLElement | false {
+  if ("fact" in part) return fact(facts, ...part.fact), false;
+  if ("refusal" in part) return fact(facts, part.refusal[0], h("b", {}, part.refusal[1])), false;
+  if ("note" in part) return h("p", { class: "intro" }, part.note);
+  if ("chart" in part) return curves(part.chart, state.theme.dark);
+  if ("list" in part) return h("div", {}, part.list.caption !== "" && h("h2", { class: "sub" }, part.list.caption), ...part.list.items.map((item) => h("p", { class: "intro" }, item)));
+  const { caption, columns, rows } = part.table;
+  return table({
+    caption,
+    columns: columns.map(([text, help, unit]) => ({ text, help, number: unit !== "text" })),
+    rows: rows.map((row) => row.map((cell, c) => cellOf(selection, cell, columns[c]?.[2] ?? "text"))),
+  });
+}
+
 /** A tab that the writer filled: the page knows units and links, not what the numbers mean. */
 export function panelTab(state: ViewState, selection: Selection, panel: PanelRow): HTMLElement {
-  const tables = panel.tables.map(({ caption, columns, rows }) =>
-    table({
-      caption,
-      columns: columns.map(([text, help, unit]) => ({ text, help, number: unit !== "text" })),
-      rows: rows.map((row) => row.map((cell, c) => cellOf(selection, cell, columns[c]?.[2] ?? "text"))),
-    }),
-  );
-  return h(
-    "div",
-    { class: "summary" },
-    panel.intro !== "" && h("p", { class: "intro" }, panel.intro),
-    h("div", { class: "columns tables" }, ...panel.charts.map((chart) => curves(chart, state.theme.dark)), ...tables),
-  );
+  const facts = h("dl", { class: "facts-list sentences" });
+  const parts = panel.parts.map((part) => partOf(state, selection, part, facts));
+  return h("div", { class: "summary" }, facts, h("div", { class: "columns tables" }, ...parts));
 }

@@ -440,11 +440,11 @@ export const scenarios = [
       assert(row, "no row of a lock on the chart");
       await page.getByRole("tab", { name: "Locks" }).click();
       const locks = await text(page, ".panel-body");
-      for (const part of ["lock ratio", "on path", "holder ran"]) assert(locks.includes(part), `Locks lacks ${part}`);
+      for (const part of ["lock ratio", "on path", "look at", "call sites"]) assert(locks.includes(part), `Locks lacks ${part}`);
       await shot("tab-locks");
       await page.getByRole("tab", { name: "Prediction" }).click();
       const prediction = await text(page, ".panel-body");
-      for (const part of ["Prediction:", "speed-up over one CPU", "what if", "limited by"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
+      for (const part of ["verdict", "speed-up: over one CPU", "what if", "limited by", "chosen"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
       assert.ok((await page.locator(".panel-body svg").count()) > 0, "no curve");
       await shot("tab-prediction");
     },

@@ -60,16 +60,17 @@ impl Account {
     /// holds in it, so that the accounts of parts add up to the account of the whole.
     pub fn new(trace: &Trace, range: Range<Time>) -> Account {
         let sampled = Sampled::new(trace, &Cover::new(trace));
-        Account::telling(trace, range, sampled, None)
+        Account::telling(trace, range, &sampled, None)
     }
 
     /// The same, from what samples say of running threads; and `on_stretch` is told each stretch.
     pub(crate) fn telling<'t>(
         trace: &'t Trace,
         range: Range<Time>,
-        sampled: Sampled,
+        sampled: &'t Sampled,
         on_stretch: Option<OnStretch<'t>>,
     ) -> Account {
+        crate::built::count(crate::built::Built::Account);
         let from = range.start.max(trace.span.start).min(trace.span.end);
         let to = range.end.min(trace.span.end).max(from);
         let done = sweep::Sweep::new(trace, from, to, sampled)

@@ -175,7 +175,7 @@ pub(crate) struct Sweep<'t> {
     pending: Vec<u32>,
     barriers: Vec<BarrierWait>,
     specials: Vec<Track>,
-    sampled: Sampled,
+    sampled: &'t Sampled,
     codes: Vec<Option<Track>>,
     is_runtime_thread: Vec<bool>,
     kernel: KernelTracks,
@@ -205,7 +205,7 @@ pub(crate) fn is_dock_name(name: &str) -> bool {
 }
 
 impl<'t> Sweep<'t> {
-    pub fn new(trace: &'t Trace, from: Time, to: Time, sampled: Sampled) -> Sweep<'t> {
+    pub fn new(trace: &'t Trace, from: Time, to: Time, sampled: &'t Sampled) -> Sweep<'t> {
         let threads = (0..trace.threads.len() as u32).map(ThreadIx);
         let is_target: Vec<bool> = threads.map(|t| trace.is_target(t)).collect();
         let runtime_names: Vec<bool> = trace.strings.iter().map(is_runtime_name).collect();

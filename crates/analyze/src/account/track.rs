@@ -3,6 +3,7 @@
 //! The sweep asks at each moment what a thread is inside of. Its slices nest, so the answer by search would cost a walk up the
 //! parents; a [`Track`] is that answer for all times, made once, with a cursor that moves along with the sweep.
 use kasuri_model::{KernelSpanKind, SliceKind, StrIx, ThreadIx, Time, Trace};
+use std::cell::Cell;
 
 /// Nothing holds.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -15,7 +16,7 @@ pub(crate) struct Track {
     /// ...and the value; [`NONE`]: nothing.
     value: Vec<u32>,
     /// Changes at or before the last time asked for.
-    at: usize,
+    at: Cell<usize>,
 }
 
 impl Track {
@@ -61,19 +62,21 @@ impl Track {
 
     /// The value at `time`, and until when it holds.
     #[inline]
-    pub fn get(&mut self, time: Time) -> (u32, Time) {
-        while self.at > 0 && self.start[self.at - 1] > time {
+    pub fn get(&self, time: Time) -> (u32, Time) {
+        let mut at = self.at.get();
+        while at > 0 && self.start[at - 1] > time {
             // Going back is rare and far: search.
-            self.at = self.start.partition_point(|&s| s <= time);
+            at = self.start.partition_point(|&s| s <= time);
         }
-        while self.start.get(self.at).is_some_and(|&s| s <= time) {
-            self.at += 1;
+        while self.start.get(at).is_some_and(|&s| s <= time) {
+            at += 1;
         }
-        let value = match self.at {
+        self.at.set(at);
+        let value = match at {
             0 => NONE,
             at => self.value[at - 1],
         };
-        (value, self.start.get(self.at).copied().unwrap_or(Time::MAX))
+        (value, self.start.get(at).copied().unwrap_or(Time::MAX))
     }
 
     /// The value just before `time`, and since when it has held.
@@ -245,7 +248,7 @@ impl KernelTracks {
 mod tests {
     use super::*;
 
-    fn values(track: &mut Track, times: std::ops::Range<i64>) -> Vec<u32> {
+    fn values(track: &Track, times: std::ops::Range<i64>) -> Vec<u32> {
         times.map(|t| track.get(Time(t)).0).collect()
     }
 
@@ -253,9 +256,9 @@ mod tests {
     fn innermost_interval_counts_and_the_outer_one_after_it() {
         let spans = [(0, 8, 1), (2, 4, 2), (4, 5, 3), (9, 10, 4)];
         let nested = spans.map(|(a, b, v)| (Time(a), Time(b), v));
-        let mut track = Track::from_nested(nested.into_iter());
+        let track = Track::from_nested(nested.into_iter());
         assert_eq!(
-            values(&mut track, 0..11),
+            values(&track, 0..11),
             [1, 1, 2, 2, 3, 1, 1, 1, NONE, 4, NONE]
         );
         assert_eq!(track.get(Time(2)), (2, Time(4)), "going back is right too");
@@ -265,9 +268,9 @@ mod tests {
     fn overlapping_intervals_leave_nothing_open() {
         let spans = [(0, 4, 1), (2, 6, 2), (8, 9, 3)];
         let crossed = spans.map(|(a, b, v)| (Time(a), Time(b), v));
-        let mut track = Track::from_nested(crossed.into_iter());
+        let track = Track::from_nested(crossed.into_iter());
         assert_eq!(
-            values(&mut track, 0..10),
+            values(&track, 0..10),
             [1, 1, 2, 2, 2, 2, NONE, NONE, 3, NONE]
         );
     }

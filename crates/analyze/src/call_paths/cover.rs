@@ -85,7 +85,8 @@ pub struct Weights {
 
 impl Cover {
     /// Reads the whole recording: also a range's instants belong to samples that may lie outside of it.
-    pub fn new(trace: &Trace) -> Cover {
+    pub(crate) fn new(trace: &Trace) -> Cover {
+        crate::built::count(crate::built::Built::Cover);
         let mut cover = Cover::default();
         if trace.samples.time.is_empty() {
             return cover;

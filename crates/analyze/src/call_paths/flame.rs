@@ -7,11 +7,11 @@ use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, path_frame};
 use super::join::{Join, Question};
-use super::sampled::Sampled;
 use crate::Options;
 use crate::account::{Account, Class};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
+use crate::session::Session;
 use kasuri_model::{FrameIx, PathIx, SampleKind, ThreadIx, ThreadState, Trace};
 use serde::Serialize;
 
@@ -70,8 +70,8 @@ pub struct FlameNode {
 
 /// The tree of a recording.
 pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
-    let cut = Cut::new(trace, &options.options);
-    let cover = Cover::new(trace);
+    let session = Session::new(trace, &options.options);
+    let (cut, cover) = (session.cut(), session.cover());
     let mut out = Flame {
         schema: FLAME_SCHEMA,
         class: options.class.map_or("", Class::key),
@@ -79,8 +79,8 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
         ..Flame::default()
     };
     let times = match options.class {
-        Some(class) => of_class(&cut, &cover, class, options.tid, &mut out),
-        None => of_states(&cut, &cover, options, &mut out),
+        Some(class) => of_class(&session, class, options.tid, &mut out),
+        None => of_states(&cut, cover, options, &mut out),
     };
     let sampled: i64 = times.iter().map(|time| time.ns).sum();
     out.ns = sampled + out.unsampled_ns + out.without_code_ns;
@@ -89,16 +89,16 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
 }
 
 fn of_class(
-    cut: &Cut<'_>,
-    cover: &Cover,
+    session: &Session<'_>,
     class: Class,
     tid: Option<i32>,
     out: &mut Flame,
 ) -> Vec<PathTime> {
-    let join = std::cell::RefCell::new(Join::new(cut.trace, cover));
+    let cut = session.cut();
+    let join = std::cell::RefCell::new(Join::new(cut.trace, session.cover()));
     let add = |stretch: &crate::account::Stretch| join.borrow_mut().add(stretch);
-    let sampled = Sampled::new(cut.trace, cover);
-    Account::telling(cut.trace, cut.from..cut.to, sampled, Some(Box::new(add)));
+    let (range, sampled) = (cut.from..cut.to, session.sampled());
+    Account::telling(cut.trace, range, sampled, Some(Box::new(add)));
     let is_wanted = |thread: ThreadIx| {
         tid.is_none_or(|tid| thread.is_some() && cut.trace.threads[thread.ix()].tid == tid)
     };

@@ -78,23 +78,23 @@ pub struct OffWork {
     pub runtime: Vec<Vec<(Time, Time)>>,
 }
 
-/// Reads the whole recording.
-pub fn off_work(trace: &Trace) -> OffWork {
-    let sampled = Sampled::new(trace, &Cover::new(trace));
-    let of = |class: Class| {
-        let tracks = sampled.tracks.iter().zip(&trace.threads);
-        tracks
-            .map(|(track, thread)| {
-                let stretches = track.stretches(thread.alive.end);
-                stretches
-                    .filter(|&(_, _, row)| sampled.class(row) == Some(class))
-                    .map(|(start, end, _)| (start, end))
-                    .collect()
-            })
-            .collect()
-    };
-    OffWork {
-        spinning: of(Class::Spinning),
-        runtime: of(Class::TaskRuntime),
+impl OffWork {
+    pub(crate) fn new(trace: &Trace, sampled: &Sampled) -> OffWork {
+        let of = |class: Class| {
+            let tracks = sampled.tracks.iter().zip(&trace.threads);
+            tracks
+                .map(|(track, thread)| {
+                    let stretches = track.stretches(thread.alive.end);
+                    stretches
+                        .filter(|&(_, _, row)| sampled.class(row) == Some(class))
+                        .map(|(start, end, _)| (start, end))
+                        .collect()
+                })
+                .collect()
+        };
+        OffWork {
+            spinning: of(Class::Spinning),
+            runtime: of(Class::TaskRuntime),
+        }
     }
 }

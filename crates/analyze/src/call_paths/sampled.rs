@@ -45,6 +45,7 @@ impl Sampled {
 
     /// Reads the whole recording.
     pub fn new(trace: &Trace, cover: &Cover) -> Sampled {
+        crate::built::count(crate::built::Built::Sampled);
         let mut out = Sampled::none(trace);
         if trace.samples.time.is_empty() {
             return out;
@@ -87,7 +88,7 @@ impl Sampled {
     }
 
     /// The row of `places` at which the thread sleeps, which is blocked at `now`; [`NONE`]: it is not known.
-    pub fn wait(&mut self, thread: usize, now: Time) -> u32 {
+    pub fn wait(&self, thread: usize, now: Time) -> u32 {
         let row = self.tracks[thread].get(now).0;
         match self.class(row) {
             Some(Class::LockWait | Class::ExternalWait) => row,
@@ -101,7 +102,7 @@ impl Sampled {
     }
 
     /// Whether the thread, which runs at `now`, is spinning.
-    pub fn is_spinning(&mut self, thread: usize, now: Time) -> bool {
+    pub fn is_spinning(&self, thread: usize, now: Time) -> bool {
         let row = self.tracks[thread].get(now).0;
         self.class(row) == Some(Class::Spinning)
     }

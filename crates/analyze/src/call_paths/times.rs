@@ -4,8 +4,8 @@
 use super::cover::{Cover, Owner};
 use super::join::Join;
 use super::pieces::Whereabouts;
-use super::sampled::Sampled;
 use crate::account::{Account, Class, Stretch};
+use crate::{Options, Session};
 use kasuri_model::{Duration, PathIx, SampleKind, ThreadIx, ThreadState, Time, Trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,16 +42,16 @@ type Rows = BTreeMap<(TimeOf, ThreadIx, Whereabouts), (i64, u64)>;
 /// [on a CPU](TimeOf::OnCpu) and [blocked](TimeOf::Blocked) add up to its states, those of a class to the account. A profile with weights of its own has
 /// no states: its times are what it says, and it has no classes.
 pub fn thread_times(trace: &Trace) -> Vec<ThreadTime> {
-    let cover = Cover::new(trace);
+    let session = Session::new(trace, &Options::default());
     let mut rows = Rows::new();
     for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
         if trace.is_target(thread) {
             count_samples(trace, thread, &mut rows);
-            add_states(trace, &cover, thread, &mut rows);
+            add_states(trace, session.cover(), thread, &mut rows);
         }
     }
     if !trace.is_weighed() {
-        add_classes(trace, &cover, &mut rows);
+        add_classes(&session, &mut rows);
     }
     let used = rows.into_iter().filter(|(_, value)| *value != (0, 0));
     let row = |((of, thread, at), (ns, samples))| ThreadTime {
@@ -160,16 +160,12 @@ fn place(trace: &Trace, owner: Owner) -> Whereabouts {
 }
 
 /// Adds the account.
-fn add_classes(trace: &Trace, cover: &Cover, rows: &mut Rows) {
-    let join = RefCell::new(Join::new(trace, cover));
+fn add_classes(session: &Session<'_>, rows: &mut Rows) {
+    let trace = session.trace();
+    let join = RefCell::new(Join::new(trace, session.cover()));
     let add = |stretch: &Stretch| join.borrow_mut().add(stretch);
     let range = Time::MIN..Time::MAX;
-    Account::telling(
-        trace,
-        range,
-        Sampled::new(trace, cover),
-        Some(Box::new(add)),
-    );
+    Account::telling(trace, range, session.sampled(), Some(Box::new(add)));
     let join = join.into_inner();
     let mut put = |class, thread, at, ns: i64| {
         rows.entry((TimeOf::Class(class), thread, at))

@@ -1,4 +1,5 @@
 //! The answer's tables. Field names are the keys of `kasuri locks --json`.
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Format of the JSON.
@@ -12,7 +13,7 @@ pub const MANY: &str = "(many)";
 pub const MAX_INVERSIONS: usize = 256;
 
 /// The use of locks. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran, or nothing was seen.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Use {
     /// `inside_cpu_ns` / CPU time of the process (of the thread, in rows of threads).
     pub lock_ratio: Option<f64>,
@@ -53,7 +54,7 @@ pub struct Use {
 }
 
 /// One lock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LockRow {
     /// As the program calls it.
     pub name: String,
@@ -85,7 +86,7 @@ pub struct LockRow {
 }
 
 /// Threads that queue at a lock and go on queueing: everyone waits for everyone once per round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Convoy {
     /// Acquisitions in a row that each waited for the one before.
     pub length: u32,
@@ -98,7 +99,7 @@ pub struct Convoy {
 }
 
 /// One thread or process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OwnerRow {
     /// Its name.
     pub name: String,
@@ -112,7 +113,7 @@ pub struct OwnerRow {
 }
 
 /// All processes of one name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProgramRow {
     /// Their name: of what was executed last.
     pub name: String,
@@ -130,7 +131,7 @@ pub struct ProgramRow {
 }
 
 /// All tasks of one name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskRow {
     /// Their name: what a runtime calls them, mostly the function's.
     pub name: String,
@@ -144,7 +145,7 @@ pub struct TaskRow {
 }
 
 /// Waits that are for no lock: conditions, semaphores, barriers, ends of threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WaitRow {
     /// `condition`, `barrier`, `join`, `I/O`, `other`.
     pub kind: &'static str,
@@ -165,7 +166,7 @@ pub struct WaitRow {
 }
 
 /// One place in the program that takes a lock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SiteRow {
     /// The lock.
     pub lock: String,
@@ -177,7 +178,7 @@ pub struct SiteRow {
 }
 
 /// One thread that kept another waiting.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WaitsFor {
     /// The thread, or the tasks of this name, that waited.
     pub waiter: String,
@@ -200,7 +201,7 @@ pub struct WaitsFor {
 }
 
 /// Two locks taken in both orders: two threads can stop each other for ever.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Inversion {
     /// One lock.
     pub first: String,
@@ -225,7 +226,7 @@ pub struct Inversion {
 }
 
 /// One step of a circle of locks: `taken` while `held` is held.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OrderStep {
     /// The lock that is held.
     pub held: String,
@@ -240,14 +241,14 @@ pub struct OrderStep {
 }
 
 /// Three or more locks that are taken in a circle; no two of them in both orders.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OrderCycle {
     /// Each lock held while the next is taken; the last one's `taken` is the first one's `held`.
     pub steps: Vec<OrderStep>,
 }
 
 /// A system call of one process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SyscallRow {
     /// The process.
     pub process: String,
@@ -266,7 +267,7 @@ pub struct SyscallRow {
 }
 
 /// Waits for the kernel's own locks of one type from one caller.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct KernelLockRow {
     /// `spinlock`, `mutex`, `rwsem read`...
     pub kind: String,
@@ -281,9 +282,10 @@ pub struct KernelLockRow {
 }
 
 /// Everything about a recording's locks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Locks {
-    /// [`LOCKS_SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = LOCKS_SCHEMA))]
     pub schema: &'static str,
     /// The recorded command.
     pub command: Vec<String>,

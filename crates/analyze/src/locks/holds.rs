@@ -69,10 +69,10 @@ impl Acquisition {
 }
 
 /// Acquisitions read from a recording.
-pub(super) struct Read {
+pub(crate) struct Read {
     /// By thread, in order of the requests.
-    pub all: Vec<Acquisition>,
-    pub names: HashMap<LockKey, StrIx>,
+    pub(super) all: Vec<Acquisition>,
+    pub(super) names: HashMap<LockKey, StrIx>,
 }
 
 fn owner(task: TaskIx, thread: ThreadIx) -> Owner {
@@ -98,30 +98,33 @@ pub(super) struct Span {
     states: [i64; 4],
 }
 
-/// All acquisitions that touch the range, cut to it.
-pub(super) fn read(cut: &Cut<'_>) -> Read {
-    let mut spans = spans(cut, |kind| {
-        matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
-    });
-    spans.sort_by_key(|s| (s.owner, s.from, s.kind));
-    let mut pairing = Pairing {
-        read: Read {
-            all: Vec::new(),
-            names: HashMap::new(),
-        },
-        owner: None,
-        waits: HashMap::new(),
-        outer: HashMap::new(),
-        covered: Time::MIN,
-        states: StatesOf::new(cut.trace),
-    };
-    for span in &spans {
-        pairing.add(span);
+impl Read {
+    /// All acquisitions that touch the range, cut to it.
+    pub(crate) fn new(cut: &Cut<'_>) -> Read {
+        crate::built::count(crate::built::Built::Acquisitions);
+        let mut spans = spans(cut, |kind| {
+            matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
+        });
+        spans.sort_by_key(|s| (s.owner, s.from, s.kind));
+        let mut pairing = Pairing {
+            read: Read {
+                all: Vec::new(),
+                names: HashMap::new(),
+            },
+            owner: None,
+            waits: HashMap::new(),
+            outer: HashMap::new(),
+            covered: Time::MIN,
+            states: StatesOf::new(cut.trace),
+        };
+        for span in &spans {
+            pairing.add(span);
+        }
+        let mut out = pairing.read;
+        let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
+        out.all.sort_by_key(|a| (a.thread, asked(a)));
+        out
     }
-    let mut out = pairing.read;
-    let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
-    out.all.sort_by_key(|a| (a.thread, asked(a)));
-    out
 }
 
 /// Makes acquisitions of waits and holds, which come by owner and in order of time: a hold belongs to the wait for its

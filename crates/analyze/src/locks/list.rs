@@ -1,7 +1,7 @@
 //! Acquisitions one by one, for tables.
 use super::holds;
-use crate::cut::Cut;
-use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
+use crate::session::Session;
+use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -32,18 +32,10 @@ pub struct Acquired {
     pub wait_spin_ns: i64,
 }
 
-/// Each acquisition of all processes, by thread in order of the requests; and what the locks are called.
-pub fn acquisitions(trace: &Trace) -> (Vec<Acquired>, HashMap<(ProcessIx, u64), String>) {
-    let options = crate::Options {
-        all_processes: true,
-        ..crate::Options::default()
-    };
-    let read = holds::read(&Cut::new(trace, &options));
-    let names = holds::names(trace, &read);
-    let all = read
-        .all
-        .iter()
-        .map(|a| Acquired {
+impl Session<'_> {
+    /// Each acquisition that touches the range, by thread in order of the requests.
+    pub fn acquisitions(&self) -> impl Iterator<Item = Acquired> {
+        self.read().all.iter().map(|a| Acquired {
             thread: a.thread,
             process: a.lock.0,
             object: a.lock.1,
@@ -56,6 +48,10 @@ pub fn acquisitions(trace: &Trace) -> (Vec<Acquired>, HashMap<(ProcessIx, u64), 
             hold_unknown_ns: a.unknown_ns,
             wait_spin_ns: a.spun_ns,
         })
-        .collect();
-    (all, names)
+    }
+
+    /// What their locks are called.
+    pub fn lock_names(&self) -> HashMap<(ProcessIx, u64), String> {
+        holds::names(self.trace(), self.read())
+    }
 }

@@ -23,17 +23,17 @@ mod owners;
 mod programs;
 
 pub use answer::*;
-pub use list::{Acquired, acquisitions};
+pub(crate) use holds::Read;
+pub use list::Acquired;
 
 use crate::cut::{Cut, percentile};
 use holds::{Acquisition, LockKey, Owner};
 use kasuri_model::{KernelSpanKind, ProcessIx, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The locks of the target (of all processes when the options say so).
-pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
-    let cut = Cut::new(trace, options);
-    let read = holds::read(&cut);
+/// See [`crate::Session::locks`].
+pub(crate) fn answer(cut: &Cut<'_>, read: &Read) -> Locks {
+    let trace = cut.trace;
     let mut out = Locks {
         schema: LOCKS_SCHEMA,
         command: trace.info.command.clone(),
@@ -41,21 +41,21 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
         wall_ns: (cut.to - cut.from).ns(),
         ..Locks::default()
     };
-    let cpu = cpu_time(&cut);
+    let cpu = cpu_time(cut);
     out.cpu_ns = cpu.values().sum();
-    let names = holds::names(trace, &read);
+    let names = holds::names(trace, read);
     let name_of = |key: LockKey| names.get(&key).cloned().unwrap_or_default();
-    tables(&cut, &read.all, &cpu, &name_of, &mut out);
+    tables(cut, &read.all, &cpu, &name_of, &mut out);
     let wait_graph = graph::wait_graph(trace, &read.all);
     blame(trace, &wait_graph, &mut out);
-    out.tasks = owners::tasks(&cut, &read.all);
-    out.waits = owners::waits(&cut);
+    out.tasks = owners::tasks(cut, &read.all);
+    out.waits = owners::waits(cut);
     out.waits_for = wait_graph.waits_for(trace, &name_of);
-    order::find(trace, &read, &name_of, &mut out);
-    in_kernel(&cut, &cpu, &read.all, &mut out);
-    out.syscalls = kernel::syscalls(&cut);
-    out.kernel_locks = kernel::kernel_locks(&cut);
-    out.unseen_futex_ns = kernel::unseen_futex_ns(&cut);
+    order::find(trace, read, &name_of, &mut out);
+    in_kernel(cut, &cpu, &read.all, &mut out);
+    out.syscalls = kernel::syscalls(cut);
+    out.kernel_locks = kernel::kernel_locks(cut);
+    out.unseen_futex_ns = kernel::unseen_futex_ns(cut);
     if cut.whole && out.knows_states && !read.all.is_empty() {
         on_path(trace, &read.all, &mut out);
     }

@@ -408,6 +408,7 @@ fn pieces_add_up(trace: &Trace, range: Range<Time>, pick: usize) -> Result<(), T
     use kasuri_analyze::call_paths::{self, FlameOptions, Whereabouts, flame};
     let options = Options {
         range: Some(range.clone()),
+        pieces: true,
         ..Options::default()
     };
     let kasuri_analyze::Answers {
@@ -415,7 +416,7 @@ fn pieces_add_up(trace: &Trace, range: Range<Time>, pick: usize) -> Result<(), T
         account,
         pieces,
         ..
-    } = kasuri_analyze::answers(trace, &options);
+    } = kasuri_analyze::Session::new(trace, &options).into_answers();
     prop_assert_eq!(summary, kasuri_analyze::summary(trace, &options));
     let plain = Account::new(trace, range);
     prop_assert_eq!(

@@ -1,13 +1,19 @@
 //! Weights of samples: each rule of docs/design/call-paths.md, "Weights", by hand; and sums of random traces.
 use super::scene::Scene;
 use ThreadState::{DiskSleep, RunnablePreempted, RunnableWoken, Running, Sleeping};
-use kasuri_analyze::call_paths::{Cover, FlameOptions, Weights, flame, weigh};
+use kasuri_analyze::Session;
+use kasuri_analyze::call_paths::{FlameOptions, Weights, flame, weigh};
 use kasuri_model::{Duration, SampleKind, ThreadIx, ThreadState, Time, Trace};
 use proptest::prelude::*;
 
 const MS: i64 = 1_000_000;
 
 /// Weights in ms.
+/// The whole recording.
+fn session(trace: &Trace) -> Session<'_> {
+    Session::new(trace, &Default::default())
+}
+
 fn ms(weights: &Weights) -> Vec<f64> {
     weights
         .sample
@@ -32,7 +38,9 @@ fn an_instant_on_a_cpu_belongs_to_the_nearest_sample_by_cpu_time() {
     assert_eq!(weights.unsampled[0].blocked, Duration(80 * MS));
     assert_eq!(weights.misfits, 0);
     // Of 5..95 the border gives 5..9 and, but for the sleep, 9..95.
-    let part = Cover::new(&trace).weights(&trace, Time(5 * MS)..Time(95 * MS));
+    let part = session(&trace)
+        .cover()
+        .weights(&trace, Time(5 * MS)..Time(95 * MS));
     assert_eq!(ms(&part), [4.0, 6.0]);
 }
 
@@ -243,7 +251,8 @@ fn short_threads_of_one_name_are_sampled_together() {
         &["main", "b"],
     );
     let trace = s.done();
-    let cover = Cover::new(&trace);
+    let session = session(&trace);
+    let cover = session.cover();
     let weights = weigh(&trace);
     assert_eq!(ms(&weights), [5.5, 4.5]);
     // 8 of the 10 ms were taken from other threads.
@@ -366,7 +375,8 @@ proptest! {
         is_one_name in any::<bool>(),
     ) {
         let trace = random(&lives, period.map(u64::from), is_one_name);
-        let cover = Cover::new(&trace);
+        let session = session(&trace);
+        let cover = session.cover();
         let whole = weigh(&trace);
         let parts = [Time(0)..Time(cut), Time(cut)..trace.span.end].map(|range| cover.weights(&trace, range));
         for row in 0..trace.samples.time.len() {

@@ -1,9 +1,9 @@
 //! `kasuri bench --against CMD -- CMD`: two commands in turns; is the second one slower?
 use crate::baseline::{Baseline, Measure};
 use crate::ci;
-use crate::cmd::stat::screen_width;
 use crate::gate::{Answer, Gate, p_text};
 use crate::output::Output;
+use crate::show::screen_width;
 use crate::trial::{How, Runner, Taken, Told, shown};
 use crate::{exit, message};
 use anyhow::{Context, bail};

@@ -1,9 +1,9 @@
 //! `kasuri compare BEFORE AFTER`.
-use crate::cmd::stat::{has_colour, screen_width};
 use crate::gate::{Answer, Gate, key};
 use crate::open::Input;
 use crate::output::Output;
 use crate::program::{ProgramArgs, say_nobody};
+use crate::show::{has_colour, screen_width};
 use crate::{ci, exit, message};
 use anyhow::{Context, bail};
 use kasuri_analyze::Summary;

@@ -1,9 +1,8 @@
 //! `kasuri critical FILE`.
-use crate::cmd::stat::{has_colour, screen_width};
 use crate::open::Input;
-use crate::program::{ProgramArgs, named};
-use kasuri_text::table::{self, Layout};
-use std::io::Write;
+use crate::program::ProgramArgs;
+use crate::show::{layout, show};
+use kasuri_answers::critical::Critical;
 use std::process::ExitCode;
 
 /// Show the critical path: what to shorten, and by how much the run would shrink
@@ -38,25 +37,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut trace = args.input.load()?;
     let name = args.input.name();
     (args.program).choose_one(&mut trace, "the critical path", "kasuri critical", &name)?;
-    let path = kasuri_analyze::critical_path::critical_path(&trace);
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        kasuri_text::json::write(&path, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    let answer = Critical {
+        path: kasuri_analyze::critical_path::critical_path(&trace),
+        start_ns: trace.span.start.ns(),
+    };
     anyhow::ensure!(
-        path.length_ns > 0,
+        args.json || answer.path.length_ns > 0,
         "{name}: no scheduler events of the program, so its critical path is not known; kasuri info {name} says how to record them"
     );
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        top: args.top,
-        program: named(&trace),
-        start_ns: trace.span.start.ns(),
-        ..Layout::default()
-    };
-    out.write_all(table::render_critical_path(&path, &layout).as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    show(&answer, args.json, &layout(&trace, args.top))
 }

@@ -292,7 +292,7 @@ fn megabytes(bytes: f64) -> String {
 }
 
 fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
-    let width = super::stat::screen_width();
+    let width = crate::show::screen_width();
     let mut grid = Grid::new(&[
         word("EVENT", 0),
         number("ON ns", 0),

@@ -1,9 +1,9 @@
 //! `kasuri flame FILE`.
-use super::stat::screen_width;
 use crate::open::Input;
 use crate::output::Output;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use crate::show::screen_width;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{self, FlameOptions};
 use std::path::PathBuf;

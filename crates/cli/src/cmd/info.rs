@@ -1,6 +1,6 @@
 //! `kasuri info FILE`.
-use super::stat::{has_colour, screen_width};
 use crate::open::Input;
+use crate::show::{has_colour, screen_width};
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,11 +1,12 @@
 //! `kasuri locks FILE | -- PROGRAM`.
 use super::predict::machine;
-use super::stat::{has_colour, screen_width};
-use crate::program::{ProgramArgs, named};
+use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use crate::show::{layout, show};
 use crate::source::Source;
-use kasuri_text::table::{self, Layout};
-use std::io::Write;
+use kasuri_analyze::Session;
+use kasuri_answers::locks::LocksAnswer;
+use kasuri_answers::predict::of_locks;
 use std::process::ExitCode;
 
 /// Show locks: which threads held them, which waited, and why
@@ -54,42 +55,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.program
         .choose_or_say(&mut trace, "kasuri locks", &name)?;
     let options = range::options(&trace, args.range, args.all)?;
-    let locks = kasuri_analyze::locks(&trace, &options);
-    let mut out = std::io::stdout().lock();
-    // The class is a prediction for two CPUs; of a part of the recording there is none. The replay is of threads; where tasks take the
-    // locks it is not what would happen.
-    let can_replay = options.range.is_none() && !locks.locks.is_empty() && locks.tasks.is_empty();
-    let predict = || {
-        let wanted = kasuri_predict::Options {
-            machine: machine(false),
-            cpus: vec![2],
-            what_if: false,
-            ..kasuri_predict::Options::default()
-        };
-        super::predict::from_one(&trace, &wanted)
+    let session = Session::new(&trace, &options);
+    let wanted = kasuri_predict::Options {
+        machine: machine(false),
+        cpus: vec![2],
+        what_if: false,
+        ..kasuri_predict::Options::default()
     };
-    let prediction = can_replay.then(predict).flatten();
-    if args.json {
-        let mut value = serde_json::to_value(&locks)?;
-        let verdict = kasuri_text::verdict::Verdict::new(&locks, prediction.as_ref());
-        let p = verdict.prediction;
-        value["class"] = p.and_then(|p| p.class).map(|c| c.word()).into();
-        value["lock_efficiency_2_cpus"] = p.and_then(|p| p.lock_efficiency).into();
-        value["speedup_2_cpus"] = p.and_then(|p| p.at(2)).map(|q| q.speedup).into();
-        value["speedup_2_cpus_without_locks"] = p.map(|p| p.without_locks).into();
-        value["cap"] = serde_json::to_value(p.and_then(|p| p.cap.as_ref()))?;
-        value["look_at"] = verdict.advice.map(|a| a.text()).into();
-        kasuri_text::json::write(&value, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        top: args.top,
-        program: named(&trace),
-        ..Layout::default()
-    };
-    out.write_all(table::locks(&locks, prediction.as_ref(), &layout).as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    // The class is a prediction for two CPUs; of a part of the recording there is none.
+    let is_whole = options.range.is_none() && !session.locks().locks.is_empty();
+    let prediction = is_whole.then(|| of_locks(&session, &wanted).ok()).flatten();
+    let answer = LocksAnswer::new(session.locks(), prediction.as_ref());
+    show(&answer, args.json, &layout(&trace, args.top))
 }

@@ -139,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?;
     } else {
-        write!(out, "{}", tables(&result, super::stat::screen_width()))?;
+        write!(out, "{}", tables(&result, crate::show::screen_width()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -149,7 +149,7 @@ fn list() -> anyhow::Result<ExitCode> {
     for op in ops::ALL {
         grid.row([op.name.to_owned(), op.what.to_owned()]);
     }
-    for line in grid.lines(super::stat::screen_width()) {
+    for line in grid.lines(crate::show::screen_width()) {
         writeln!(std::io::stdout().lock(), "{line}")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,11 +1,11 @@
 //! `kasuri plan FILE`.
-use super::stat::{has_colour, screen_width};
 use crate::open::Input;
+use crate::show::{layout, show};
 use kasuri_analyze::task_graph;
 use kasuri_model::{SliceKind, TaskIx, Time, Trace};
 use kasuri_predict::plan;
 use kasuri_report::planned;
-use kasuri_text::table::{self, Layout};
+use kasuri_text::table;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -93,9 +93,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let nothing = || anyhow::anyhow!(nothing(&args.input.name()));
     let strands = task_graph::strands(&trace).ok_or_else(nothing)?;
     let input = input(&trace, &strands);
-    let mut out = std::io::stdout().lock();
     if args.costs {
-        write_costs(&input, &mut out)?;
+        write_costs(&input, &mut std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut workers: Vec<usize> = args.workers.iter().map(|&n| n.into()).collect();
@@ -114,19 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         transfer_ns: args.transfer,
     };
     let answer = plan::plan(&input, &options).ok_or_else(nothing)?;
-    if args.json {
-        kasuri_text::json::write(&answer, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        top: args.top,
-        ..Layout::default()
-    };
-    out.write_all(table::plan(&answer, &layout).as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    show(&answer, args.json, &layout(&trace, args.top))
 }
 
 /// What threads/src/graph/graph_costs.c reads: a first line, `ID NS` of each task that ran and ended, and their number, so that a file

@@ -1,16 +1,14 @@
 //! `kasuri predict FILE | -- PROGRAM`.
-use super::stat::{has_colour, screen_width};
 use crate::message;
 use crate::open::Input;
 use crate::output::Output;
-use crate::program::{ProgramArgs, named};
+use crate::program::ProgramArgs;
+use crate::show::{layout, show};
 use crate::source::Source;
 use anyhow::Context;
-use kasuri_analyze::call_paths::OffWork;
-use kasuri_model::Trace;
-use kasuri_predict::{Machine, Options, Prediction, Recording};
-use kasuri_text::table::{self, Layout};
-use std::io::Write;
+use kasuri_analyze::Session;
+use kasuri_predict::{Machine, Options};
+use kasuri_text::table::Layout;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -121,57 +119,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         options.cpus.sort_unstable();
         options.cpus.dedup();
     }
-    let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
-    if let Some(lock) = kasuri_text::verdict::without_holds(&locks) {
-        anyhow::bail!(
-            "{}: cannot predict: threads wait for `{}`, and the recording does not show which thread holds it, so what it \
-             allows on more CPUs is not known",
-            args.source.name(),
-            lock.name
-        );
-    }
-    let off_work = kasuri_analyze::call_paths::off_work(&trace);
-    let there = second.as_ref().map(kasuri_analyze::call_paths::off_work);
-    let first = recording(&trace, &off_work);
-    let second =
-        (second.as_ref().zip(there.as_ref())).map(|(trace, off_work)| recording(trace, off_work));
-    let mut prediction = kasuri_predict::predict(first, second, &options)
-        .with_context(|| format!("{}: cannot predict", args.source.name()))?;
-    if !prediction.deadlocks.is_empty() {
-        // The places come from the recording itself.
-        let places = locks.inversions.iter().filter(|i| i.can_deadlock);
-        let places = places.take(10).map(table::inversion);
-        prediction.notes.splice(0..0, places);
-    }
-    if let Some(whole) = of_whole_system(&trace) {
-        prediction.notes.insert(0, whole);
-    }
+    let whole = kasuri_analyze::Options::default();
+    let session = Session::new(&trace, &whole);
+    let there = second.as_ref().map(|trace| Session::new(trace, &whole));
+    let prediction = kasuri_answers::predict::predict(&session, there.as_ref(), &options)
+        .map_err(|why| anyhow::anyhow!("{}: cannot predict: {why}", args.source.name()))?;
     if let Some(path) = args.svg {
         let output = Output::to(path)?;
         output.write(|out| {
             out.write_all(kasuri_text::chart::curve::speedup(&prediction).as_bytes())
         })?;
     }
-    show(&prediction, &trace, args.json)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Prints it: as JSON, or as text as wide as the screen.
-fn show(prediction: &Prediction, trace: &Trace, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        kasuri_text::json::write(prediction, &mut out)?;
-        return Ok(());
-    }
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        program: named(trace),
-        ..Layout::default()
-    };
-    out.write_all(table::predict(prediction, &layout).as_bytes())?;
-    out.flush()?;
-    Ok(())
+    show(
+        &prediction,
+        args.json,
+        &layout(&trace, Layout::default().top),
+    )
 }
 
 /// Speed-ups of more runs on one CPU and on two, in turns.
@@ -185,20 +148,6 @@ fn more_pairs(source: &Source, two: &[usize], begin: Instant) -> anyhow::Result<
         out.extend(kasuri_predict::speedup_of(&run(&two[..1])?, &run(two)?));
     }
     Ok(out)
-}
-
-/// The prediction from one recording; none: it cannot be replayed.
-pub fn from_one(trace: &Trace, options: &Options) -> Option<Prediction> {
-    let off_work = kasuri_analyze::call_paths::off_work(trace);
-    kasuri_predict::predict(recording(trace, &off_work), None, options).ok()
-}
-
-fn recording<'a>(trace: &'a Trace, off_work: &'a OffWork) -> Recording<'a> {
-    Recording {
-        trace,
-        spinning: &off_work.spinning,
-        runtime: &off_work.runtime,
-    }
 }
 
 /// From each row's lock ratio and speed-up the wait ratio, and the other way round; with the largest errors.
@@ -228,17 +177,6 @@ fn published() -> anyhow::Result<ExitCode> {
     });
     kasuri_text::json::write(&value, std::io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a prediction of a trace that names no program is worth.
-fn of_whole_system(trace: &Trace) -> Option<String> {
-    let program = kasuri_analyze::program(trace);
-    (program.by == kasuri_analyze::ProgramBy::Nobody).then(|| {
-        format!(
-            "of all {} processes as if they were one program; --process NAME takes one",
-            program.n_processes
-        )
-    })
 }
 
 /// The machine of an earlier answer.

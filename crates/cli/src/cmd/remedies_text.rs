@@ -1,6 +1,6 @@
 //! The answer of `kasuri try`: text for people, JSON for programs.
-use crate::cmd::stat::screen_width;
 use crate::gate::p_text;
+use crate::show::screen_width;
 use crate::trial::{Told, shown};
 use kasuri_analyze::Summary;
 use kasuri_text::table::grid::{Grid, number, sentence, word};

@@ -4,6 +4,10 @@ use crate::open::Input;
 use crate::output::Output;
 use crate::program::{ProgramArgs, named};
 use anyhow::{Context, bail};
+use kasuri_analyze::Session;
+use kasuri_answers::document::Document;
+use kasuri_answers::locks::LocksAnswer;
+use kasuri_answers::{Answer, predict};
 use kasuri_report as html;
 use kasuri_text::table::units::shell_word;
 use std::path::{Path, PathBuf};
@@ -112,8 +116,7 @@ pub(super) const MANY: usize = 2_000_000;
 pub(super) struct Side {
     pub(super) trace: kasuri_model::Trace,
     answers: kasuri_analyze::Answers,
-    locks: kasuri_analyze::Locks,
-    panels: Vec<html::Panel>,
+    panels: Vec<Document>,
     lateness: Vec<(kasuri_model::StrIx, html::planned::Lateness)>,
     headline: String,
     summary: serde_json::Value,
@@ -134,13 +137,7 @@ impl Side {
         let mut trace = input.load()?;
         program.choose_or_say(&mut trace, command, &input.name())?;
         let progress = crate::open::progress(trace.slices.start.len() >= MANY, "analysing");
-        let options = kasuri_analyze::Options {
-            omits_moves: true,
-            ..kasuri_analyze::Options::default()
-        };
-        let answers = kasuri_analyze::answers(&trace, &options);
-        let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
-        let panels = panels(&trace, &locks);
+        let (answers, panels) = analyse(&trace);
         // Last: what is planned is no part of what was recorded.
         let lateness = match plan {
             None => Vec::new(),
@@ -151,7 +148,6 @@ impl Side {
         let summary = &answers.summary;
         let candidates = candidates(&summary.program, command, &input.name());
         Ok(Side {
-            locks,
             panels,
             lateness,
             headline: kasuri_text::table::headline(summary),
@@ -182,13 +178,25 @@ impl Side {
             waits: kasuri_text::table::waits(&self.answers.summary, WAITS_WIDTH),
             pieces: &self.answers.pieces,
             cover: Some(&self.answers.cover),
-            locks: Some(&self.locks),
+            locks: Some(&self.answers.locks),
             panels: self.panels.clone(),
             lateness: self.lateness.clone(),
             candidates: self.candidates.clone(),
             ..html::Options::default()
         }
     }
+}
+
+/// All that the page says of a recording.
+fn analyse(trace: &kasuri_model::Trace) -> (kasuri_analyze::Answers, Vec<Document>) {
+    let options = kasuri_analyze::Options {
+        omits_moves: true,
+        pieces: true,
+        ..kasuri_analyze::Options::default()
+    };
+    let session = Session::new(trace, &options);
+    let panels = panels(&session);
+    (session.into_answers(), panels)
 }
 
 /// Which processes may be the program, where the trace names none, with the commands that make a page of each.
@@ -210,24 +218,21 @@ fn candidates(
 }
 
 /// Tabs for what needs locks: a recording without any has none.
-fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<html::Panel> {
-    if locks.locks.is_empty() {
+fn panels(session: &Session<'_>) -> Vec<Document> {
+    if session.locks().locks.is_empty() {
         return Vec::new();
     }
-    let predict = || {
-        let wanted = kasuri_predict::Options {
-            machine: super::predict::machine(false),
-            ..kasuri_predict::Options::default()
-        };
-        super::predict::from_one(trace, &wanted)
+    let wanted = kasuri_predict::Options {
+        machine: super::predict::machine(false),
+        ..kasuri_predict::Options::default()
     };
-    // The replay is of threads; where tasks take the locks it is not what would happen.
-    let prediction = locks.tasks.is_empty().then(predict).flatten();
-    let tabs = [
-        Some(kasuri_report::panels::locks(locks)),
-        prediction.as_ref().map(kasuri_report::panels::prediction),
-    ];
-    tabs.into_iter().flatten().collect()
+    let prediction = predict::of_locks(session, &wanted);
+    let locks = LocksAnswer::new(session.locks(), prediction.as_ref().ok());
+    let prediction = match &prediction {
+        Ok(prediction) => prediction.document(html::MOST_ROWS),
+        Err(why) => predict::refused(session, why),
+    };
+    vec![locks.document(html::MOST_ROWS), prediction]
 }
 
 pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
@@ -251,4 +256,23 @@ pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[path = "../../../export/tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_samples_and_locks_reads_neither_twice() {
+        let before = kasuri_analyze::built();
+        let (answers, panels) = analyse(&common::sampled());
+        assert!(answers.summary.call_paths.is_some() && !answers.locks.locks.is_empty());
+        assert_eq!(panels.len(), 2, "locks and the prediction");
+        let built = std::array::from_fn(|i| kasuri_analyze::built()[i] - before[i]);
+        assert_eq!(built, [1; 4]);
+    }
 }

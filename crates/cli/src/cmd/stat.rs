@@ -2,9 +2,10 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use crate::show::{has_colour, screen_width};
 use kasuri_text::table::units::shell_word;
 use kasuri_text::table::{self, Layout, Section, Sections, program};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Show where the CPU time went, and what to try
@@ -106,26 +107,4 @@ fn sections(args: &Args) -> Sections {
         true => Sections::Overview,
         false => Sections::Only(Section::ALL.into_iter().filter(is_wanted).collect()),
     }
-}
-
-/// The width that COLUMNS names, else the terminal's, else 80.
-pub(super) fn screen_width() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let terminal = || {
-        rustix::termios::tcgetwinsize(std::io::stdout())
-            .ok()
-            .map(|w| usize::from(w.ws_col))
-    };
-    asked
-        .or_else(terminal)
-        .filter(|&w| w > 0)
-        .map_or(80, |w: usize| w.max(60))
-}
-
-/// Whether stdout takes colours.
-pub(super) fn has_colour() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
-    std::io::stdout().is_terminal()
-        && !is_set("NO_COLOR")
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }

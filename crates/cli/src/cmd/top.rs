@@ -1,7 +1,7 @@
 //! `kasuri top`: where the machine's CPU time goes, now.
 use super::record::duration;
-use super::stat::screen_width;
 use crate::message;
+use crate::show::screen_width;
 use crate::top::{Follower, Screen};
 use kasuri_record::tap::Keep;
 use kasuri_text::table::{self, TopSort, TopView};

@@ -96,7 +96,7 @@ fn page(files: &[Listed]) -> String {
                 arguments(site),
             ]);
         }
-        page.push_str(&grid.page(super::stat::screen_width()));
+        page.push_str(&grid.page(crate::show::screen_width()));
         if file.probes.refused > 0 {
             let n = units::plural(file.probes.refused as u64, "note");
             page.push_str(&format!("{n} are damaged or point outside of the code\n"));

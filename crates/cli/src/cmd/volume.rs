@@ -67,7 +67,7 @@ pub fn run(
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&volume)?)?;
     } else {
-        write!(out, "{}", page(&volume, super::stat::screen_width()))?;
+        write!(out, "{}", page(&volume, crate::show::screen_width()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

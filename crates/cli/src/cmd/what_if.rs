@@ -3,8 +3,8 @@
 //! The experiment is virtual speed-up: `libkasuri-whatif.so` delays all other threads while one is in the region (docs/design/whatif.md),
 //! and the delay is taken off the run's time. Each region has a baseline of its own, the same library with nothing saved: the library
 //! costs both sides the same.
-use crate::cmd::stat::screen_width;
 use crate::message;
+use crate::show::screen_width;
 use crate::trial::{Runner, recording};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -143,7 +143,8 @@ fn short_waits(bytes: &[u8]) -> (i64, i64) {
         bytes,
     };
     let trace = kasuri_import::load(&[file], &Default::default()).expect("a sound recording");
-    let cover = kasuri_analyze::call_paths::Cover::new(&trace);
+    let session = kasuri_analyze::Session::new(&trace, &Default::default());
+    let cover = session.cover();
     let (mut known, mut all) = (0, 0);
     for thread in (0..trace.threads.len() as u32).map(kasuri_model::ThreadIx) {
         let process = &trace.processes[trace.threads[thread.ix()].process.ix()];

@@ -1,5 +1,6 @@
 //! The answer of `kasuri plan`. Field names are the keys of `--json`; times in ns, shares of 1.
 use super::{Graph, Schedule, Scheduler, Workers, schedule};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Format of the JSON.
@@ -67,10 +68,11 @@ pub struct Options {
     pub transfer_ns: u64,
 }
 
-/// Everything.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The recorded tasks, scheduled.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Plan {
     /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// The recorded command.
     pub command: Vec<String>,
@@ -97,7 +99,7 @@ pub struct Plan {
 }
 
 /// Schedules on one number of workers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
     /// Workers.
     pub workers: usize,
@@ -110,7 +112,7 @@ pub struct Point {
 }
 
 /// One schedule.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Planned {
     /// The scheduler.
     pub scheduler: Scheduler,
@@ -129,7 +131,7 @@ pub struct Planned {
 }
 
 /// A task in the recording and in the plan, ns since the first task's first run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Late {
     /// Its name.
     pub name: String,

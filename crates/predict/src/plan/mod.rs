@@ -24,10 +24,11 @@ mod steal;
 pub use answer::*;
 pub use graph::Graph;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A way to schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// Critical path first; of equal ones that with most immediate successors (CP/MISF).

@@ -3,7 +3,7 @@ use super::{id, name};
 use crate::batch::Text;
 use crate::schema::{Out, table};
 use crate::{Result, Source};
-use kasuri_analyze::{LockRow as Answer, Options};
+use kasuri_analyze::LockRow as Answer;
 use kasuri_model::LockKind;
 use std::collections::HashMap;
 
@@ -71,15 +71,10 @@ table! {
 fn locks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
     let trace = source.trace();
     let all = source.acquisitions();
-    let options = Options {
-        all_processes: true,
-        ..Options::default()
-    };
-    let answers = kasuri_analyze::locks(trace, &options).locks;
-    let answers: HashMap<(i32, u64), Answer> = answers
-        .into_iter()
-        .map(|a| ((a.pid, a.object), a))
-        .collect();
+    let answers = &source.session().locks().locks;
+    let answers: HashMap<(i32, u64), &Answer> =
+        answers.iter().map(|a| ((a.pid, a.object), a)).collect();
+    let none = Answer::default();
     // Of several lives at an address the last one's kind and site.
     let lives: HashMap<_, _> = trace
         .locks
@@ -90,8 +85,8 @@ fn locks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
         let (process, object) = *key;
         let pid = source.pid(process);
         let life = lives.get(key);
-        let answer = answers.get(&(pid, object)).cloned().unwrap_or_default();
-        let used = answer.used;
+        let answer = answers.get(&(pid, object)).copied().unwrap_or(&none);
+        let used = &answer.used;
         out.push(LockRow {
             lock_id: lock_id as i64,
             process_id: id(process.0).unwrap_or(-1),

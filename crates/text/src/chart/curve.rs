@@ -4,7 +4,7 @@
 //! number of CPUs, y the speed-up; both axes are logarithmic, so the ideal speed-up is a straight line. Sizes are in
 //! the units of the picture's `viewBox`; a page may scale it.
 use super::{LogAxis, escape, svg};
-use crate::label::limit;
+use kasuri_answers::predict::limit;
 use kasuri_predict::Prediction;
 use std::fmt::Write;
 

@@ -1,28 +1,42 @@
-//! The speed-up curve in letters: CPUs to the right, speed-up upwards, both logarithmic.
+//! Curves in letters: both axes logarithmic, the curve upwards.
 //!
 //! A cell of the screen has one letter, and later letters cover earlier ones: the expected value covers the range,
 //! and the range the ideal line. A measured value is a cell further left, so it is seen beside the expected one. Rows
-//! near a round speed-up have a label and `+` on the axis.
+//! near a round factor have a label and `+` on the axis.
 use super::LogAxis;
-use kasuri_predict::{Point, Prediction};
+use kasuri_answers::document::{Chart, Series, SeriesStyle};
 
 /// Rows of the picture, without the axis.
 const HEIGHT: usize = 14;
-/// Columns for each CPU count of the table.
+/// Columns for each x.
 const STEP: usize = 4;
 /// Columns left and right of them.
 const AXIS: usize = 14;
 
-/// The picture's lines, with as many CPU counts as fit the width.
-///
-/// `*` expected, `|` range, `o` measured, `.` the ideal line.
-pub fn speedup(p: &Prediction, width: usize) -> Vec<String> {
+/// What the letters stand for.
+pub fn legend(chart: &Chart) -> String {
+    let of = |series: &Series| match series.style {
+        SeriesStyle::Line if series.band.is_empty() => format!("* {}", series.name),
+        SeriesStyle::Line => format!("* {}, | range", series.name),
+        SeriesStyle::Dashed => format!(". {}", series.name),
+        SeriesStyle::Dots => format!("o {}", series.name),
+    };
+    chart.series.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// The picture's lines, with as many x of the first curve as fit the width.
+pub fn picture(chart: &Chart, width: usize) -> Vec<String> {
+    let Some(first) = chart.series.first() else {
+        return Vec::new();
+    };
     let room = (width.saturating_sub(AXIS) / STEP).max(2) - 1;
     // The last one always: that is where the curve leads.
-    let every = p.points.len().div_ceil(room).max(1);
-    let points: Vec<&Point> = p.points.iter().rev().step_by(every).rev().collect();
-    let scale = Scale::of(p);
-    let cells = cells(p, &points, &scale);
+    let every = first.points.len().div_ceil(room).max(1);
+    let all = first.points.iter().map(|point| point.0).rev();
+    let mut points: Vec<f64> = all.step_by(every).collect();
+    points.reverse();
+    let scale = Scale::of(first);
+    let cells = cells(chart, &points, &scale);
     let mut lines: Vec<String> = cells
         .iter()
         .zip(scale.labels())
@@ -34,15 +48,12 @@ pub fn speedup(p: &Prediction, width: usize) -> Vec<String> {
         })
         .collect();
     lines.push(format!("       +{}", "-".repeat(STEP * (points.len() + 1))));
-    let axis: String = points
-        .iter()
-        .map(|p| format!("{:>STEP$}", p.cpus))
-        .collect();
-    lines.push(format!("        {axis}  CPUs"));
+    let axis: String = points.iter().map(|x| format!("{x:>STEP$}")).collect();
+    lines.push(format!("        {axis}  {}", chart.x_title));
     lines
 }
 
-/// The range of speed-ups, from the bottom row to the top one.
+/// The range of values, from the bottom row to the top one.
 struct Scale {
     bottom: f64,
     top: f64,
@@ -50,10 +61,10 @@ struct Scale {
 }
 
 impl Scale {
-    /// All of the prediction's ranges, with room above. Never a range of nothing, also where every speed-up is 1.
-    fn of(p: &Prediction) -> Scale {
-        let top = p.points.iter().map(|p| p.high).fold(2.0, f64::max) * 1.15;
-        let bottom = p.points.iter().map(|p| p.low).fold(1.0, f64::min).max(0.05);
+    /// All of the curve's ranges, with room above. Never a range of nothing, also where every value is 1.
+    fn of(curve: &Series) -> Scale {
+        let top = curve.band.iter().map(|b| b.1).fold(2.0, f64::max) * 1.15;
+        let bottom = curve.band.iter().map(|b| b.0).fold(1.0, f64::min).max(0.05);
         Scale {
             bottom,
             top,
@@ -61,22 +72,22 @@ impl Scale {
         }
     }
 
-    /// The row of a speed-up, counted from the bottom.
+    /// The row of a value, counted from the bottom.
     fn row(&self, s: f64) -> usize {
         self.axis.at(s).round() as usize
     }
 
-    /// The speed-up of a row: the inverse of [`Scale::row`].
+    /// The value of a row: the inverse of [`Scale::row`].
     fn value(&self, row: usize) -> f64 {
         self.bottom * (self.top / self.bottom).powf(row as f64 / (HEIGHT - 1) as f64)
     }
 
-    /// Whether a speed-up is in the picture. The bottom row has a little room for rounding.
+    /// Whether a value is in the picture. The bottom row has a little room for rounding.
     fn contains(&self, s: f64) -> bool {
         s <= self.top && s >= self.bottom * 0.99
     }
 
-    /// For each row its label; "" for most. A label stands where a round speed-up lies nearest.
+    /// For each row its label; "" for most. A label stands where a round factor lies nearest.
     fn labels(&self) -> Vec<String> {
         let mut labels = vec![String::new(); HEIGHT];
         let mut last = usize::MAX;
@@ -94,24 +105,34 @@ impl Scale {
 }
 
 /// The letters, by row from the bottom and by column. What is put later covers what was there.
-fn cells(p: &Prediction, points: &[&Point], scale: &Scale) -> Vec<Vec<char>> {
-    let width = STEP * (points.len() + 1);
+fn cells(chart: &Chart, xs: &[f64], scale: &Scale) -> Vec<Vec<char>> {
+    let width = STEP * (xs.len() + 1);
     let mut cells = vec![vec![' '; width]; HEIGHT];
-    let mut put = |x: usize, s: f64, c: char| {
-        if scale.contains(s) {
-            cells[scale.row(s).min(HEIGHT - 1)][x] = c;
+    let mut put = |x: usize, y: f64, c: char| {
+        if scale.contains(y) {
+            cells[scale.row(y).min(HEIGHT - 1)][x] = c;
         }
     };
-    for (i, point) in points.iter().enumerate() {
-        let x = STEP * (i + 1) - 1;
-        put(x, point.cpus as f64, '.');
-        for y in scale.row(point.low)..=scale.row(point.high).min(HEIGHT - 1) {
-            put(x, scale.value(y), '|');
+    let of = |style: SeriesStyle| chart.series.iter().filter(move |s| s.style == style);
+    for (i, &x) in xs.iter().enumerate() {
+        let column = STEP * (i + 1) - 1;
+        let ys = |style| {
+            let points = of(style).flat_map(|series| &series.points);
+            points
+                .filter(move |point| point.0 == x)
+                .map(|point| point.1)
+        };
+        ys(SeriesStyle::Dashed).for_each(|y| put(column, y, '.'));
+        for series in of(SeriesStyle::Line) {
+            let ranges = series.points.iter().zip(&series.band);
+            for (_, &(low, high)) in ranges.filter(|(point, _)| point.0 == x) {
+                for y in scale.row(low)..=scale.row(high).min(HEIGHT - 1) {
+                    put(column, scale.value(y), '|');
+                }
+            }
         }
-        put(x, point.speedup, '*');
-        if let Some(measured) = p.measured.iter().find(|m| m.cpus == point.cpus) {
-            put(x - 1, measured.speedup, 'o');
-        }
+        ys(SeriesStyle::Line).for_each(|y| put(column, y, '*'));
+        ys(SeriesStyle::Dots).for_each(|y| put(column - 1, y, 'o'));
     }
     cells
 }

@@ -7,7 +7,7 @@
 //! | module | draws |
 //! |---|---|
 //! | [`curve`] | a prediction's speed-up by number of CPUs, as SVG |
-//! | [`letters`] | the same for a terminal |
+//! | [`letters`] | curves of a document for a terminal |
 //! | [`overhead`] | what tracing costs, a page with a chart and its numbers |
 //!
 //! The report's tab of a prediction is drawn by the viewer, from numbers: it zooms and has a pointer.

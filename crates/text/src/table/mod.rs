@@ -13,13 +13,12 @@
 //! | `call_paths` | the code behind each class, below its row |
 //! | `path_text` | a call path in the room of a line |
 //! | `chains` | waits, and what ended them, line below line |
-//! | `critical_path`, `locks`, `predict`, `plan`, `compare`, `contents` | the other commands |
+//! | [`document`](document()) | every answer that is a document (`crates/answers`) |
+//! | `compare`, `contents` | the other commands |
 //! | [`explain`] | the account as one page of Markdown, for others to quote |
 //! | [`program`] | which processes an answer is about |
 //! | `top` | a window of `kasuri top` |
 //! | [`grid`] | tables whose columns fit the screen |
-//! | [`units`] | numbers and names |
-//! | `names` | threads, with their ids where names are shared |
 //!
 //! All text from a recording goes through [`units::printable`] before it is printed: a traced program chooses its
 //! names.
@@ -28,36 +27,30 @@ mod call_paths;
 mod chains;
 mod compare;
 mod contents;
-mod critical_path;
+mod document;
 pub mod explain;
 pub mod grid;
-mod locks;
-mod names;
 mod openmp;
 mod overview;
 mod path_text;
-mod plan;
-mod predict;
 pub mod program;
 mod sections;
 mod top;
-pub mod units;
 mod usdt;
 
 pub use account::headline;
 pub use call_paths::waits;
 pub use compare::render_comparison;
 pub use contents::contents;
-pub use critical_path::render_critical_path;
+pub use document::render as document;
 pub(crate) use grid::cut;
-pub use locks::{inversion, render as locks};
+pub use kasuri_answers::units;
 pub(crate) use path_text::short_name;
-pub use plan::render as plan;
-pub use predict::render as predict;
 pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
+use kasuri_answers::names;
 use unicode_width::UnicodeWidthStr;
 
 /// The form of a page.
@@ -89,6 +82,16 @@ impl Default for Layout {
             program: String::new(),
             sections: Sections::All,
             start_ns: 0,
+        }
+    }
+}
+
+impl Layout {
+    /// The most rows of a table.
+    pub fn rows(&self) -> usize {
+        match self.top {
+            0 => usize::MAX,
+            top => top,
         }
     }
 }
@@ -309,11 +312,7 @@ impl Page<'_> {
 
     /// How many of `all` rows to print.
     fn shown(&self, all: usize) -> usize {
-        if self.layout.top == 0 {
-            all
-        } else {
-            all.min(self.layout.top)
-        }
+        all.min(self.layout.rows())
     }
 }
 

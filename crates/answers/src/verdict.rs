@@ -5,7 +5,7 @@
 //! that cannot be trusted: threads waited for a lock without recorded holds, which the replay takes to be free, or the replay itself
 //! refuses a number. It then chooses one piece of [`Advice`], by the rule at [`Verdict::new`]. docs/guide/locks.md has the rule
 //! for users.
-use crate::table::units::percent;
+use crate::units::percent;
 use kasuri_analyze::{Inversion, LockRow, Locks, OrderCycle};
 use kasuri_predict::{Class, Prediction};
 
@@ -74,15 +74,15 @@ impl<'a> Verdict<'a> {
     }
 
     /// The class in words, or why it is not known; none without a prediction.
-    pub fn class_text(&self) -> Option<String> {
+    pub fn class_text(&self) -> Option<Result<String, String>> {
         if let Some(lock) = self.without_holds {
-            return Some(format!(
-                "not known: threads wait for `{}`, and its holders are not recorded",
+            return Some(Err(format!(
+                "threads wait for `{}`, and its holders are not recorded",
                 lock.name
-            ));
+            )));
         }
         if !self.refused.is_empty() {
-            return Some(format!("not known: {}", self.refused.join("; and ")));
+            return Some(Err(self.refused.join("; and ")));
         }
         let p = self.prediction?;
         let (class, efficiency) = (p.class?, p.lock_efficiency?);
@@ -95,11 +95,11 @@ impl<'a> Verdict<'a> {
         let cap = p.cap.as_ref().map_or(String::new(), |cap| {
             format!("; `{}` {}", cap.lock, cap_text(cap.speedup))
         });
-        Some(format!(
+        Some(Ok(format!(
             "{}: on two CPUs the locks leave {} of the speed{two}{cap}",
             class.word(),
             percent(efficiency)
-        ))
+        )))
     }
 }
 
@@ -218,8 +218,8 @@ impl Advice<'_> {
             Advice::Short(lock) => format!(
                 "`{}`: taken {} times, half of them for {} or less; give each thread a part of its own and add them up at the end (OpenMP: reduction), take it in batches, or use an atomic",
                 lock.name,
-                crate::table::units::count(lock.used.holds),
-                crate::table::units::duration(lock.used.hold_p50_ns as f64)
+                crate::units::count(lock.used.holds),
+                crate::units::duration(lock.used.hold_p50_ns as f64)
             ),
             Advice::HolderPreempted(lock) => format!(
                 "`{}`: its holders lose their CPU while others wait; hold it for less time (kasuri stat says who has the CPU: other programs, or more threads than CPUs)",
@@ -228,7 +228,7 @@ impl Advice<'_> {
             Advice::WakingUp(lock) => format!(
                 "`{}`: most of the wait time is wake-up time, not work inside (holds p50 {}); take it less often, take it in batches, or spin before sleeping",
                 lock.name,
-                crate::table::units::duration(lock.used.hold_p50_ns as f64)
+                crate::units::duration(lock.used.hold_p50_ns as f64)
             ),
             Advice::WorkInside(lock) => format!(
                 "`{}`: the work inside makes others wait; move work out of it, or split it (kasuri predict shows the gain)",

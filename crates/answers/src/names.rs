@@ -1,18 +1,18 @@
 //! Names of threads: the name alone, or with the id where several threads share it.
 //!
 //! Names are compared over all threads of a page, so that a thread is called the same everywhere on it.
-use super::units::printable;
+use crate::units::printable;
 use kasuri_analyze::Summary;
 use std::collections::{HashMap, HashSet};
 
 /// The names that more than one thread has.
-pub(super) struct ThreadNames<'a> {
+pub struct ThreadNames<'a> {
     shared: HashSet<&'a str>,
 }
 
 impl<'a> ThreadNames<'a> {
     /// From the name and id of each thread; a thread may be given several times.
-    pub(super) fn new(threads: impl Iterator<Item = (&'a str, i32)>) -> ThreadNames<'a> {
+    pub fn new(threads: impl Iterator<Item = (&'a str, i32)>) -> ThreadNames<'a> {
         let mut first: HashMap<&str, i32> = HashMap::new();
         let mut shared = HashSet::new();
         for (name, tid) in threads {
@@ -24,7 +24,7 @@ impl<'a> ThreadNames<'a> {
     }
 
     /// `solver`, `xz (4711)` where several are called xz, `4711` where the name is not known.
-    pub(super) fn text(&self, name: &str, tid: i32) -> String {
+    pub fn text(&self, name: &str, tid: i32) -> String {
         match name {
             "" => tid.to_string(),
             name if self.shared.contains(name) => format!("{} ({tid})", printable(name)),
@@ -34,7 +34,7 @@ impl<'a> ThreadNames<'a> {
 }
 
 /// The names of the threads that the summary mentions.
-pub(super) fn thread_names(s: &Summary) -> ThreadNames<'_> {
+pub fn thread_names(s: &Summary) -> ThreadNames<'_> {
     let threads = s.threads.iter().map(|t| (t.name.as_str(), t.tid));
     let of_causes = s.account.causes.iter();
     let of_causes = of_causes.filter_map(|c| Some((c.thread.as_str(), c.tid?)));

@@ -1,0 +1,28 @@
+//! Answers as documents: the sentences and tables that say to people what an analysis found, declared once for every screen.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`document`] | what a document is made of |
+//! | [`critical`], [`locks`], [`plan`], [`predict`] | an answer each: its JSON, and its document |
+//! | [`verdict`] | what the answer about locks and the prediction say together |
+//! | [`units`], [`names`] | numbers, names, threads with their ids where names are shared |
+//!
+//! `crates/text` fits a document to a terminal, `crates/report` puts it into a page. Both know [`Part`](document::Part), and no answer.
+#![forbid(unsafe_code)]
+
+pub mod critical;
+pub mod document;
+pub mod locks;
+pub mod names;
+pub mod plan;
+pub mod predict;
+pub mod units;
+pub mod verdict;
+
+use document::Document;
+
+/// An answer. As JSON it is what [`serde::Serialize`] makes of it.
+pub trait Answer: serde::Serialize {
+    /// What people read, with at most `rows` rows of each table.
+    fn document(&self, rows: usize) -> Document;
+}
