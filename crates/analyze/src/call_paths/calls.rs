@@ -223,6 +223,25 @@ pub fn is_gil(name: &str) -> bool {
     GIL.contains(&name)
 }
 
+/// Whether a library's function of this name waits at a barrier.
+pub fn is_barrier(name: &str) -> bool {
+    const BEGINS: [&str; 11] = [
+        "std::barrier<",
+        "std::latch::",
+        "std::sync::barrier::Barrier::wait",
+        "std::sync::poison::barrier::Barrier::wait",
+        // A region's end is one, too.
+        "GOMP_parallel",
+        "__kmpc_fork_call",
+        "__kmpc_join",
+        "GOMP_barrier",
+        "GOMP_loop_end",
+        "__kmpc_barrier",
+        "__kmpc_cancel_barrier",
+    ];
+    begins(name, &BEGINS) || public_name(name).starts_with("pthread_barrier_wait")
+}
+
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
 pub fn public_name(name: &str) -> &str {
     // Functions that others end in, without a frame of their own.

@@ -6,6 +6,7 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
+use super::phases::Phases;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
@@ -15,9 +16,9 @@ use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 /// A place in the code at which no work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
-    /// `Spinning`, `TaskRuntime`; asleep `LockWait`, and `ExternalWait` for a time that it chose.
+    /// `Spinning`, `TaskRuntime`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
     pub class: Class,
-    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep.
+    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
     pub name: StrIx,
     /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
     pub code: StrIx,
@@ -31,6 +32,8 @@ pub(crate) struct Sampled {
     pub places: Vec<Place>,
     /// Waits with a limit that are parts of longer ones.
     pub rearmed: Rearmed,
+    /// When threads ran what others ran, too.
+    pub phases: Phases,
 }
 
 impl Sampled {
@@ -40,6 +43,7 @@ impl Sampled {
             tracks: vec![Track::default(); trace.threads.len()],
             places: Vec::new(),
             rearmed: Rearmed::default(),
+            phases: Phases::default(),
         }
     }
 
@@ -51,6 +55,8 @@ impl Sampled {
         }
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
+        let spins = |path| matches!(frames.not_work(path), Some(NotWork::Spin { .. }));
+        out.phases = Phases::new(trace, cover, &frames, spins);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -90,7 +96,7 @@ impl Sampled {
     pub fn wait(&mut self, thread: usize, now: Time) -> u32 {
         let row = self.tracks[thread].get(now).0;
         match self.class(row) {
-            Some(Class::LockWait | Class::ExternalWait) => row,
+            Some(Class::LockWait | Class::ExternalWait | Class::LoadImbalance) => row,
             _ => NONE,
         }
     }
@@ -107,11 +113,12 @@ impl Sampled {
     }
 }
 
-/// What a blocked thread at this path waits for: a lock, or a time that it chose.
+/// What a blocked thread at this path waits for: a lock, the others at a barrier, or a time that it chose.
 fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let class = match frames.call(path) {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
+        _ if frames.is_barrier(path) => Class::LoadImbalance,
         _ => return None,
     };
     // Everything in Python asks for its global lock: the lock itself says more.

@@ -1,0 +1,200 @@
+//! Who is late in what several threads run at once, and who works alone; worked out by hand.
+use super::join::sampled;
+use crate::account::story::Story;
+use ThreadState::{RunnablePreempted, Sleeping};
+use kasuri_analyze::{Options, summary};
+use kasuri_model::{SampleKind, ThreadState, Trace};
+
+/// (class, note, code, tid, ns) of the causes with more than 20 ns, largest first.
+fn causes(trace: &Trace) -> Vec<(&'static str, &'static str, String, i32, i64)> {
+    let s = summary(trace, &Options::default());
+    let found = s.account.causes.iter().filter(|c| c.ns > 20);
+    let row = |c: &kasuri_analyze::account::CauseSummary| {
+        (c.class, c.note, c.code.clone(), c.tid.unwrap_or(0), c.ns)
+    };
+    found.map(row).collect()
+}
+
+/// 10 and 11 run from 0; 11 waits from 400 until 10 wakes it at 900.
+fn late() -> Story {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 0);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    s
+}
+
+const START: &str = "start_thread@libc.so.6";
+const WAIT: &[&str] = &[START, "worker", "pthread_cond_wait@libc.so.6"];
+
+/// 10 runs `late` and 11 `early`, then waits at `wait`.
+fn two(late_at: &[&str], early: &[&str], wait: &[&str]) -> Trace {
+    let samples = [
+        (10, 250, SampleKind::OnCpu, late_at),
+        (10, 750, SampleKind::OnCpu, late_at),
+        (11, 200, SampleKind::OnCpu, early),
+        (11, 500, SampleKind::BlockedRead, wait),
+    ];
+    sampled(late().load(1000), &samples)
+}
+
+#[test]
+fn the_last_in_what_others_ran_too_is_late() {
+    let part: &[&str] = &[START, "worker", "multiply"];
+    for late in [part, &["_start", "main", "worker", "multiply"]] {
+        let found = causes(&two(late, part, WAIT));
+        let expected = ("load_imbalance", "by_samples", "worker".into(), 10, 500);
+        assert_eq!(found, [expected], "{late:?}");
+    }
+}
+
+#[test]
+fn the_part_of_a_region_of_openmp_has_the_name_of_its_function() {
+    let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "@libgomp.so.1"];
+    for (part, region) in [("solve._omp_fn.0", "solve"), (".omp_outlined.", "relax")] {
+        let main: &[&str] = &["_start", "main", region, "GOMP_parallel@libgomp.so.1", part];
+        let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", part];
+        let found = causes(&two(main, worker, wait));
+        let expected = ("load_imbalance", "by_samples", region.into(), 10, 500);
+        assert_eq!(found, [expected]);
+    }
+}
+
+#[test]
+fn who_runs_something_else_works_alone() {
+    let early: &[&str] = &[START, "worker", "multiply"];
+    for late in [
+        &["_start", "main", "assemble"][..],
+        // A function that both call is no phase that both are in.
+        &["_start", "main", "assemble", "multiply"],
+        &["_start", "main", "multiply"],
+    ] {
+        let found = causes(&two(late, early, WAIT));
+        let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+        assert_eq!(found, [expected], "{late:?}");
+    }
+}
+
+/// Ten samples and more show that each stage is one thread's alone.
+#[test]
+fn stages_below_one_function_are_no_phase() {
+    let stage = |name: &'static str| vec![START, "stage", name];
+    let (read, pack) = (stage("read_block"), stage("pack_block"));
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    samples.extend((0..18).map(|n| (10, 20 + n * 50, SampleKind::OnCpu, &pack[..])));
+    samples.extend((0..12).map(|n| (11, 20 + n * 30, SampleKind::OnCpu, &read[..])));
+    samples.push((11, 500, SampleKind::BlockedRead, WAIT));
+    let found = causes(&sampled(late().load(1000), &samples));
+    let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+    assert_eq!(found, [expected]);
+}
+
+/// 10 runs `work` alone 0..500, while 11 waits; then both do.
+#[test]
+fn what_runs_alone_first_is_alone_though_many_run_it_later() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 1, 11, Sleeping, 0);
+    s.wake(0, 500, 10, 11, 1);
+    s.switch(0, 500, 10, Sleeping, 0);
+    s.switch(1, 501, 0, RunnablePreempted, 11);
+    s.wake(1, 502, 11, 10, 0);
+    s.switch(0, 503, 0, RunnablePreempted, 10);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let work: &[&str] = &[START, "work"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, work),
+        (10, 750, SampleKind::OnCpu, work),
+        (11, 750, SampleKind::OnCpu, work),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    let (class, note, _, tid, ns) = &found[0];
+    assert_eq!(
+        (*class, *note, *tid),
+        ("low_parallelism", "serial_phase", 10)
+    );
+    assert!((490..=510).contains(ns), "{found:?}");
+}
+
+/// At a barrier it does not matter what the last one runs.
+#[test]
+fn a_barrier_that_only_samples_tell_is_load_imbalance() {
+    let barriers: [&[&str]; 3] = [
+        &[START, "worker", "pthread_barrier_wait@libc.so.6"],
+        &[START, "worker", "std::barrier<>::arrive_and_wait()"],
+        &[
+            "main",
+            "solve",
+            "GOMP_barrier@libgomp.so.1",
+            "@libgomp.so.1",
+        ],
+    ];
+    for wait in barriers {
+        let found = causes(&two(&["main", "assemble"], &["worker", "multiply"], wait));
+        let expected = ("load_imbalance", "by_samples", String::new(), 10, 500);
+        assert_eq!(found, [expected], "{wait:?}");
+    }
+}
+
+/// 10 and 11 run a part each; 11 spins from 500 on.
+#[test]
+fn spinning_is_for_the_last_in_the_phase() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "GOMP_parallel@libgomp.so.1",
+        "solve._omp_fn.0",
+    ];
+    let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+    let spin: &[&str] = &["gomp_thread_start@libgomp.so.1", "do_spin@libgomp.so.1"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, main),
+        (10, 750, SampleKind::OnCpu, main),
+        (11, 250, SampleKind::OnCpu, worker),
+        (11, 750, SampleKind::OnCpu, spin),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    assert_eq!(
+        found,
+        [("spinning", "late_thread", "solve".into(), 10, 499)]
+    );
+}
+
+/// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may hand out tasks.
+#[test]
+fn without_tasks_a_runtime_of_openmp_only_waits() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "__kmpc_fork_call@libomp.so.5",
+        ".omp_outlined.",
+    ];
+    let idle: &[&str] = &[START, "@libomp.so.5"];
+    for (task, class) in [("sum", "spinning"), (".omp_task_entry.", "task_runtime")] {
+        let samples = [
+            (
+                10,
+                250,
+                SampleKind::OnCpu,
+                &[main, &[task][..]].concat()[..],
+            ),
+            (10, 750, SampleKind::OnCpu, main),
+            (11, 250, SampleKind::OnCpu, idle),
+        ];
+        let found = causes(&sampled(trace.clone(), &samples));
+        assert_eq!((found[0].0, found[0].4), (class, 999), "{task}");
+    }
+}
