@@ -192,6 +192,8 @@ pub enum Note {
     Chosen = 15,
     /// In uninterruptible sleep (D), and what ended that was not recorded: a device, or another thread.
     Uninterruptible = 16,
+    /// It slept for short times and looked again each time, while several threads ran: `name` is the function that sleeps.
+    Polled = 17,
 }
 
 impl Note {
@@ -215,6 +217,7 @@ impl Note {
             Note::BySamples => "by_samples",
             Note::Chosen => "chosen",
             Note::Uninterruptible => "uninterruptible",
+            Note::Polled => "polled",
         }
     }
 }

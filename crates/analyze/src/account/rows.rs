@@ -335,7 +335,7 @@ fn cause_row(
     let text = |name: StrIx| match (key.class, trace.strings.get(name)) {
         // Functions.
         (Class::Spinning, name) => demangled(name).into_owned(),
-        (_, name) if matches!(key.note, Note::BySamples | Note::Chosen) => {
+        (_, name) if matches!(key.note, Note::BySamples | Note::Chosen | Note::Polled) => {
             demangled(name).into_owned()
         }
         (_, name) => name.to_string(),
@@ -374,15 +374,19 @@ fn cause_row(
 /// The function that the phase is in. Compilers make a function of its own of a region of OpenMP; where it was called from was not
 /// always seen.
 fn phase_name(trace: &Trace, account: &Account, phase: FrameIx) -> String {
+    let name = |frame: FrameIx| trace.strings.get(trace.frames.function[frame.ix()]);
+    let own = name(phase);
+    let ends = ["._omp_fn", ".omp_outlined"];
+    let part = ends.iter().find_map(|end| own.split_once(end));
     let regions = &account.region_of;
     let region = regions.binary_search_by_key(&phase, |region| region.0);
-    let frame = region.map_or(phase, |at| regions[at].1);
-    let name = trace.strings.get(trace.frames.function[frame.ix()]);
-    let ends = ["._omp_fn", ".omp_outlined"];
-    let part = ends.iter().find_map(|end| name.split_once(end));
-    match part.map_or(name, |(function, _)| function) {
-        "" => "a region of OpenMP".into(),
-        function => demangled(function).into_owned(),
+    let region = region.map(|at| name(regions[at].1));
+    match (part, region) {
+        (None, _) => demangled(own).into_owned(),
+        (Some(("", _)), Err(_)) => "a region of OpenMP".into(),
+        (Some(("", _)), Ok(function)) | (Some((function, _)), _) => {
+            demangled(function).into_owned()
+        }
     }
 }
 

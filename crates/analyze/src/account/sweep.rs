@@ -603,8 +603,11 @@ impl<'t> Sweep<'t> {
                 return (wait, class, rank);
             }
         }
+        // An annotated wait for another thread may be one for a lock that is built with it, which samples tell.
+        let place = self.sampled.wait(thread, now);
         self.workers[thread].place = match wait {
-            NONE => self.sampled.wait(thread, now),
+            NONE => place,
+            _ if self.sampled.class(place) == Some(Class::LockWait) => place,
             _ => NONE,
         };
         let worker = &self.workers[thread];
@@ -624,6 +627,9 @@ impl<'t> Sweep<'t> {
             Wake::Own(..) => (Class::WaitingForOwnThreads, 1),
             Wake::Device => (Class::IoWait, 2),
             Wake::Unknown if state == ThreadState::DiskSleep => (Class::Unknown, 2),
+            Wake::Interrupt if self.sampled.polls.is_part(worker.row as usize) => {
+                (Class::WaitingForOwnThreads, 1)
+            }
             Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
         };

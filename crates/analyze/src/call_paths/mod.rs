@@ -16,6 +16,7 @@
 //! | `calls` | what a call waits for, by its name |
 //! | `join` | the account's classes with the paths that explain them |
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
+//! | `polls` | naps between tries |
 //! | `phases` | code that several threads run at once |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
@@ -41,6 +42,7 @@ mod join;
 mod period;
 mod phases;
 mod pieces;
+mod polls;
 mod rearmed;
 mod sampled;
 mod summary;

@@ -36,6 +36,8 @@ pub(crate) struct Phases {
 #[derive(Clone, Copy)]
 struct Place {
     root: FrameIx,
+    /// A runtime called it: it is no function of that name which the program calls itself.
+    in_region: bool,
     node: u32,
 }
 
@@ -71,12 +73,13 @@ impl Phases {
         spins: impl Fn(PathIx) -> bool,
     ) -> Phases {
         let calls = Calls::new(trace, frames, spins);
-        let mut visits: QuickMap<(ProcessIx, u32), Vec<Visit>> = QuickMap::default();
+        let mut visits: QuickMap<(ProcessIx, u32, bool), Vec<Visit>> = QuickMap::default();
         for thread in targets(trace) {
             let process = trace.threads[thread.ix()].process;
             for visit in Walk::visits(trace, cover, frames, &calls, thread) {
-                let root = frames.function(visit.pieces[0].place.root);
-                visits.entry((process, root)).or_default().push(visit);
+                let place = visit.pieces[0].place;
+                let key = (process, frames.function(place.root), place.in_region);
+                visits.entry(key).or_default().push(visit);
             }
         }
         let mut shared: Vec<Visit> = Vec::new();
@@ -154,31 +157,31 @@ impl Calls {
                 && s.path[row].is_some()
                 && trace.is_target(s.thread[row])
         });
-        let mut own: QuickMap<PathIx, Vec<FrameIx>> = QuickMap::default();
+        let mut own: QuickMap<PathIx, (Vec<FrameIx>, bool)> = QuickMap::default();
         for row in rows.clone() {
             let path = s.path[row];
             own.entry(path).or_insert_with(|| match spins(path) {
-                true => Vec::new(),
+                true => (Vec::new(), false),
                 false => frames.region(path),
             });
         }
         // Functions that threads begin with: the thread that made them may call them, too.
-        let begun: QuickSet<u32> = own
-            .values()
-            .filter_map(|own| own.last())
+        let begun: QuickSet<u32> = (own.values())
+            .filter(|(_, in_region)| !in_region)
+            .filter_map(|(own, _)| own.last())
             .map(|&root| frames.function(root))
             .collect();
         let mut children: QuickMap<(u32, u32), u32> = QuickMap::default();
         let mut parent: Vec<u32> = Vec::new();
         let mut of_path: QuickMap<PathIx, Place> = QuickMap::default();
-        for (&path, own) in &own {
+        for (&path, (own, in_region)) in &own {
             let Some(&outermost) = own.last() else {
                 continue;
             };
             let first = frames.function(outermost);
             let is_root = |frame: &&FrameIx| {
                 let function = frames.function(**frame);
-                function != first && begun.contains(&function)
+                !in_region && function != first && begun.contains(&function)
             };
             let at = own
                 .iter()
@@ -188,7 +191,7 @@ impl Calls {
             let line = trace.frames.line[root.ix()];
             let inner = own[..at].iter().rev().map(|&frame| frames.function(frame));
             let mut node = NONE;
-            for step in [frames.function(root), line]
+            for step in [frames.function(root), u32::from(*in_region), line]
                 .into_iter()
                 .chain(inner)
                 .take(DEPTH)
@@ -198,7 +201,12 @@ impl Calls {
                     parent.len() as u32 - 1
                 });
             }
-            of_path.insert(path, Place { root, node });
+            let place = Place {
+                root,
+                in_region: *in_region,
+                node,
+            };
+            of_path.insert(path, place);
         }
         let mut seen: Vec<QuickMap<ThreadIx, u32>> = vec![QuickMap::default(); parent.len()];
         for row in rows {
@@ -297,7 +305,7 @@ impl Walk {
     }
 
     fn be(&mut self, frames: &Frames<'_>, place: Place, from: Time, to: Time) {
-        let root = |place: Place| frames.function(place.root);
+        let root = |place: Place| (frames.function(place.root), place.in_region);
         if self
             .open
             .last()

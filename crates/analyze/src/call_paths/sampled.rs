@@ -7,6 +7,7 @@ use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
 use super::phases::Phases;
+use super::polls::Polls;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
@@ -16,7 +17,9 @@ use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 /// A place in the code at which no work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
-    /// `Spinning`, `TaskRuntime`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
+    /// On a CPU.
+    pub is_awake: bool,
+    /// `Spinning`, `TaskRuntime`, `LockWait`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
     pub name: StrIx,
@@ -32,6 +35,8 @@ pub(crate) struct Sampled {
     pub places: Vec<Place>,
     /// Waits with a limit that are parts of longer ones.
     pub rearmed: Rearmed,
+    /// Naps between tries.
+    pub polls: Polls,
     /// When threads ran what others ran, too.
     pub phases: Phases,
 }
@@ -43,6 +48,7 @@ impl Sampled {
             tracks: vec![Track::default(); trace.threads.len()],
             places: Vec::new(),
             rearmed: Rearmed::default(),
+            polls: Polls::default(),
             phases: Phases::default(),
         }
     }
@@ -55,6 +61,7 @@ impl Sampled {
         }
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
+        out.polls = Polls::new(trace, cover, &frames);
         let spins = |path| matches!(frames.not_work(path), Some(NotWork::Spin { .. }));
         out.phases = Phases::new(trace, cover, &frames, spins);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
@@ -96,7 +103,7 @@ impl Sampled {
     pub fn wait(&mut self, thread: usize, now: Time) -> u32 {
         let row = self.tracks[thread].get(now).0;
         match self.class(row) {
-            Some(Class::LockWait | Class::ExternalWait | Class::LoadImbalance) => row,
+            Some(_) if !self.is_awake(row) => row,
             _ => NONE,
         }
     }
@@ -106,10 +113,17 @@ impl Sampled {
         self.places.get(row as usize).map(|place| place.class)
     }
 
-    /// Whether the thread, which runs at `now`, is spinning.
+    /// Whether the thread, which runs at `now`, is spinning: for another thread, or for a lock of OpenMP.
     pub fn is_spinning(&mut self, thread: usize, now: Time) -> bool {
         let row = self.tracks[thread].get(now).0;
-        self.class(row) == Some(Class::Spinning)
+        self.is_awake(row) && self.class(row) != Some(Class::TaskRuntime)
+    }
+
+    /// Whether a row of `places` is one on a CPU.
+    pub fn is_awake(&self, row: u32) -> bool {
+        self.places
+            .get(row as usize)
+            .is_some_and(|place| place.is_awake)
     }
 }
 
@@ -124,6 +138,7 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     // Everything in Python asks for its global lock: the lock itself says more.
     let asks = frames.gil(path).or_else(|| frames.caller(path));
     Some(Place {
+        is_awake: false,
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
         code: match class {
@@ -137,12 +152,20 @@ fn place(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let function =
         |frame: Option<FrameIx>| frame.map_or(StrIx::NONE, |f| trace.frames.function[f.ix()]);
     Some(match frames.not_work(path)? {
+        NotWork::Spin { at, by } if at.is_some_and(|at| frames.asks_for_lock(at)) => Place {
+            is_awake: true,
+            class: Class::LockWait,
+            name: function(by),
+            code: StrIx::NONE,
+        },
         NotWork::Spin { at, by } => Place {
+            is_awake: true,
             class: Class::Spinning,
             name: function(at),
             code: function(by),
         },
         NotWork::Runtime(frame) => Place {
+            is_awake: true,
             class: Class::TaskRuntime,
             name: StrIx::NONE,
             code: trace.frames.module[frame.ix()],

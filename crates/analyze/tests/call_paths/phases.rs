@@ -198,3 +198,107 @@ fn without_tasks_a_runtime_of_openmp_only_waits() {
         assert_eq!((found[0].0, found[0].4), (class, 999), "{task}");
     }
 }
+
+/// 10 takes eight naps of 900 with looks of `look` between them; 11 runs. Then 10 works.
+fn naps(look: i64, n_running: usize) -> Trace {
+    const US: i64 = 1_000;
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(1, 9_999 * US, 11, RunnablePreempted, 0);
+    match n_running {
+        1 => s.switch(2, 1, 12, Sleeping, 0),
+        _ => s.switch(2, 9_999 * US, 12, RunnablePreempted, 0),
+    }
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = vec![
+        (11, 5_000 * US, SampleKind::OnCpu, &["main", "compress"]),
+        (12, 5_000 * US, SampleKind::OnCpu, &["main", "expand"]),
+    ];
+    for n in 0..8 {
+        let from = n * 1_000 * US + look;
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(0, (n + 1) * 1_000 * US, 0, 10, 0);
+        s.switch(0, (n + 1) * 1_000 * US, 0, RunnablePreempted, 10);
+        samples.push((
+            10,
+            from + 100 * US,
+            SampleKind::BlockedRead,
+            &["main", "until_done", "usleep@libc.so.6"],
+        ));
+    }
+    s.switch(0, 9_999 * US, 10, RunnablePreempted, 0);
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load(10_000 * US), &samples)
+}
+
+#[test]
+fn naps_between_tries_are_for_those_who_run_meanwhile() {
+    let first = |trace| {
+        let (class, note, _, tid, _) = causes(&trace).remove(0);
+        (class, note, tid)
+    };
+    assert_eq!(
+        first(naps(5_000, 1)),
+        ("low_parallelism", "serial_phase", 11)
+    );
+    assert_eq!(
+        first(naps(5_000, 2)),
+        ("waiting_for_own_threads", "polled", 0)
+    );
+    // Where it does something each time, it naps by its own choice.
+    assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
+}
+
+/// A lock of Python's is a semaphore of libc's, or CPython's own; a condition is made of such a lock, but waits for something else.
+#[test]
+fn a_lock_of_python_is_a_lock_wait() {
+    const PYTHON: &str = "libpython3.11.so.1.0";
+    let acquire = format!("PyThread_acquire_lock_timed@{PYTHON}");
+    for (caller, class) in [
+        ("py::Handler.acquire@[python]", "lock_wait"),
+        ("py::wait@[python]", "low_parallelism"),
+    ] {
+        let eval = format!("_PyEval_EvalFrameDefault@{PYTHON}");
+        let wait: &[&str] = &[START, caller, &eval, &acquire, "sem_wait@libc.so.6"];
+        let mut trace = two(&["main", "emit"], &["worker", "multiply"], wait);
+        let file = trace.strings.intern("/usr/lib/python3.11/threading.py");
+        let name = trace.strings.intern("py::wait");
+        for frame in 0..trace.frames.function.len() {
+            if trace.frames.function[frame] == name {
+                trace.frames.file[frame] = file;
+            }
+        }
+        assert_eq!(causes(&trace)[0].0, class, "{caller}");
+    }
+}
+
+/// A thread that asks for a lock of OpenMP's spins or sleeps for it: both are a lock wait.
+#[test]
+fn a_critical_section_is_a_lock() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let inside: &[&str] = &["main", "add.omp_outlined", "sum"];
+    let asks: &[&str] = &[
+        "main",
+        "add.omp_outlined",
+        "__kmpc_critical@libomp.so.5",
+        "@libomp.so.5",
+    ];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, inside),
+        (10, 750, SampleKind::OnCpu, inside),
+        (11, 250, SampleKind::OnCpu, inside),
+        (11, 750, SampleKind::OnCpu, asks),
+    ];
+    let spins = causes(&sampled(s.load(1000), &samples));
+    assert_eq!(
+        (spins[0].0, spins[0].1, spins[0].4),
+        ("lock_wait", "by_samples", 499)
+    );
+    let sleeps = causes(&two(inside, inside, asks));
+    assert_eq!(
+        (sleeps[0].0, sleeps[0].1, sleeps[0].4),
+        ("lock_wait", "by_samples", 500)
+    );
+}

@@ -134,16 +134,17 @@ pub(super) fn cause_text(
         (Class::LoadImbalance, "by_samples") => format!("waiting at a barrier for {thread}"),
         (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
         (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
+        (Class::WaitingForOwnThreads, "polled") => {
+            format!("naps between tries in {}", short_name(name))
+        }
         (Class::WaitingForOwnThreads, _) => {
-            let at = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}: ")
+            let at = match name.as_str() {
+                "" => String::new(),
+                name => format!("{name}: "),
             };
-            let code = if has_code {
-                format!(" in {code}")
-            } else {
-                String::new()
+            let code = match has_code {
+                true => format!(" in {code}"),
+                false => String::new(),
             };
             format!("{at}waiting for {thread}{code}")
         }

@@ -218,11 +218,7 @@ impl Sweep<'_> {
             if is_sampled {
                 let (row, until) = self.sampled.tracks[t].get(at);
                 end = end.min(until);
-                let is_awake = |row| match self.sampled.class(row) {
-                    Some(class) => matches!(class, Class::Spinning | Class::TaskRuntime),
-                    None => false,
-                };
-                if reason.cause.class.is_useful() && is_awake(row) {
+                if reason.cause.class.is_useful() && self.sampled.is_awake(row) {
                     self.not_working(row, &mut reason);
                 }
             }
@@ -249,7 +245,10 @@ impl Sweep<'_> {
     /// On a CPU, where the samples say that it did no work: at this row of [`Sampled::places`].
     fn not_working(&self, row: u32, reason: &mut Reason) {
         let place = self.sampled.places[row as usize];
-        *reason = Reason::of(place.class, Note::None);
+        *reason = match place.class {
+            Class::LockWait => Reason::of(place.class, Note::BySamples),
+            class => Reason::of(class, Note::None),
+        };
         reason.cause.on_cpu = true;
         (reason.cause.name, reason.cause.code) = (place.name, place.code);
     }

@@ -182,20 +182,22 @@ impl Sweep<'_> {
                 Activity::Blocked => {}
             }
             let state = self.trace.states.state[worker.row as usize];
-            if worker.wait != NONE {
-                let kind = s.kind[worker.wait as usize];
-                match kind {
-                    SliceKind::LockWait => return self.named(Class::LockWait, worker.wait),
-                    SliceKind::Io => return self.named(Class::IoWait, worker.wait),
-                    _ if context.is_none() => context = Some((kind, worker.wait)),
-                    _ => {}
+            let of_place = self.sampled.class(worker.place);
+            let kind = s.kind.get(worker.wait as usize).copied();
+            match kind {
+                Some(SliceKind::LockWait) => return self.named(Class::LockWait, worker.wait),
+                Some(SliceKind::Io) => return self.named(Class::IoWait, worker.wait),
+                _ if of_place == Some(Class::LockWait) => {
+                    return self.sampled_wait(Note::BySamples, worker.place);
                 }
-            } else if self.sampled.class(worker.place) == Some(Class::LockWait) {
-                return self.sampled_wait(Note::BySamples, worker.place);
-            } else if self.sampled.class(worker.place) == Some(Class::LoadImbalance) {
-                context = context.or(Some((SliceKind::Barrier, NONE)));
-            } else if state == ThreadState::Stopped {
-                return Reason::of(Class::ExternalWait, Note::Stopped);
+                Some(kind) => context = context.or(Some((kind, worker.wait))),
+                None if of_place == Some(Class::LoadImbalance) => {
+                    context = context.or(Some((SliceKind::Barrier, NONE)));
+                }
+                None if state == ThreadState::Stopped => {
+                    return Reason::of(Class::ExternalWait, Note::Stopped);
+                }
+                None => {}
             }
             // The last arrival is better known than the thread that releases: at some barriers the threads release each other in turns.
             if let Some(late) = self.late(worker.wait, *at, now) {
@@ -213,25 +215,55 @@ impl Sweep<'_> {
                     }
                     *at = waker.ix();
                 }
-                Wake::Never if self.n_running + self.n_ready + self.n_spinning > 0 => {
-                    return self.no_thread(now);
-                }
-                Wake::Device if worker.wait == NONE => {
-                    return Reason::of(Class::IoWait, Note::None);
-                }
-                Wake::Unknown if worker.wait == NONE && state == ThreadState::DiskSleep => {
-                    return Reason::of(Class::Unknown, Note::Uninterruptible);
-                }
-                // It sleeps as long as it chose, whoever waits for it: no device ended that.
-                Wake::Interrupt
-                    if self.sampled.class(worker.place) == Some(Class::ExternalWait) =>
-                {
-                    return self.sampled_wait(Note::Chosen, worker.place);
-                }
-                end => return self.reason_outside(context, &end),
+                end => return self.not_by_own(*at, context, &end, now),
             }
         }
         Reason::of(Class::WaitingForOwnThreads, Note::Endless)
+    }
+
+    /// No thread of the program ends this wait.
+    fn not_by_own(
+        &self,
+        thread: usize,
+        context: Option<(SliceKind, u32)>,
+        end: &Wake,
+        now: Time,
+    ) -> Reason {
+        let worker = &self.workers[thread];
+        let n_runnable = self.n_running + self.n_ready;
+        match end {
+            Wake::Never if n_runnable + self.n_spinning > 0 => self.no_thread(now),
+            Wake::Device if worker.wait == NONE => Reason::of(Class::IoWait, Note::None),
+            Wake::Unknown
+                if worker.wait == NONE
+                    && self.trace.states.state[worker.row as usize] == ThreadState::DiskSleep =>
+            {
+                Reason::of(Class::Unknown, Note::Uninterruptible)
+            }
+            // It tries again and again until something is so: while others run, that is for them.
+            Wake::Interrupt
+                if n_runnable > 0 && self.sampled.polls.is_part(worker.row as usize) =>
+            {
+                match n_runnable {
+                    1 => self.serial(now),
+                    _ => self.polling(worker.place),
+                }
+            }
+            // It sleeps as long as it chose, whoever waits for it: no device ended that.
+            Wake::Interrupt if self.sampled.class(worker.place) == Some(Class::ExternalWait) => {
+                self.sampled_wait(Note::Chosen, worker.place)
+            }
+            end => self.reason_outside(context, end),
+        }
+    }
+
+    /// It tries again and again at this place, while several threads run.
+    fn polling(&self, place: u32) -> Reason {
+        let mut reason = Reason::of(Class::WaitingForOwnThreads, Note::Polled);
+        if let Some(place) = self.sampled.places.get(place as usize) {
+            reason.cause.name = place.name;
+        }
+        reason
     }
 
     /// The wait at this row of [`crate::call_paths::Sampled::places`].
