@@ -2,6 +2,7 @@
 // A program of OpenMP that loses its CPUs to the cause that is the argument (bench/causes/run).
 #define _GNU_SOURCE
 #include <omp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ __attribute__((noinline)) static void grind(double ms) {
 
 // A triangle, whose second half has three times the work of the first.
 __attribute__((noinline)) static void relax(void) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(runtime)
     for (int i = 0; i < 40; i++) {
         grind(i * 0.04);
     }
@@ -61,6 +62,8 @@ __attribute__((noinline)) static void load_input(void) {
 
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
+    bool cured = argc > 2 && !strcmp(argv[2], "cured");
+    omp_set_schedule(cured ? omp_sched_dynamic : omp_sched_static, 0);
     if (!strcmp(cause, "join")) {
         for (int i = 0; i < ROUNDS; i++) {
             relax();

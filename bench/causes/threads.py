@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Threads of Python that lose their CPUs to the cause that is the argument (bench/causes/run)."""
+import multiprocessing
 import sys
 import threading
 import time
@@ -45,7 +46,8 @@ def poller():
 
 
 PARTS = {"gil": [gil, gil], "lock": [locker] * 4, "nap": [napper, napper], "poll": [poller, worker]}
-threads = [threading.Thread(target=part) for part in PARTS[sys.argv[1]]]
+made_of = multiprocessing.Process if sys.argv[2:] == ["cured"] else threading.Thread
+threads = [made_of(target=part) for part in PARTS[sys.argv[1]]]
 for thread in threads:
     thread.start()
 for thread in threads:

@@ -243,6 +243,22 @@ pub fn is_gil(name: &str) -> bool {
     GIL.contains(&name)
 }
 
+/// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
+pub fn waits_outside(name: &str) -> bool {
+    const SYNCS: [&str; 6] = [
+        "fsync",
+        "fdatasync",
+        "msync",
+        "syncfs",
+        "sync_file_range",
+        "sync",
+    ];
+    matches!(
+        call(name),
+        Some(Call::Read | Call::Write | Call::Poll | Call::Sleep)
+    ) || SYNCS.contains(&public_name(name))
+}
+
 /// Whether a library's function of this name waits at a barrier.
 pub fn is_barrier(name: &str) -> bool {
     let name = &*without_type(name);

@@ -49,6 +49,7 @@ mod summary;
 mod times;
 mod waits;
 
+pub(crate) use calls::waits_outside;
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};

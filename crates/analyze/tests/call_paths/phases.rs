@@ -302,3 +302,118 @@ fn a_critical_section_is_a_lock() {
         ("lock_wait", "by_samples", 500)
     );
 }
+
+/// The kinds of hints of a trace, and what they say.
+fn hints(trace: &Trace) -> Vec<(&'static str, String)> {
+    let found = summary(trace, &Options::default()).hints;
+    found.into_iter().map(|h| (h.kind, h.text)).collect()
+}
+
+fn kinds(trace: &Trace) -> Vec<&'static str> {
+    hints(trace).iter().map(|hint| hint.0).collect()
+}
+
+#[test]
+fn late_in_a_phase_has_a_hint() {
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let of_threads = hints(&two(part, part, WAIT));
+    assert_eq!(of_threads[0].0, "imbalance");
+    assert!(
+        of_threads[0].1.contains("more parts than threads"),
+        "{of_threads:?}"
+    );
+    let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "@libgomp.so.1"];
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "GOMP_parallel@libgomp.so.1",
+        "solve._omp_fn.0",
+    ];
+    let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+    let of_openmp = hints(&two(main, worker, wait));
+    assert!(of_openmp[0].1.contains("schedule(dynamic"), "{of_openmp:?}");
+    // No hint about a phase where there is none.
+    let alone = kinds(&two(&["main", "assemble"], part, WAIT));
+    assert_eq!(alone, ["serial_phase"]);
+}
+
+/// Half of the run, on one of two CPUs: without it the run takes half of the time.
+#[test]
+fn a_serial_phase_has_its_function_and_its_ceiling() {
+    let found = hints(&two(&["main", "assemble"], &["worker", "multiply"], WAIT));
+    assert_eq!(found[0].0, "serial_phase");
+    assert!(
+        found[0].1.contains("assemble called by main ran alone"),
+        "{found:?}"
+    );
+    assert!(found[0].1.contains("at most 2.00 times"), "{found:?}");
+    // Only one thread works at all: nothing is known of a part that could be divided.
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 1, 11, Sleeping, 0);
+    s.wake(0, 990, 10, 11, 1);
+    s.switch(1, 990, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let samples = [(10, 500, SampleKind::OnCpu, &["main", "assemble"][..])];
+    assert_eq!(kinds(&sampled(s.load(1000), &samples)), [] as [&str; 0]);
+}
+
+/// 11 waits for the lock that 10 holds; 10 sleeps in `call` meanwhile, until an interrupt.
+fn holder_in(call: &[&str]) -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.switch(0, 200, 10, Sleeping, 0);
+    s.wake(0, 850, 0, 10, 0);
+    s.switch(0, 850, 0, RunnablePreempted, 10);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
+    let samples = [
+        (10, 150, SampleKind::OnCpu, &[START, "worker", "append"][..]),
+        (10, 500, SampleKind::BlockedRead, call),
+        (11, 500, SampleKind::BlockedRead, lock),
+    ];
+    sampled(s.load(1000), &samples)
+}
+
+#[test]
+fn a_lock_that_is_held_over_io_has_a_hint() {
+    let found = hints(&holder_in(&[
+        START,
+        "worker",
+        "append",
+        "fdatasync@libc.so.6",
+    ]));
+    assert_eq!(found[0].0, "lock_io");
+    assert!(
+        found[0].1.contains("fdatasync called by append"),
+        "{found:?}"
+    );
+    // A holder that waits for a condition waits for the program.
+    let inside = kinds(&holder_in(&[
+        START,
+        "worker",
+        "append",
+        "pthread_cond_wait@libc.so.6",
+    ]));
+    assert!(!inside.contains(&"lock_io"), "{inside:?}");
+}
+
+#[test]
+fn waits_for_pythons_gil_have_a_hint() {
+    let gil: &[&str] = &[
+        START,
+        "py::count@[python]",
+        "take_gil@libpython3.11.so.1.0",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    let found = kinds(&two(&["main", "run"], &["worker", "multiply"], gil));
+    assert_eq!(found, ["gil"]);
+    let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
+    let found = kinds(&two(&["main", "run"], &["worker", "multiply"], lock));
+    assert_eq!(found, [] as [&str; 0]);
+}
