@@ -607,7 +607,11 @@ impl<'t> Sweep<'t> {
         let place = self.sampled.wait(thread, now);
         self.workers[thread].place = match wait {
             NONE => place,
-            _ if self.sampled.class(place) == Some(Class::LockWait) => place,
+            _ if self.sampled.class(place) == Some(Class::LockWait)
+                && !self.is_idle_worker(wait) =>
+            {
+                place
+            }
             _ => NONE,
         };
         let worker = &self.workers[thread];
