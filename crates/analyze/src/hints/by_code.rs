@@ -1,5 +1,5 @@
 //! Hints that the code behind a loss tells: what holders of a lock did, who was late where, what ran alone.
-use super::{OTHERS, seconds};
+use super::{lost_to, seconds};
 use crate::account::CauseSummary;
 use crate::call_paths::{ClassPaths, PathFrame, is_gil, waits_outside};
 use crate::{Hint, Summary};
@@ -109,7 +109,7 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
 
 /// Threads do unequal parts of one phase, as samples tell.
 ///
-/// Not given: where other programs use the machine (a thread may be late because it had no CPU); where a schedule was replayed from chunks.
+/// Not given: where other programs took half as much or more (a thread may be late because it had no CPU); where a schedule was replayed from chunks.
 pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     let is_late = |c: &&CauseSummary| {
         matches!(
@@ -120,10 +120,11 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     let late = || summary.account.causes.iter().filter(is_late);
     let worst = late().max_by_key(|c| c.ns)?;
     let same = late().filter(|c| (&c.code, &c.code_place) == (&worst.code, &worst.code_place));
-    let cost_ns = same.map(|c| c.ns).sum();
-    let others: i64 = summary.cpus.iter().map(|c| c.other_ns).sum();
+    let cost_ns: i64 = same.map(|c| c.ns).sum();
+    // What others use of a CPU while a thread waits takes nothing from the program.
+    let taken = lost_to(summary, &["interference"]);
     let has_schedules = summary.openmp.iter().any(|openmp| !openmp.loops.is_empty());
-    if others as f64 > OTHERS * summary.capacity_ns as f64 || has_schedules {
+    if taken > cost_ns / 2 || has_schedules {
         return None;
     }
     let place = worst
@@ -145,7 +146,7 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
         .flat_map(|path| &path.frames);
     let remedy = match frames.any(of_openmp) {
         true => {
-            "If it is a loop, let threads take its parts as they become free: schedule(dynamic, N), with N iterations that take 10 us or more, or schedule(guided). kasuri record --openmp tells what each would save"
+            "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save"
         }
         false => {
             "Divide the work into more parts than threads, and let each thread take the next part when it is done with one"

@@ -417,3 +417,23 @@ fn waits_for_pythons_gil_have_a_hint() {
     let found = kinds(&two(&["main", "run"], &["worker", "multiply"], lock));
     assert_eq!(found, [] as [&str; 0]);
 }
+
+/// 90, of another program, runs beside the one that is late, on the CPU of the one that waits: it takes nothing from the program.
+#[test]
+fn who_uses_an_idle_cpu_does_not_hide_the_hint() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 90);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 90, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, part),
+        (10, 750, SampleKind::OnCpu, part),
+        (11, 200, SampleKind::OnCpu, part),
+        (11, 500, SampleKind::BlockedRead, WAIT),
+    ];
+    assert_eq!(kinds(&sampled(s.load(1000), &samples)), ["imbalance"]);
+}
