@@ -4,6 +4,8 @@
 //! has been followed on real programs and measured (docs/design/hints.md, bench/hints/run): a rule that was not is not
 //! here. Below [`WORTH`] of the capacity they are silent, and so they are in doubt: advice that harms costs more than
 //! advice that is missing.
+mod by_code;
+
 use crate::account::throttle::Throttled;
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
@@ -34,6 +36,10 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
     out.extend(schedule(summary));
+    out.extend(by_code::gil(summary));
+    out.extend(by_code::lock_io(summary));
+    out.extend(by_code::imbalance(summary));
+    out.extend(by_code::serial(summary));
     out.retain(|hint| hint.cost_ns >= worth);
     out.sort_by_key(|hint| (std::cmp::Reverse(hint.cost_ns), hint.kind));
     out

@@ -439,7 +439,7 @@ pub struct MigrationGroup {
 /// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hint {
-    /// `oversubscription`, `interference`, `misplaced` or `schedule`.
+    /// `oversubscription`, `interference`, `misplaced`, `schedule`, `gil`, `lock_io`, `imbalance` or `serial_phase`.
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,

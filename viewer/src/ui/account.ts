@@ -119,11 +119,12 @@ const NOTES: Record<string, string> = {
   endless: "did not end in this recording",
   stopped: "stopped",
   lost: "events are missing",
-  late_thread: "the last thread had been kept off its CPU",
+  late_thread: "the last thread was waited for",
   idle_worker: "the task runtime had nothing to run",
   chosen: "a time that the program chose, as call paths say: the function that sleeps",
   uninterruptible: "in uninterruptible sleep (D); what ended it was not recorded",
-  by_samples: "a lock, as call paths say: the function that asks for it",
+  polled: "it slept for short times and looked again each time",
+  by_samples: "as call paths say",
 };
 
 /** A cause in words: what was waited for, why, whose fault, which thread came last. A name that is only the process's is said once. */

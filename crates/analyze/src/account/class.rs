@@ -1,5 +1,5 @@
 //! The classes that capacity is split into, and the description of one loss.
-use kasuri_model::{ProcessIx, StrIx, ThreadIx};
+use kasuri_model::{FrameIx, ProcessIx, StrIx, ThreadIx};
 use serde::Serialize;
 
 /// A class of CPU time. docs/design/account.md defines each.
@@ -192,6 +192,8 @@ pub enum Note {
     Chosen = 15,
     /// In uninterruptible sleep (D), and what ended that was not recorded: a device, or another thread.
     Uninterruptible = 16,
+    /// It slept for short times and looked again each time, while several threads ran: `name` is the function that sleeps.
+    Polled = 17,
 }
 
 impl Note {
@@ -215,6 +217,7 @@ impl Note {
             Note::BySamples => "by_samples",
             Note::Chosen => "chosen",
             Note::Uninterruptible => "uninterruptible",
+            Note::Polled => "polled",
         }
     }
 }
@@ -235,6 +238,9 @@ pub struct Cause {
     pub object: u64,
     /// The process that interfered, or ended the wait.
     pub process: ProcessIx,
+    /// The place in a phase that several threads run at once, where the last of them still was: as samples tell. Then `code` has no name
+    /// but that of an annotation.
+    pub phase: FrameIx,
     /// The thread that was waited for: the last one at a barrier, or the one that ran alone.
     pub thread: ThreadIx,
     /// The code that this thread ran meanwhile: the innermost annotation that lasts. `Spinning` with no such thread: the function that

@@ -34,7 +34,7 @@ pub(crate) use rows::rows;
 pub(crate) use sweep::{OnStretch, Stretch, is_dock_name};
 
 use crate::call_paths::{Cover, Sampled};
-use kasuri_model::{Time, Trace};
+use kasuri_model::{FrameIx, Time, Trace};
 use std::ops::Range;
 
 /// The cause to which each instant of each CPU is charged, from `from` to `to`.
@@ -53,6 +53,8 @@ pub struct Account {
     /// The classes to which each thread's own time is charged, by row of [`Trace::threads`]: while it was alive in the range.
     /// All zero for threads that are not the target's.
     pub threads: Vec<Sums>,
+    /// Of phases in regions of OpenMP ([`Cause::phase`]): the function that the region is in.
+    pub region_of: Vec<(FrameIx, FrameIx)>,
 }
 
 impl Account {
@@ -82,6 +84,7 @@ impl Account {
             segments: done.segments,
             causes: done.causes,
             threads: done.threads,
+            region_of: done.region_of,
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
 use crate::cut::Cut;
 use crate::summary_rows::TracingCost;
 use crate::{AnnotationSummary, demangled};
-use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
+use kasuri_model::{FrameIx, ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -67,9 +67,9 @@ pub struct CauseSummary {
     pub pid: Option<i32>,
     /// Its name.
     pub process: String,
-    /// The code that the awaited thread ran meanwhile; "" when nothing was annotated.
+    /// The code that the awaited thread ran meanwhile: an annotation, or the function in which several threads were before; "" when neither is known.
     pub code: String,
-    /// Place of that annotation, when known.
+    /// Place of that code, when known.
     pub code_place: Option<String>,
     /// The thread that was waited for most of the time.
     pub tid: Option<i32>,
@@ -201,6 +201,7 @@ struct Key {
     object: u64,
     process: ProcessIx,
     code: StrIx,
+    phase: FrameIx,
     /// Only where nothing else distinguishes them.
     thread: ThreadIx,
     /// In its place: the name of processes whose first threads these are.
@@ -209,7 +210,7 @@ struct Key {
 
 impl Key {
     fn of(trace: &Trace, cause: &Cause) -> Key {
-        let is_named = cause.name.is_some() || cause.code.is_some();
+        let is_named = cause.name.is_some() || cause.code.is_some() || cause.phase.is_some();
         let processes = match is_named {
             true => None,
             false => first_thread_of(trace, cause.thread),
@@ -226,6 +227,10 @@ impl Key {
                 false => cause.process,
             },
             code: cause.code,
+            phase: match cause.code.is_some() {
+                true => FrameIx::NONE,
+                false => cause.phase,
+            },
             thread: match is_named || processes.is_some() {
                 true => ThreadIx::NONE,
                 false => cause.thread,
@@ -301,7 +306,7 @@ fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
         .iter()
         .zip(&tallies)
         .filter(|(key, tally)| key.class != Class::Work && tally.ns > 0)
-        .map(|(key, tally)| cause_row(trace, key, tally, wall_ns))
+        .map(|(key, tally)| cause_row(trace, account, key, tally, wall_ns))
         .collect();
     out.sort_by(|a, b| {
         (b.ns, a.class, &a.name, &a.code, a.object)
@@ -310,7 +315,13 @@ fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
     out
 }
 
-fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSummary {
+fn cause_row(
+    trace: &Trace,
+    account: &Account,
+    key: &Key,
+    tally: &Tally,
+    wall_ns: i64,
+) -> CauseSummary {
     let worst = tally
         .by_thread
         .iter()
@@ -324,7 +335,7 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
     let text = |name: StrIx| match (key.class, trace.strings.get(name)) {
         // Functions.
         (Class::Spinning, name) => demangled(name).into_owned(),
-        (_, name) if matches!(key.note, Note::BySamples | Note::Chosen) => {
+        (_, name) if matches!(key.note, Note::BySamples | Note::Chosen | Note::Polled) => {
             demangled(name).into_owned()
         }
         (_, name) => name.to_string(),
@@ -337,8 +348,14 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
         object: key.object,
         pid: process.map(|p| p.pid),
         process: process.map_or(String::new(), |p| text(p.name)),
-        code: text(key.code),
-        code_place: trace.places.get(&key.code).cloned(),
+        code: match key.phase.is_some() {
+            true => phase_name(trace, account, key.phase),
+            false => text(key.code),
+        },
+        code_place: match key.phase.is_some() {
+            true => phase_place(trace, key.phase),
+            false => trace.places.get(&key.code).cloned(),
+        },
         tid: thread.map(|t| t.tid),
         thread: thread.map_or(String::new(), |t| text(t.name)),
         thread_share: worst.map_or(0.0, |(_, &ns)| ns as f64 / tally.ns.max(1) as f64),
@@ -352,6 +369,30 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
         longest_from_ns: tally.longest.1.ns(),
         longest_to_ns: tally.longest.1.ns() + tally.longest.0,
     }
+}
+
+/// The function that the phase is in. Compilers make a function of its own of a region of OpenMP; where it was called from was not
+/// always seen.
+fn phase_name(trace: &Trace, account: &Account, phase: FrameIx) -> String {
+    let name = |frame: FrameIx| trace.strings.get(trace.frames.function[frame.ix()]);
+    let own = name(phase);
+    let ends = ["._omp_fn", ".omp_outlined"];
+    let part = ends.iter().find_map(|end| own.split_once(end));
+    let regions = &account.region_of;
+    let region = regions.binary_search_by_key(&phase, |region| region.0);
+    let region = region.map(|at| name(regions[at].1));
+    match (part, region) {
+        (None, _) => demangled(own).into_owned(),
+        (Some(("", _)), Err(_)) => "a region of OpenMP".into(),
+        (Some(("", _)), Ok(function)) | (Some((function, _)), _) => {
+            demangled(function).into_owned()
+        }
+    }
+}
+
+fn phase_place(trace: &Trace, phase: FrameIx) -> Option<String> {
+    let (file, line) = (trace.frames.file[phase.ix()], trace.frames.line[phase.ix()]);
+    (file.is_some() && line > 0).then(|| format!("{}:{line}", trace.strings.get(file)))
 }
 
 fn threads(cut: &Cut<'_>, account: &Account, wall_ns: i64) -> Vec<ThreadAccount> {

@@ -19,7 +19,7 @@ use super::throttle::Throttled;
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
 use crate::call_paths::Sampled;
-use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{FrameIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
@@ -52,7 +52,7 @@ struct Worker {
     cpu: u16,
     /// Blocked: the wait slice it is in.
     wait: u32,
-    /// Blocked, in no annotated wait: row of [`Sampled::places`], if samples tell a lock or a sleep.
+    /// Blocked, in no annotated wait: row of [`Sampled::places`], if samples tell a lock, a barrier or a sleep.
     place: u32,
     /// Blocked: what its own time is charged to.
     class: Class,
@@ -191,6 +191,7 @@ pub(crate) struct SweepResult {
     pub causes: Vec<Cause>,
     /// Of each thread: its own time by class.
     pub threads: Vec<Sums>,
+    pub region_of: Vec<(FrameIx, FrameIx)>,
 }
 
 /// Whether a slice of this name belongs to a task runtime.
@@ -330,7 +331,10 @@ impl<'t> Sweep<'t> {
     pub fn run(mut self) -> SweepResult {
         let trace = self.trace;
         let changes = self.unannounced_changes();
-        let edges = self.throttled.edges();
+        // Moments at which no thread changes its state, but a reason may.
+        let mut edges = self.throttled.edges();
+        edges.extend(self.sampled.phases.changes());
+        edges.sort_unstable();
         let mut edge = 0;
         let (wakes, moves) = (&trace.wakeups, &trace.migrations);
         let (mut change, mut wake, mut moved) = (0, 0, 0);
@@ -599,13 +603,22 @@ impl<'t> Sweep<'t> {
                 return (wait, class, rank);
             }
         }
+        // An annotated wait for another thread may be one for a lock that is built with it, which samples tell.
+        let place = self.sampled.wait(thread, now);
         self.workers[thread].place = match wait {
-            NONE => self.sampled.wait(thread, now),
+            NONE => place,
+            _ if self.sampled.class(place) == Some(Class::LockWait)
+                && !self.is_idle_worker(wait) =>
+            {
+                place
+            }
             _ => NONE,
         };
         let worker = &self.workers[thread];
-        if self.sampled.class(worker.place) == Some(Class::LockWait) {
-            return (wait, Class::LockWait, 0);
+        if let Some(class @ (Class::LockWait | Class::LoadImbalance)) =
+            self.sampled.class(worker.place)
+        {
+            return (wait, class, 0);
         }
         let state = self.trace.states.state[worker.row as usize];
         let (class, rank) = match self.wake_up(thread) {
@@ -618,6 +631,9 @@ impl<'t> Sweep<'t> {
             Wake::Own(..) => (Class::WaitingForOwnThreads, 1),
             Wake::Device => (Class::IoWait, 2),
             Wake::Unknown if state == ThreadState::DiskSleep => (Class::Unknown, 2),
+            Wake::Interrupt if self.sampled.polls.is_part(worker.row as usize) => {
+                (Class::WaitingForOwnThreads, 1)
+            }
             Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
         };
@@ -743,6 +759,7 @@ impl<'t> Sweep<'t> {
             segments,
             causes: self.causes.rows,
             threads: self.workers.into_iter().map(|w| w.sums).collect(),
+            region_of: self.sampled.phases.region_of,
         }
     }
 }

@@ -79,6 +79,16 @@ impl Track {
         (value, self.start.get(at).copied().unwrap_or(Time::MAX))
     }
 
+    /// The same without the cursor: for times in no order.
+    pub fn look(&self, time: Time) -> (u32, Time) {
+        let next = self.start.partition_point(|&s| s <= time);
+        let value = match next {
+            0 => NONE,
+            next => self.value[next - 1],
+        };
+        (value, self.start.get(next).copied().unwrap_or(Time::MAX))
+    }
+
     /// The value just before `time`, and since when it has held.
     pub fn before(&self, time: Time) -> (u32, Time) {
         match self.start.partition_point(|&s| s < time) {

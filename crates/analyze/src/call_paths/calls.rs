@@ -3,6 +3,8 @@
 //! The names of the C library's functions and of the kernel's tell it; a wait in anything else is [`Call::Other`]. Of a path the
 //! innermost function that says something counts: `fgets` waits in `read`.
 
+use std::borrow::Cow;
+
 /// What a call waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Call {
@@ -182,21 +184,39 @@ const CALLS: [(Call, &[&str]); 5] = [
 ];
 
 /// Functions of other libraries that wait for a lock begin so.
-const LOCK_BEGINS: [&str; 6] = [
+const LOCK_BEGINS: [&str; 12] = [
     "std::sys::sync::mutex::futex::Mutex::lock_contended",
     "std::sys::sync::rwlock::futex::RwLock::",
     "parking_lot::raw_mutex::RawMutex::lock_slow",
     "parking_lot::raw_rwlock::RawRwLock::lock_",
     "absl::Mutex::LockSlow",
     "gomp_mutex_lock_slow",
+    "GOMP_critical_",
+    "__kmpc_critical",
+    "__kmpc_set_lock",
+    "omp_set_lock",
+    "omp_set_nest_lock",
+    "GOMP_atomic_start",
 ];
 
 /// The functions in which a thread waits for CPython's global interpreter lock, which is no lock of the C library: it waits for a
 /// condition there. In the second one, once it gave the lock up, until another has it.
 const GIL: [&str; 2] = ["take_gil", "drop_gil"];
 
+/// `<std::sync::Mutex<T>>::lock`, as newer versions of Rust write it, is `std::sync::Mutex<T>::lock`.
+fn without_type(name: &str) -> Cow<'_, str> {
+    match name
+        .strip_prefix('<')
+        .and_then(|rest| rest.split_once(">::"))
+    {
+        Some((of, rest)) => Cow::Owned(format!("{of}::{rest}")),
+        None => Cow::Borrowed(name),
+    }
+}
+
 /// What a function of the C library or of the kernel waits for, or one that locks in another library.
 pub fn call(name: &str) -> Option<Call> {
+    let name = &*without_type(name);
     if begins(name, &LOCK_BEGINS) || is_gil(name) {
         return Some(Call::Lock);
     }
@@ -221,6 +241,42 @@ pub fn gil_order(name: &str) -> (bool, &str) {
 pub fn is_gil(name: &str) -> bool {
     let name = name.split('.').next().unwrap_or(name);
     GIL.contains(&name)
+}
+
+/// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
+pub fn waits_outside(name: &str) -> bool {
+    const SYNCS: [&str; 6] = [
+        "fsync",
+        "fdatasync",
+        "msync",
+        "syncfs",
+        "sync_file_range",
+        "sync",
+    ];
+    matches!(
+        call(name),
+        Some(Call::Read | Call::Write | Call::Poll | Call::Sleep)
+    ) || SYNCS.contains(&public_name(name))
+}
+
+/// Whether a library's function of this name waits at a barrier.
+pub fn is_barrier(name: &str) -> bool {
+    let name = &*without_type(name);
+    const BEGINS: [&str; 11] = [
+        "std::barrier<",
+        "std::latch::",
+        "std::sync::barrier::Barrier::wait",
+        "std::sync::poison::barrier::Barrier::wait",
+        // A region's end is one, too.
+        "GOMP_parallel",
+        "__kmpc_fork_call",
+        "__kmpc_join",
+        "GOMP_barrier",
+        "GOMP_loop_end",
+        "__kmpc_barrier",
+        "__kmpc_cancel_barrier",
+    ];
+    begins(name, &BEGINS) || public_name(name).starts_with("pthread_barrier_wait")
 }
 
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
@@ -262,8 +318,27 @@ pub fn channel(name: &str) -> Channel {
     }
 }
 
+/// Whether CPython waits in a function of this name for one of its locks, which older versions make of a semaphore.
+pub fn is_python_lock(name: &str) -> bool {
+    const NAMES: [&str; 4] = [
+        "PyThread_acquire_lock_timed",
+        "PyThread_acquire_lock",
+        "_PyMutex_LockTimed",
+        "_PyParkingLot_Park",
+    ];
+    NAMES.contains(&name.split('.').next().unwrap_or(name))
+}
+
+/// Whether a function of Python's `threading` waits with a lock for something else: for what another thread does.
+pub fn is_python_wait(name: &str, file: &str) -> bool {
+    const ENDS: [&str; 4] = ["wait", "join", "_wait_for_tstate_lock", "acquire_restore"];
+    let name = name.rsplit(['.', ':']).next().unwrap_or(name);
+    file.ends_with("threading.py") && ENDS.contains(&name)
+}
+
 /// Whether code below a lock's own may be looked through: the parts of libraries that wait for it.
 pub fn is_inside_a_lock(name: &str) -> bool {
+    let name = &*without_type(name);
     is_gil(name)
         || begins(
             name,
@@ -311,6 +386,11 @@ mod tests {
             ("__pthread_clockjoin_ex", Some(Call::Join)),
             ("__new_sem_wait_slow64.constprop.0", Some(Call::Condition)),
             ("epoll_wait", Some(Call::Poll)),
+            (
+                "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
+                Some(Call::Lock),
+            ),
+            ("__kmpc_critical_with_hint", Some(Call::Lock)),
             ("take_gil", Some(Call::Lock)),
             ("drop_gil.lto_priv.0", Some(Call::Lock)),
             ("take_gilded", None),
@@ -320,6 +400,33 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(call(name), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("___pthread_barrier_wait", true),
+            ("<std::sync::barrier::Barrier>::wait", true),
+            (
+                "std::barrier<std::__empty_completion>::arrive_and_wait()",
+                true,
+            ),
+            ("barrier", false),
+        ] {
+            assert_eq!(is_barrier(name), expected, "{name}");
+        }
+        for (name, file, expected) in [
+            (
+                "py::Condition.wait",
+                "/usr/lib/python3.11/threading.py",
+                true,
+            ),
+            ("py::join", "/usr/lib/python3.8/threading.py", true),
+            ("py::wait", "/home/me/job.py", false),
+            (
+                "py::Handler.acquire",
+                "/usr/lib/python3.11/logging/__init__.py",
+                false,
+            ),
+        ] {
+            assert_eq!(is_python_wait(name, file), expected, "{name}");
         }
         assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
         assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);

@@ -98,8 +98,15 @@ pub struct Frames<'t> {
     is_gil: Vec<bool>,
     /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
     gil: Option<FrameIx>,
+    /// Waits at a barrier.
+    is_at_barrier: Vec<bool>,
+    /// Waits for a lock that is made in Python, and a function that waits with one for something else.
+    is_python_lock: Vec<bool>,
+    is_python_wait: Vec<bool>,
     /// A function in Python.
     is_python: Vec<bool>,
+    /// Whether a task of OpenMP was seen anywhere.
+    has_omp_tasks: bool,
     /// Of a library that programs are written with.
     is_library: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
@@ -134,7 +141,11 @@ impl<'t> Frames<'t> {
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
+            is_at_barrier: Vec::with_capacity(f.function.len()),
+            is_python_lock: Vec::with_capacity(f.function.len()),
+            is_python_wait: Vec::with_capacity(f.function.len()),
             is_python: Vec::with_capacity(f.function.len()),
+            has_omp_tasks: false,
             is_library: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: QuickMap::default(),
@@ -148,12 +159,20 @@ impl<'t> Frames<'t> {
                 FrameKind::Kernel => doing_in_kernel(&name),
                 _ => doing(&name, module),
             });
-            out.runtime.push(runtime(&name, module));
             out.call.push(calls::call(&name));
-            out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
+            let runtime = runtime(&name, module);
+            let is_omp = matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp));
+            (out.is_inside_a_lock).push(is_omp || calls::is_inside_a_lock(&name));
+            out.runtime.push(runtime);
             out.is_gil.push(calls::is_gil(&name));
+            out.is_at_barrier.push(calls::is_barrier(&name));
+            out.has_omp_tasks |= is_omp_task(&name);
             out.is_python.push(module == PYTHON);
             let file = trace.strings.get(f.file[row]);
+            let is_lock =
+                out.runtime[row] == Some(Runtime::Interpreter) && calls::is_python_lock(&name);
+            out.is_python_lock.push(is_lock);
+            (out.is_python_wait).push(module == PYTHON && calls::is_python_wait(&name, file));
             out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
@@ -291,11 +310,36 @@ impl<'t> Frames<'t> {
         }
         let in_runtime =
             |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
-        library
-            .iter()
-            .find(in_runtime)
-            .copied()
-            .map(NotWork::Runtime)
+        let runtime = library.iter().find(in_runtime).copied()?;
+        let is_omp = |frame: FrameIx| {
+            let runtime = self.runtime[frame.ix()];
+            matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp))
+        };
+        // Without names inside of it, what called it tells: where the program has no tasks, threads only wait in it between two
+        // regions, and at the end of one.
+        let called = library.iter().rfind(|f| is_omp(**f) && self.is_named(**f));
+        let is_lock = called.is_some_and(|f| self.call[f.ix()] == Some(Call::Lock));
+        let is_wait = called.is_none_or(|f| self.is_at_barrier[f.ix()]);
+        match is_lock || (is_omp(runtime) && is_wait && !self.has_omp_tasks) {
+            true => Some(NotWork::Spin {
+                at: called.copied(),
+                by: program,
+            }),
+            false => Some(NotWork::Runtime(runtime)),
+        }
+    }
+
+    /// Whether a path's innermost function is called by a runtime of tasks, and the program's function that called that.
+    pub fn region_caller(&self, path: PathIx) -> Option<FrameIx> {
+        let is_runtime = |frame: &FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
+        let mut outer = self
+            .trace
+            .frames_of(path)
+            .skip_while(|frame| !is_runtime(frame));
+        let mut outer = outer.by_ref().skip_while(is_runtime);
+        outer
+            .next()
+            .filter(|&frame| self.layer[frame.ix()] == Layer::Program && self.is_named(frame))
     }
 
     /// A thread of the kernel's in the program's process that looks for requests in a loop.
@@ -327,8 +371,23 @@ impl<'t> Frames<'t> {
         match inner.iter().any(|frame| self.is_gil[frame.ix()]) {
             // Not the condition by which it is built.
             true => Call::Lock,
+            false if self.waits_for_python_lock(path) => Call::Lock,
             false => inner.into_iter().find_map(said).unwrap_or_default(),
         }
+    }
+
+    /// Whether a function in Python waits for a lock that it has asked for itself.
+    fn waits_for_python_lock(&self, path: PathIx) -> bool {
+        let mut inner = (self.trace.frames_of(path)).take_while(|frame| {
+            let runtime = self.runtime[frame.ix()];
+            self.layer[frame.ix()] == Layer::System || runtime == Some(Runtime::Interpreter)
+        });
+        let is_lock = inner.any(|frame| self.is_python_lock[frame.ix()]);
+        let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
+        is_lock
+            && python
+                .next()
+                .is_some_and(|frame| !self.is_python_wait[frame.ix()])
     }
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
@@ -345,9 +404,11 @@ impl<'t> Frames<'t> {
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.
     pub fn caller(&self, path: PathIx) -> Option<FrameIx> {
-        let mut outer = (self.trace.frames_of(path))
+        let outer = (self.trace.frames_of(path))
             .skip_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
-        let caller = outer.next()?;
+        let outer: Vec<FrameIx> = outer.collect();
+        // What Python's interpreter does is for a function in Python.
+        let caller = *self.without_interpreter(&outer).first()?;
         (self.layer[caller.ix()] != Layer::Start && self.is_named(caller)).then_some(caller)
     }
 
@@ -381,6 +442,57 @@ impl<'t> Frames<'t> {
             true => name,
             false => StrIx::NONE,
         }
+    }
+
+    /// The program's own functions with names, innermost first, from the one that a thread began with, or that a runtime of tasks
+    /// called: so of a region of OpenMP its part of it.
+    /// And whether a runtime did.
+    pub fn region(&self, path: PathIx) -> (Vec<FrameIx>, bool) {
+        let (mut all, mut python, mut has_called) = (Vec::new(), Vec::new(), false);
+        for frame in self.trace.frames_of(path) {
+            let at = frame.ix();
+            if self.runtime[at].is_some_and(Runtime::has_tasks) {
+                has_called |= !all.is_empty();
+            }
+            if has_called {
+                break;
+            }
+            let is_own = self.layer[at] == Layer::Program && !self.is_library[at];
+            if is_own && !self.is_loop[at] && self.is_named(frame) {
+                all.push(frame);
+                python.extend(self.is_python[at].then_some(frame));
+            }
+        }
+        // clang puts a region with debug information into a function of its own, which its part calls.
+        let name = |frame: &FrameIx| {
+            self.trace
+                .strings
+                .get(self.trace.frames.function[frame.ix()])
+        };
+        if let [.., inner, _] = all[..]
+            && name(&inner).ends_with(".omp_outlined._debug__")
+        {
+            all.pop();
+        }
+        match python.is_empty() {
+            true => (all, has_called),
+            false => (python, has_called),
+        }
+    }
+
+    /// Whether a function of OpenMP's asks for a lock.
+    pub fn asks_for_lock(&self, frame: FrameIx) -> bool {
+        let runtime = self.runtime[frame.ix()];
+        runtime.is_some_and(Runtime::has_tasks) && self.call[frame.ix()] == Some(Call::Lock)
+    }
+
+    /// Whether a thread waits at a barrier at this path.
+    pub fn is_barrier(&self, path: PathIx) -> bool {
+        let called = (self.trace.frames_of(path)).take_while(|frame| {
+            self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
+        });
+        let mut called = called;
+        called.any(|frame| self.is_at_barrier[frame.ix()])
     }
 
     /// The frames of a path that are not the kernel's, innermost first.
@@ -592,6 +704,12 @@ fn doing_in_kernel(name: &str) -> Doing {
         "io_submit_sqes" => Doing::Serving,
         _ => Doing::Anything,
     }
+}
+
+/// Whether only a program that has tasks of OpenMP has a function of this name, or calls it.
+fn is_omp_task(name: &str) -> bool {
+    const PARTS: [&str; 4] = ["omp_task", "GOMP_task", "kmpc_taskloop", "kmp_invoke_task"];
+    PARTS.iter().any(|part| name.contains(part))
 }
 
 fn runtime(name: &str, module: &str) -> Option<Runtime> {

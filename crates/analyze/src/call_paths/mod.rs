@@ -16,6 +16,8 @@
 //! | `calls` | what a call waits for, by its name |
 //! | `join` | the account's classes with the paths that explain them |
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
+//! | `polls` | naps between tries |
+//! | `phases` | code that several threads run at once |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
 //! | `certainty` | how far shares may be from the true ones |
@@ -38,13 +40,16 @@ mod frames;
 mod hot;
 mod join;
 mod period;
+mod phases;
 mod pieces;
+mod polls;
 mod rearmed;
 mod sampled;
 mod summary;
 mod times;
 mod waits;
 
+pub(crate) use calls::waits_outside;
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};

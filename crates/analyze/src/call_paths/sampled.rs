@@ -6,6 +6,8 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
+use super::phases::Phases;
+use super::polls::Polls;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
@@ -15,9 +17,11 @@ use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 /// A place in the code at which no work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
-    /// `Spinning`, `TaskRuntime`; asleep `LockWait`, and `ExternalWait` for a time that it chose.
+    /// On a CPU.
+    pub is_awake: bool,
+    /// `Spinning`, `TaskRuntime`, `LockWait`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
     pub class: Class,
-    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep.
+    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
     pub name: StrIx,
     /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
     pub code: StrIx,
@@ -31,6 +35,10 @@ pub(crate) struct Sampled {
     pub places: Vec<Place>,
     /// Waits with a limit that are parts of longer ones.
     pub rearmed: Rearmed,
+    /// Naps between tries.
+    pub polls: Polls,
+    /// When threads ran what others ran, too.
+    pub phases: Phases,
 }
 
 impl Sampled {
@@ -40,6 +48,8 @@ impl Sampled {
             tracks: vec![Track::default(); trace.threads.len()],
             places: Vec::new(),
             rearmed: Rearmed::default(),
+            polls: Polls::default(),
+            phases: Phases::default(),
         }
     }
 
@@ -52,6 +62,9 @@ impl Sampled {
         }
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
+        out.polls = Polls::new(trace, cover, &frames);
+        let spins = |path| matches!(frames.not_work(path), Some(NotWork::Spin { .. }));
+        out.phases = Phases::new(trace, cover, &frames, spins);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -91,7 +104,7 @@ impl Sampled {
     pub fn wait(&self, thread: usize, now: Time) -> u32 {
         let row = self.tracks[thread].get(now).0;
         match self.class(row) {
-            Some(Class::LockWait | Class::ExternalWait) => row,
+            Some(_) if !self.is_awake(row) => row,
             _ => NONE,
         }
     }
@@ -101,23 +114,32 @@ impl Sampled {
         self.places.get(row as usize).map(|place| place.class)
     }
 
-    /// Whether the thread, which runs at `now`, is spinning.
+    /// Whether the thread, which runs at `now`, is spinning: for another thread, or for a lock of OpenMP.
     pub fn is_spinning(&self, thread: usize, now: Time) -> bool {
         let row = self.tracks[thread].get(now).0;
-        self.class(row) == Some(Class::Spinning)
+        self.is_awake(row) && self.class(row) != Some(Class::TaskRuntime)
+    }
+
+    /// Whether a row of `places` is one on a CPU.
+    pub fn is_awake(&self, row: u32) -> bool {
+        self.places
+            .get(row as usize)
+            .is_some_and(|place| place.is_awake)
     }
 }
 
-/// What a blocked thread at this path waits for: a lock, or a time that it chose.
+/// What a blocked thread at this path waits for: a lock, the others at a barrier, or a time that it chose.
 fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let class = match frames.call(path) {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
+        _ if frames.is_barrier(path) => Class::LoadImbalance,
         _ => return None,
     };
     // Everything in Python asks for its global lock: the lock itself says more.
     let asks = frames.gil(path).or_else(|| frames.caller(path));
     Some(Place {
+        is_awake: false,
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
         code: match class {
@@ -131,12 +153,20 @@ fn place(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let function =
         |frame: Option<FrameIx>| frame.map_or(StrIx::NONE, |f| trace.frames.function[f.ix()]);
     Some(match frames.not_work(path)? {
+        NotWork::Spin { at, by } if at.is_some_and(|at| frames.asks_for_lock(at)) => Place {
+            is_awake: true,
+            class: Class::LockWait,
+            name: function(by),
+            code: StrIx::NONE,
+        },
         NotWork::Spin { at, by } => Place {
+            is_awake: true,
             class: Class::Spinning,
             name: function(at),
             code: function(by),
         },
         NotWork::Runtime(frame) => Place {
+            is_awake: true,
             class: Class::TaskRuntime,
             name: StrIx::NONE,
             code: trace.frames.module[frame.ix()],

@@ -267,12 +267,9 @@ fn a_limit_that_is_armed_again_is_a_wait_for_whoever_signals() {
             .sum::<i64>()
     };
     assert_eq!(external(Between::Nothing), 0);
-    for between in [
-        Between::AnotherPlace,
-        Between::Work,
-        Between::WakesAnother,
-        Between::Sleep,
-    ] {
+    // Naps after which it only looked are a wait, too: while 11 runs alone, for that.
+    assert_eq!(external(Between::Sleep), 0);
+    for between in [Between::AnotherPlace, Between::Work, Between::WakesAnother] {
         assert!(external(between) >= 7_000_000, "{between:?}");
     }
     let chains = chains_of(&limits(Between::Nothing), "low_parallelism");

@@ -1,4 +1,5 @@
 //! `kasuri record`, `recover` and `doctor` end to end: real programs, a real kernel, real kills.
+mod causes;
 mod cpu_time;
 mod crash;
 mod ends;

@@ -131,18 +131,20 @@ pub(super) fn cause_text(
         (Class::LoadImbalance, _) if has_code => {
             format!("imbalance in {code}{}", place(&cause.code_place))
         }
+        (Class::LoadImbalance, "by_samples") => format!("waiting at a barrier for {thread}"),
         (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
         (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
+        (Class::WaitingForOwnThreads, "polled") => {
+            format!("naps between tries in {}", short_name(name))
+        }
         (Class::WaitingForOwnThreads, _) => {
-            let at = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}: ")
+            let at = match name.as_str() {
+                "" => String::new(),
+                name => format!("{name}: "),
             };
-            let code = if has_code {
-                format!(" in {code}")
-            } else {
-                String::new()
+            let code = match has_code {
+                true => format!(" in {code}"),
+                false => String::new(),
             };
             format!("{at}waiting for {thread}{code}")
         }
@@ -210,6 +212,11 @@ fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
     // A loop without a function's name has that of its module.
     let name = cause.name.trim_start_matches(SPIN_LOOP);
     match (cause.note, name, cause.code.as_str()) {
+        ("late_thread", _, code) => {
+            let place = cause.code_place.as_deref().map(super::units::file_name);
+            let place = place.map_or(String::new(), |place| format!(" ({place})"));
+            format!("spinning for the last in {code}{place}")
+        }
         ("serial_phase", _, "") => format!("spinning while only {thread} ran"),
         ("serial_phase", _, code) => format!("spinning while only {thread} ran, in {code}"),
         (_, "", "") => "spinning".into(),
@@ -562,14 +569,19 @@ fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usiz
     cells.into_iter().map(|(class, n, _)| (class, n)).collect()
 }
 
-/// For load imbalance, the thread that came last most often, with its share of the cause's time.
+/// For load imbalance, and spinning for its sake, the thread that came last most often, with its share of the cause's time.
 fn last(cause: &CauseSummary, names: &ThreadNames<'_>) -> String {
+    let is_late = cause.note == "late_thread";
     match (cause.tid, class_of(cause.class)) {
-        (Some(tid), Class::LoadImbalance) => format!(
-            ", last: {} ({})",
-            names.text(&cause.thread, tid),
-            percent(cause.thread_share)
-        ),
+        (Some(tid), class)
+            if class == Class::LoadImbalance || (class == Class::Spinning && is_late) =>
+        {
+            format!(
+                ", last: {} ({})",
+                names.text(&cause.thread, tid),
+                percent(cause.thread_share)
+            )
+        }
         _ => String::new(),
     }
 }

@@ -7,7 +7,7 @@ use super::{Occupant, Reason, Stretch, Sweep, THROTTLED};
 use crate::account::class::{Cause, Class, Note};
 use crate::account::track;
 use crate::account::track::NONE;
-use kasuri_model::{SliceKind, StrIx, ThreadIx, Time};
+use kasuri_model::{FrameIx, SliceKind, StrIx, ThreadIx, Time};
 
 impl Sweep<'_> {
     /// Charges ready time to the threads that ran on the queue's CPU meanwhile.
@@ -65,7 +65,7 @@ impl Sweep<'_> {
                 }
             }
             let reason = match self.slots[slot as usize].waiter {
-                NONE => self.no_thread(),
+                NONE => self.no_thread(now),
                 thread => self.reason_of_wait(thread as usize, now),
             };
             self.set_reason(slot as usize, reason, now);
@@ -218,14 +218,11 @@ impl Sweep<'_> {
             if is_sampled {
                 let (row, until) = self.sampled.tracks[t].get(at);
                 end = end.min(until);
-                let is_awake = |row| match self.sampled.class(row) {
-                    Some(class) => matches!(class, Class::Spinning | Class::TaskRuntime),
-                    None => false,
-                };
-                if reason.cause.class.is_useful() && is_awake(row) {
+                if reason.cause.class.is_useful() && self.sampled.is_awake(row) {
                     self.not_working(row, &mut reason);
                 }
             }
+            end = end.min(self.while_one_works(&mut reason, at));
             if has_irq {
                 let (row, until) = self.kernel.irq[cpu].get(at);
                 end = end.min(until);
@@ -248,19 +245,28 @@ impl Sweep<'_> {
     /// On a CPU, where the samples say that it did no work: at this row of [`Sampled::places`].
     fn not_working(&self, row: u32, reason: &mut Reason) {
         let place = self.sampled.places[row as usize];
-        *reason = Reason::of(place.class, Note::None);
+        *reason = match place.class {
+            Class::LockWait => Reason::of(place.class, Note::BySamples),
+            class => Reason::of(class, Note::None),
+        };
         reason.cause.on_cpu = true;
         (reason.cause.name, reason.cause.code) = (place.name, place.code);
-        self.while_one_works(reason);
     }
 
-    /// Spinning while one thread works and nothing else can run is that thread's serial phase.
-    fn while_one_works(&self, reason: &mut Reason) {
-        if reason.cause.class == Class::Spinning && self.sole.is_some() {
-            reason.cause.note = Note::SerialPhase;
-            (reason.cause.name, reason.cause.code) = (StrIx::NONE, StrIx::NONE);
-            (reason.cause.thread, reason.runner) = (self.sole, self.sole);
+    /// Spinning while one thread works and nothing else can run is for that thread: the last one in a phase, or in a serial phase of its
+    /// own. Until when that holds.
+    fn while_one_works(&self, reason: &mut Reason, at: Time) -> Time {
+        if reason.cause.class != Class::Spinning || !self.sole.is_some() {
+            return Time::MAX;
         }
+        let (phase, until) = self.sampled.phases.at(self.sole, at);
+        (reason.cause.name, reason.cause.code) = (StrIx::NONE, StrIx::NONE);
+        (reason.cause.thread, reason.runner) = (self.sole, self.sole);
+        (reason.cause.note, reason.cause.phase) = match phase {
+            Some(phase) => (Note::LateThread, phase),
+            None => (Note::SerialPhase, FrameIx::NONE),
+        };
+        until
     }
 
     /// On a CPU, in the slice at `row`: a wait, a task runtime's, or work inside of one.
@@ -284,6 +290,5 @@ impl Sweep<'_> {
         if class == Class::LoadImbalance {
             self.at_barrier(reason, row);
         }
-        self.while_one_works(reason);
     }
 }

@@ -95,25 +95,37 @@ impl Sweep<'_> {
     }
 
     /// No thread waits: there are fewer threads than CPUs.
-    pub(super) fn no_thread(&self) -> Reason {
+    pub(super) fn no_thread(&self, now: Time) -> Reason {
         match (self.n_running + self.n_ready, self.n_alive) {
             (_, 0) if self.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
             (_, 0) => Reason::of(Class::LowParallelism, Note::NotStarted),
             (0, _) if self.waiting.len() == 0 && self.n_spinning == 0 => {
                 Reason::of(Class::Unknown, Note::Lost)
             }
-            (1, _) => self.serial(),
+            (1, _) => self.serial(now),
             _ => Reason::of(Class::LowParallelism, Note::FewThreads),
         }
     }
 
-    /// Only one thread has anything to run.
-    fn serial(&self) -> Reason {
+    /// Only one thread has anything to run: others ran the same, or it works alone.
+    fn serial(&self, now: Time) -> Reason {
         let thread = ThreadIx(self.runnable_xor);
+        if let Some(late) = self.late_in_phase(thread, now) {
+            return late;
+        }
         let mut reason = Reason::of(Class::LowParallelism, Note::SerialPhase);
         reason.cause.thread = thread;
         reason.runner = thread;
         reason
+    }
+
+    /// The thread is late in a phase that it shares with others, as samples tell.
+    fn late_in_phase(&self, thread: ThreadIx, now: Time) -> Option<Reason> {
+        let phase = self.sampled.phases.at(thread, now).0?;
+        let mut reason = Reason::of(Class::LoadImbalance, Note::BySamples);
+        reason.cause.phase = phase;
+        (reason.cause.thread, reason.runner) = (thread, thread);
+        Some(reason)
     }
 
     /// The reason for which a thread is blocked now.
@@ -140,18 +152,18 @@ impl Sweep<'_> {
             let worker = &self.workers[*at];
             match worker.activity {
                 Activity::Running | Activity::Spinning => {
-                    return self.reason_while_running(context, ThreadIx(*at as u32));
+                    return self.reason_while_running(context, ThreadIx(*at as u32), now);
                 }
                 Activity::Ready if self.throttled.at(worker.cpu, now).is_some() => {
                     // Its own queue's CPU bears what the limit takes, as far as the kernel counted it; who waits for
                     // it waits as for one that runs, only longer.
-                    return self.reason_while_running(context, ThreadIx(*at as u32));
+                    return self.reason_while_running(context, ThreadIx(*at as u32), now);
                 }
                 Activity::Ready => {
                     return match context {
                         // The cost of its delays is charged at the end of the wait, once.
                         Some((SliceKind::Barrier, row)) if self.is_late(row, *at) => {
-                            self.reason_while_running(context, ThreadIx(*at as u32))
+                            self.reason_while_running(context, ThreadIx(*at as u32), now)
                         }
                         _ => self.reason_while_ready(*at, worker.cpu),
                     };
@@ -163,25 +175,29 @@ impl Sweep<'_> {
                     let maker = self.trace.states.by.get(first).copied();
                     match maker.filter(|m| m.is_some() && self.is_target[m.ix()]) {
                         Some(maker) if self.workers[*at].row as usize == first => *at = maker.ix(),
-                        _ => return self.no_thread(),
+                        _ => return self.no_thread(now),
                     }
                     continue;
                 }
                 Activity::Blocked => {}
             }
             let state = self.trace.states.state[worker.row as usize];
-            if worker.wait != NONE {
-                let kind = s.kind[worker.wait as usize];
-                match kind {
-                    SliceKind::LockWait => return self.named(Class::LockWait, worker.wait),
-                    SliceKind::Io => return self.named(Class::IoWait, worker.wait),
-                    _ if context.is_none() => context = Some((kind, worker.wait)),
-                    _ => {}
+            let of_place = self.sampled.class(worker.place);
+            let kind = s.kind.get(worker.wait as usize).copied();
+            match kind {
+                Some(SliceKind::LockWait) => return self.named(Class::LockWait, worker.wait),
+                Some(SliceKind::Io) => return self.named(Class::IoWait, worker.wait),
+                _ if of_place == Some(Class::LockWait) => {
+                    return self.sampled_wait(Note::BySamples, worker.place);
                 }
-            } else if self.sampled.class(worker.place) == Some(Class::LockWait) {
-                return self.sampled_wait(Note::BySamples, worker.place);
-            } else if state == ThreadState::Stopped {
-                return Reason::of(Class::ExternalWait, Note::Stopped);
+                Some(kind) => context = context.or(Some((kind, worker.wait))),
+                None if of_place == Some(Class::LoadImbalance) => {
+                    context = context.or(Some((SliceKind::Barrier, NONE)));
+                }
+                None if state == ThreadState::Stopped => {
+                    return Reason::of(Class::ExternalWait, Note::Stopped);
+                }
+                None => {}
             }
             // The last arrival is better known than the thread that releases: at some barriers the threads release each other in turns.
             if let Some(late) = self.late(worker.wait, *at, now) {
@@ -193,32 +209,61 @@ impl Sweep<'_> {
                     if context.is_none() && self.is_dying(waker, time) {
                         if self.trace.threads[waker.ix()].process != self.trace.threads[*at].process
                         {
-                            return self.no_thread();
+                            return self.no_thread(now);
                         }
                         context = Some((SliceKind::Join, NONE));
                     }
                     *at = waker.ix();
                 }
-                Wake::Never if self.n_running + self.n_ready + self.n_spinning > 0 => {
-                    return self.no_thread();
-                }
-                Wake::Device if worker.wait == NONE => {
-                    return Reason::of(Class::IoWait, Note::None);
-                }
-                Wake::Unknown if worker.wait == NONE && state == ThreadState::DiskSleep => {
-                    return Reason::of(Class::Unknown, Note::Uninterruptible);
-                }
-                // It sleeps as long as it chose: no device ended that.
-                Wake::Interrupt
-                    if context.is_none_or(|(_, row)| row == NONE)
-                        && self.sampled.class(worker.place) == Some(Class::ExternalWait) =>
-                {
-                    return self.sampled_wait(Note::Chosen, worker.place);
-                }
-                end => return self.reason_outside(context, &end),
+                end => return self.not_by_own(*at, context, &end, now),
             }
         }
         Reason::of(Class::WaitingForOwnThreads, Note::Endless)
+    }
+
+    /// No thread of the program ends this wait.
+    fn not_by_own(
+        &self,
+        thread: usize,
+        context: Option<(SliceKind, u32)>,
+        end: &Wake,
+        now: Time,
+    ) -> Reason {
+        let worker = &self.workers[thread];
+        let n_runnable = self.n_running + self.n_ready;
+        match end {
+            Wake::Never if n_runnable + self.n_spinning > 0 => self.no_thread(now),
+            Wake::Device if worker.wait == NONE => Reason::of(Class::IoWait, Note::None),
+            Wake::Unknown
+                if worker.wait == NONE
+                    && self.trace.states.state[worker.row as usize] == ThreadState::DiskSleep =>
+            {
+                Reason::of(Class::Unknown, Note::Uninterruptible)
+            }
+            // It tries again and again until something is so: while others run, that is for them.
+            Wake::Interrupt
+                if n_runnable > 0 && self.sampled.polls.is_part(worker.row as usize) =>
+            {
+                match n_runnable {
+                    1 => self.serial(now),
+                    _ => self.polling(worker.place),
+                }
+            }
+            // It sleeps as long as it chose, whoever waits for it: no device ended that.
+            Wake::Interrupt if self.sampled.class(worker.place) == Some(Class::ExternalWait) => {
+                self.sampled_wait(Note::Chosen, worker.place)
+            }
+            end => self.reason_outside(context, end),
+        }
+    }
+
+    /// It tries again and again at this place, while several threads run.
+    fn polling(&self, place: u32) -> Reason {
+        let mut reason = Reason::of(Class::WaitingForOwnThreads, Note::Polled);
+        if let Some(place) = self.sampled.places.get(place as usize) {
+            reason.cause.name = place.name;
+        }
+        reason
     }
 
     /// The wait at this row of [`crate::call_paths::Sampled::places`].
@@ -313,17 +358,30 @@ impl Sweep<'_> {
     }
 
     /// The thread that is waited for runs.
-    fn reason_while_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Reason {
+    fn reason_while_running(
+        &self,
+        context: Option<(SliceKind, u32)>,
+        runner: ThreadIx,
+        now: Time,
+    ) -> Reason {
         let alone = self.n_running + self.n_ready == 1;
         let (class, row) = match context {
+            Some((SliceKind::Barrier, NONE)) => {
+                let mut reason = Reason::of(Class::LoadImbalance, Note::BySamples);
+                (reason.cause.thread, reason.runner) = (runner, runner);
+                return self.late_in_phase(runner, now).unwrap_or(reason);
+            }
             Some((SliceKind::Barrier, row)) => (Class::LoadImbalance, row),
             Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
                 return match alone {
-                    true => self.serial(),
+                    true => self.serial(now),
                     false => Reason::of(Class::LowParallelism, Note::IdleWorker),
                 };
             }
-            _ if alone => return self.serial(),
+            _ if alone => return self.serial(now),
+            Some((_, NONE)) | None if let Some(late) = self.late_in_phase(runner, now) => {
+                return late;
+            }
             Some((SliceKind::Join, row)) => (Class::LoadImbalance, row),
             Some((_, row)) => (Class::WaitingForOwnThreads, row),
             None => (Class::WaitingForOwnThreads, NONE),

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A program of OpenMP that loses its CPUs to the cause that is the argument (bench/causes/run).
+#define _GNU_SOURCE
+#include <omp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 25 };
+
+static double cpu_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
+}
+
+__attribute__((noinline)) static void grind(double ms) {
+    double end = cpu_ms() + ms;
+    while (cpu_ms() < end) {
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+    }
+}
+
+// A triangle, whose second half has three times the work of the first.
+__attribute__((noinline)) static void relax(void) {
+#pragma omp parallel for schedule(runtime)
+    for (int i = 0; i < 40; i++) {
+        grind(i * 0.04);
+    }
+}
+
+// The same, with a barrier in the region.
+__attribute__((noinline)) static void sweep(void) {
+#pragma omp parallel
+    for (int step = 0; step < ROUNDS; step++) {
+#pragma omp for schedule(static)
+        for (int i = 0; i < 40; i++) {
+            grind(i * 0.04);
+        }
+    }
+}
+
+__attribute__((noinline)) static void add(void) {
+#pragma omp parallel
+    for (int i = 0; i < ROUNDS; i++) {
+#pragma omp critical(total)
+        grind(12);
+        grind(1);
+    }
+}
+
+__attribute__((noinline)) static void smooth(void) {
+#pragma omp parallel
+    grind(4);
+}
+
+__attribute__((noinline)) static void load_input(void) {
+    grind(24);
+}
+
+int main(int argc, char **argv) {
+    const char *cause = argc > 1 ? argv[1] : "";
+    bool cured = argc > 2 && !strcmp(argv[2], "cured");
+    omp_set_schedule(cured ? omp_sched_dynamic : omp_sched_static, 0);
+    if (!strcmp(cause, "join")) {
+        for (int i = 0; i < ROUNDS; i++) {
+            relax();
+        }
+    } else if (!strcmp(cause, "imbalance")) {
+        sweep();
+    } else if (!strcmp(cause, "lock")) {
+        add();
+    } else if (!strcmp(cause, "serial")) {
+        for (int i = 0; i < ROUNDS; i++) {
+            load_input();
+            smooth();
+        }
+    } else if (!strcmp(cause, "nap")) {
+#pragma omp parallel
+        for (int i = 0; i < ROUNDS; i++) {
+            usleep(20000);
+            grind(1);
+        }
+    } else {
+        return 2;
+    }
+    return 0;
+}

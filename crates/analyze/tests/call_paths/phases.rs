@@ -1,0 +1,439 @@
+//! Who is late in what several threads run at once, and who works alone; worked out by hand.
+use super::join::sampled;
+use crate::account::story::Story;
+use ThreadState::{RunnablePreempted, Sleeping};
+use kasuri_analyze::{Options, summary};
+use kasuri_model::{SampleKind, ThreadState, Trace};
+
+/// (class, note, code, tid, ns) of the causes with more than 20 ns, largest first.
+fn causes(trace: &Trace) -> Vec<(&'static str, &'static str, String, i32, i64)> {
+    let s = summary(trace, &Options::default());
+    let found = s.account.causes.iter().filter(|c| c.ns > 20);
+    let row = |c: &kasuri_analyze::account::CauseSummary| {
+        (c.class, c.note, c.code.clone(), c.tid.unwrap_or(0), c.ns)
+    };
+    found.map(row).collect()
+}
+
+/// 10 and 11 run from 0; 11 waits from 400 until 10 wakes it at 900.
+fn late() -> Story {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 0);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    s
+}
+
+const START: &str = "start_thread@libc.so.6";
+const WAIT: &[&str] = &[START, "worker", "pthread_cond_wait@libc.so.6"];
+
+/// 10 runs `late` and 11 `early`, then waits at `wait`.
+fn two(late_at: &[&str], early: &[&str], wait: &[&str]) -> Trace {
+    let samples = [
+        (10, 250, SampleKind::OnCpu, late_at),
+        (10, 750, SampleKind::OnCpu, late_at),
+        (11, 200, SampleKind::OnCpu, early),
+        (11, 500, SampleKind::BlockedRead, wait),
+    ];
+    sampled(late().load(1000), &samples)
+}
+
+#[test]
+fn the_last_in_what_others_ran_too_is_late() {
+    let part: &[&str] = &[START, "worker", "multiply"];
+    for late in [part, &["_start", "main", "worker", "multiply"]] {
+        let found = causes(&two(late, part, WAIT));
+        let expected = ("load_imbalance", "by_samples", "worker".into(), 10, 500);
+        assert_eq!(found, [expected], "{late:?}");
+    }
+}
+
+#[test]
+fn the_part_of_a_region_of_openmp_has_the_name_of_its_function() {
+    let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "@libgomp.so.1"];
+    for (part, region) in [("solve._omp_fn.0", "solve"), (".omp_outlined.", "relax")] {
+        let main: &[&str] = &["_start", "main", region, "GOMP_parallel@libgomp.so.1", part];
+        let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", part];
+        let found = causes(&two(main, worker, wait));
+        let expected = ("load_imbalance", "by_samples", region.into(), 10, 500);
+        assert_eq!(found, [expected]);
+    }
+}
+
+#[test]
+fn who_runs_something_else_works_alone() {
+    let early: &[&str] = &[START, "worker", "multiply"];
+    for late in [
+        &["_start", "main", "assemble"][..],
+        // A function that both call is no phase that both are in.
+        &["_start", "main", "assemble", "multiply"],
+        &["_start", "main", "multiply"],
+    ] {
+        let found = causes(&two(late, early, WAIT));
+        let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+        assert_eq!(found, [expected], "{late:?}");
+    }
+}
+
+/// Ten samples and more show that each stage is one thread's alone.
+#[test]
+fn stages_below_one_function_are_no_phase() {
+    let stage = |name: &'static str| vec![START, "stage", name];
+    let (read, pack) = (stage("read_block"), stage("pack_block"));
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    samples.extend((0..18).map(|n| (10, 20 + n * 50, SampleKind::OnCpu, &pack[..])));
+    samples.extend((0..12).map(|n| (11, 20 + n * 30, SampleKind::OnCpu, &read[..])));
+    samples.push((11, 500, SampleKind::BlockedRead, WAIT));
+    let found = causes(&sampled(late().load(1000), &samples));
+    let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+    assert_eq!(found, [expected]);
+}
+
+/// 10 runs `work` alone 0..500, while 11 waits; then both do.
+#[test]
+fn what_runs_alone_first_is_alone_though_many_run_it_later() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 1, 11, Sleeping, 0);
+    s.wake(0, 500, 10, 11, 1);
+    s.switch(0, 500, 10, Sleeping, 0);
+    s.switch(1, 501, 0, RunnablePreempted, 11);
+    s.wake(1, 502, 11, 10, 0);
+    s.switch(0, 503, 0, RunnablePreempted, 10);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let work: &[&str] = &[START, "work"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, work),
+        (10, 750, SampleKind::OnCpu, work),
+        (11, 750, SampleKind::OnCpu, work),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    let (class, note, _, tid, ns) = &found[0];
+    assert_eq!(
+        (*class, *note, *tid),
+        ("low_parallelism", "serial_phase", 10)
+    );
+    assert!((490..=510).contains(ns), "{found:?}");
+}
+
+/// At a barrier it does not matter what the last one runs.
+#[test]
+fn a_barrier_that_only_samples_tell_is_load_imbalance() {
+    let barriers: [&[&str]; 3] = [
+        &[START, "worker", "pthread_barrier_wait@libc.so.6"],
+        &[START, "worker", "std::barrier<>::arrive_and_wait()"],
+        &[
+            "main",
+            "solve",
+            "GOMP_barrier@libgomp.so.1",
+            "@libgomp.so.1",
+        ],
+    ];
+    for wait in barriers {
+        let found = causes(&two(&["main", "assemble"], &["worker", "multiply"], wait));
+        let expected = ("load_imbalance", "by_samples", String::new(), 10, 500);
+        assert_eq!(found, [expected], "{wait:?}");
+    }
+}
+
+/// 10 and 11 run a part each; 11 spins from 500 on.
+#[test]
+fn spinning_is_for_the_last_in_the_phase() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "GOMP_parallel@libgomp.so.1",
+        "solve._omp_fn.0",
+    ];
+    let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+    let spin: &[&str] = &["gomp_thread_start@libgomp.so.1", "do_spin@libgomp.so.1"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, main),
+        (10, 750, SampleKind::OnCpu, main),
+        (11, 250, SampleKind::OnCpu, worker),
+        (11, 750, SampleKind::OnCpu, spin),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    assert_eq!(
+        found,
+        [("spinning", "late_thread", "solve".into(), 10, 499)]
+    );
+}
+
+/// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may hand out tasks.
+#[test]
+fn without_tasks_a_runtime_of_openmp_only_waits() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "__kmpc_fork_call@libomp.so.5",
+        ".omp_outlined.",
+    ];
+    let idle: &[&str] = &[START, "@libomp.so.5"];
+    for (task, class) in [("sum", "spinning"), (".omp_task_entry.", "task_runtime")] {
+        let samples = [
+            (
+                10,
+                250,
+                SampleKind::OnCpu,
+                &[main, &[task][..]].concat()[..],
+            ),
+            (10, 750, SampleKind::OnCpu, main),
+            (11, 250, SampleKind::OnCpu, idle),
+        ];
+        let found = causes(&sampled(trace.clone(), &samples));
+        assert_eq!((found[0].0, found[0].4), (class, 999), "{task}");
+    }
+}
+
+/// 10 takes eight naps of 900 with looks of `look` between them; 11 runs. Then 10 works.
+fn naps(look: i64, n_running: usize) -> Trace {
+    const US: i64 = 1_000;
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(1, 9_999 * US, 11, RunnablePreempted, 0);
+    match n_running {
+        1 => s.switch(2, 1, 12, Sleeping, 0),
+        _ => s.switch(2, 9_999 * US, 12, RunnablePreempted, 0),
+    }
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = vec![
+        (11, 5_000 * US, SampleKind::OnCpu, &["main", "compress"]),
+        (12, 5_000 * US, SampleKind::OnCpu, &["main", "expand"]),
+    ];
+    for n in 0..8 {
+        let from = n * 1_000 * US + look;
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(0, (n + 1) * 1_000 * US, 0, 10, 0);
+        s.switch(0, (n + 1) * 1_000 * US, 0, RunnablePreempted, 10);
+        samples.push((
+            10,
+            from + 100 * US,
+            SampleKind::BlockedRead,
+            &["main", "until_done", "usleep@libc.so.6"],
+        ));
+    }
+    s.switch(0, 9_999 * US, 10, RunnablePreempted, 0);
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load(10_000 * US), &samples)
+}
+
+#[test]
+fn naps_between_tries_are_for_those_who_run_meanwhile() {
+    let first = |trace| {
+        let (class, note, _, tid, _) = causes(&trace).remove(0);
+        (class, note, tid)
+    };
+    assert_eq!(
+        first(naps(5_000, 1)),
+        ("low_parallelism", "serial_phase", 11)
+    );
+    assert_eq!(
+        first(naps(5_000, 2)),
+        ("waiting_for_own_threads", "polled", 0)
+    );
+    // Where it does something each time, it naps by its own choice.
+    assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
+}
+
+/// A lock of Python's is a semaphore of libc's, or CPython's own; a condition is made of such a lock, but waits for something else.
+#[test]
+fn a_lock_of_python_is_a_lock_wait() {
+    const PYTHON: &str = "libpython3.11.so.1.0";
+    let acquire = format!("PyThread_acquire_lock_timed@{PYTHON}");
+    for (caller, class) in [
+        ("py::Handler.acquire@[python]", "lock_wait"),
+        ("py::wait@[python]", "low_parallelism"),
+    ] {
+        let eval = format!("_PyEval_EvalFrameDefault@{PYTHON}");
+        let wait: &[&str] = &[START, caller, &eval, &acquire, "sem_wait@libc.so.6"];
+        let mut trace = two(&["main", "emit"], &["worker", "multiply"], wait);
+        let file = trace.strings.intern("/usr/lib/python3.11/threading.py");
+        let name = trace.strings.intern("py::wait");
+        for frame in 0..trace.frames.function.len() {
+            if trace.frames.function[frame] == name {
+                trace.frames.file[frame] = file;
+            }
+        }
+        assert_eq!(causes(&trace)[0].0, class, "{caller}");
+    }
+}
+
+/// A thread that asks for a lock of OpenMP's spins or sleeps for it: both are a lock wait.
+#[test]
+fn a_critical_section_is_a_lock() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let inside: &[&str] = &["main", "add.omp_outlined", "sum"];
+    let asks: &[&str] = &[
+        "main",
+        "add.omp_outlined",
+        "__kmpc_critical@libomp.so.5",
+        "@libomp.so.5",
+    ];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, inside),
+        (10, 750, SampleKind::OnCpu, inside),
+        (11, 250, SampleKind::OnCpu, inside),
+        (11, 750, SampleKind::OnCpu, asks),
+    ];
+    let spins = causes(&sampled(s.load(1000), &samples));
+    assert_eq!(
+        (spins[0].0, spins[0].1, spins[0].4),
+        ("lock_wait", "by_samples", 499)
+    );
+    let sleeps = causes(&two(inside, inside, asks));
+    assert_eq!(
+        (sleeps[0].0, sleeps[0].1, sleeps[0].4),
+        ("lock_wait", "by_samples", 500)
+    );
+}
+
+/// The kinds of hints of a trace, and what they say.
+fn hints(trace: &Trace) -> Vec<(&'static str, String)> {
+    let found = summary(trace, &Options::default()).hints;
+    found.into_iter().map(|h| (h.kind, h.text)).collect()
+}
+
+fn kinds(trace: &Trace) -> Vec<&'static str> {
+    hints(trace).iter().map(|hint| hint.0).collect()
+}
+
+#[test]
+fn late_in_a_phase_has_a_hint() {
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let of_threads = hints(&two(part, part, WAIT));
+    assert_eq!(of_threads[0].0, "imbalance");
+    assert!(
+        of_threads[0].1.contains("more parts than threads"),
+        "{of_threads:?}"
+    );
+    let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "@libgomp.so.1"];
+    let main: &[&str] = &[
+        "main",
+        "solve",
+        "GOMP_parallel@libgomp.so.1",
+        "solve._omp_fn.0",
+    ];
+    let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+    let of_openmp = hints(&two(main, worker, wait));
+    assert!(of_openmp[0].1.contains("schedule(dynamic"), "{of_openmp:?}");
+    // No hint about a phase where there is none.
+    let alone = kinds(&two(&["main", "assemble"], part, WAIT));
+    assert_eq!(alone, ["serial_phase"]);
+}
+
+/// Half of the run, on one of two CPUs: without it the run takes half of the time.
+#[test]
+fn a_serial_phase_has_its_function_and_its_ceiling() {
+    let found = hints(&two(&["main", "assemble"], &["worker", "multiply"], WAIT));
+    assert_eq!(found[0].0, "serial_phase");
+    assert!(
+        found[0].1.contains("assemble called by main ran alone"),
+        "{found:?}"
+    );
+    assert!(found[0].1.contains("at most 2.00 times"), "{found:?}");
+    // Only one thread works at all: nothing is known of a part that could be divided.
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 1, 11, Sleeping, 0);
+    s.wake(0, 990, 10, 11, 1);
+    s.switch(1, 990, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let samples = [(10, 500, SampleKind::OnCpu, &["main", "assemble"][..])];
+    assert_eq!(kinds(&sampled(s.load(1000), &samples)), [] as [&str; 0]);
+}
+
+/// 11 waits for the lock that 10 holds; 10 sleeps in `call` meanwhile, until an interrupt.
+fn holder_in(call: &[&str]) -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.switch(0, 200, 10, Sleeping, 0);
+    s.wake(0, 850, 0, 10, 0);
+    s.switch(0, 850, 0, RunnablePreempted, 10);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
+    let samples = [
+        (10, 150, SampleKind::OnCpu, &[START, "worker", "append"][..]),
+        (10, 500, SampleKind::BlockedRead, call),
+        (11, 500, SampleKind::BlockedRead, lock),
+    ];
+    sampled(s.load(1000), &samples)
+}
+
+#[test]
+fn a_lock_that_is_held_over_io_has_a_hint() {
+    let found = hints(&holder_in(&[
+        START,
+        "worker",
+        "append",
+        "fdatasync@libc.so.6",
+    ]));
+    assert_eq!(found[0].0, "lock_io");
+    assert!(
+        found[0].1.contains("fdatasync called by append"),
+        "{found:?}"
+    );
+    // A holder that waits for a condition waits for the program.
+    let inside = kinds(&holder_in(&[
+        START,
+        "worker",
+        "append",
+        "pthread_cond_wait@libc.so.6",
+    ]));
+    assert!(!inside.contains(&"lock_io"), "{inside:?}");
+}
+
+#[test]
+fn waits_for_pythons_gil_have_a_hint() {
+    let gil: &[&str] = &[
+        START,
+        "py::count@[python]",
+        "take_gil@libpython3.11.so.1.0",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    let found = kinds(&two(&["main", "run"], &["worker", "multiply"], gil));
+    assert_eq!(found, ["gil"]);
+    let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
+    let found = kinds(&two(&["main", "run"], &["worker", "multiply"], lock));
+    assert_eq!(found, [] as [&str; 0]);
+}
+
+/// 90, of another program, runs beside the one that is late, on the CPU of the one that waits: it takes nothing from the program.
+#[test]
+fn who_uses_an_idle_cpu_does_not_hide_the_hint() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 90);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 90, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, part),
+        (10, 750, SampleKind::OnCpu, part),
+        (11, 200, SampleKind::OnCpu, part),
+        (11, 500, SampleKind::BlockedRead, WAIT),
+    ];
+    assert_eq!(kinds(&sampled(s.load(1000), &samples)), ["imbalance"]);
+}
