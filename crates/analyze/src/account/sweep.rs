@@ -759,7 +759,7 @@ impl<'t> Sweep<'t> {
             segments,
             causes: self.causes.rows,
             threads: self.workers.into_iter().map(|w| w.sums).collect(),
-            region_of: self.sampled.phases.region_of,
+            region_of: self.sampled.phases.region_of.clone(),
         }
     }
 }
