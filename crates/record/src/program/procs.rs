@@ -1,7 +1,8 @@
 //! Processes and threads as /proc shows them.
 //!
 //! Scheduler events name a thread by its tid only. Its process is known from fork events, and from here if it was
-//! running before the recording. Formats: proc(5), /proc/PID/stat and /proc/PID/maps.
+//! running before the recording. Format: proc(5), /proc/PID/stat. Nothing here takes the lock
+//! of a process's memory, which may be held for ever: that is for `guard/reader.rs`.
 use crate::clock;
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
@@ -67,14 +68,6 @@ fn ids(dir: &str) -> impl Iterator<Item = i32> {
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Whether the process has a file mapped whose path ends in `end`. Call it once per process: the kernel stops the
-/// process for some microseconds meanwhile.
-pub fn maps(pid: i32, end: &str) -> bool {
-    let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.split(|&b| b == b'\n')
-        .any(|line| line.ends_with(end.as_bytes()))
 }
 
 /// User and group of a process.

@@ -289,7 +289,12 @@ impl<'a> Recorder<'a> {
         let live = &mut self.live;
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
-        match Sampler::open(plan, &tids, self.options.flight.is_some()) {
+        match Sampler::open(
+            plan,
+            &tids,
+            self.options.flight.is_some(),
+            live.collector.readers(),
+        ) {
             Ok(sampler) => live.stacks = Some(sampler),
             Err(why) => live.meta.missing.push(why),
         }
