@@ -618,6 +618,7 @@ impl<'t> Sweep<'t> {
             Wake::Own(..) => (Class::WaitingForOwnThreads, 1),
             Wake::Device => (Class::IoWait, 2),
             Wake::Unknown if state == ThreadState::DiskSleep => (Class::Unknown, 2),
+            Wake::Recorder => (Class::Tracing, 3),
             Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
         };
@@ -753,6 +754,8 @@ enum Wake {
     Own(ThreadIx, Time),
     /// A thread of another process.
     Process(ThreadIx),
+    /// The recorder, which had stopped it or held what it wanted.
+    Recorder,
     /// A device, for which it slept without interruption.
     Device,
     Interrupt,

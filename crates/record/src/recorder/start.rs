@@ -388,6 +388,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         lock_functions: opened.lock_functions,
         event_costs: event_costs(options, &opened.usdt, opened.usdt_price),
         usdt: opened.usdt,
+        recorder_pid: namespaces::is_initial().then(|| std::process::id() as i32),
         keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
         event_costs_apart: options.costs.apart.clone(),
         ..Meta::default()
