@@ -39,6 +39,34 @@ fn stat(pid: i32) -> Option<(char, i32, u64)> {
     ))
 }
 
+/// The words of the command line, each with a zero behind it. It is in the process's memory, whose pages may never come.
+///
+/// /proc/PID/cmdline would hold the lock of that memory until they do, and with it whatever of the program's threads maps memory: it is
+/// asked only where the kernel lets nobody else read.
+pub fn command_line(pid: i32) -> Vec<u8> {
+    const MOST: u64 = 1 << 20;
+    let read = || {
+        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+        // arg_start and arg_end; 0 for who may not know them.
+        let mut ends = fields.skip(45).map(|field| field.parse::<u64>().ok());
+        let (start, end) = (ends.next()??, ends.next()??);
+        let n = end.checked_sub(start).filter(|&n| n > 0)?.min(MOST) as usize;
+        let mut bytes = vec![0; n];
+        let [local, remote] = [bytes.as_mut_ptr() as u64, start].map(|at| libc::iovec {
+            iov_base: at as *mut libc::c_void,
+            iov_len: n,
+        });
+        // SAFETY: the kernel writes at most `n` bytes to `bytes`, and checks the other process's addresses.
+        let n =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        bytes.truncate(usize::try_from(n).ok()?);
+        Some(bytes)
+    };
+    read().unwrap_or_else(|| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+}
+
 /// Thread ids of a process; empty when it has ended. While threads end, the kernel's list may leave out living ones:
 /// ask [`has_thread`] about threads that are not in it.
 pub fn threads(pid: i32) -> HashSet<i32> {
@@ -134,6 +162,9 @@ mod tests {
     fn this_process_is_found_once() {
         let me = std::process::id() as i32;
         assert!(start_time(me).is_some());
+        let listed = std::fs::read(format!("/proc/{me}/cmdline")).unwrap();
+        assert_eq!(command_line(me), listed);
+        assert!(command_line(i32::MAX).is_empty());
         assert!(threads(me).contains(&me));
         let mut snapshots = Snapshots::default();
         let rows = snapshots.everything();

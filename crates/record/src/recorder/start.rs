@@ -451,7 +451,7 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
 fn command_line(options: &Options, missing: &mut Vec<String>) -> Vec<String> {
     const LIMIT: Duration = Duration::from_millis(300);
     if let Target::Process(pid) = options.target {
-        let read = || std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let read = || procs::command_line(pid);
         let Some(line) = apart::ask(LIMIT, read) else {
             let ms = LIMIT.as_millis();
             missing.push(format!(
