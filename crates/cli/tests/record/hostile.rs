@@ -342,45 +342,36 @@ const SITUATIONS: [Situation; 7] = [
     Situation::Ignored,
 ];
 
-/// Brings a recorder into the situation, asks it to end as a user would, and says how long it took from the last request on. `None`:
-/// this machine does not allow the situation.
-fn ends_in(situation: Situation) -> Option<Duration> {
-    let dir = scratch();
-    let mut beside = Vec::new();
-    let mut command = kasuri(dir.path());
+/// Two threads of the emitter, for longer than any test.
+fn emitter() -> [String; 5] {
+    let name = program("emitter").display().to_string();
+    [
+        name,
+        "2".into(),
+        "2000000000".into(),
+        "counts".into(),
+        "1000".into(),
+    ]
+}
+
+/// A recorder in the situation, and the process beside it. `None`: this machine does not allow the situation.
+fn recorder_in(situation: Situation, dir: &Path) -> Option<(Running, Option<Running>)> {
+    let mut command = kasuri(dir);
     command.args(["record", "-o", "run.kasuri"]);
-    let emitter = || {
-        [
-            program("emitter").display().to_string(),
-            "2".into(),
-            "2000000000".into(),
-            "counts".into(),
-            "1000".into(),
-        ]
-    };
-    // The program decides about the first request.
-    let mut is_asked_twice = true;
-    let mut recorder = match situation {
+    let recorder = match situation {
         Situation::Userfaultfd | Situation::Fuse => {
-            let way = if situation == Situation::Fuse {
-                "fuse"
-            } else {
-                "userfaultfd"
+            let way = match situation {
+                Situation::Fuse => "fuse",
+                _ => "userfaultfd",
             };
             let process = silent(1000 * 2 * PATIENCE.as_secs(), way)?;
-            let recorder = gives_up(dir.path(), &process, &[]);
-            beside.push(process);
-            is_asked_twice = false;
-            recorder
+            return Some((gives_up(dir, &process, &[]), Some(process)));
         }
         Situation::StoppedProcess => {
-            let mut process = Command::new("sleep");
-            let process = process.arg("1000").spawn_guarded();
+            let process = Command::new("sleep").arg("1000").spawn_guarded();
             let recorder = start(command.args(["-p", &process.id().to_string()]));
             signal(process.id(), Signal::STOP);
-            beside.push(process);
-            is_asked_twice = false;
-            recorder
+            return Some((recorder, Some(process)));
         }
         Situation::StoppedProgram => {
             let recorder = start(command.arg("--").args(emitter()));
@@ -390,60 +381,61 @@ fn ends_in(situation: Situation) -> Option<Duration> {
             recorder
         }
         Situation::Crowd => {
-            let recorder = start(
-                command
-                    .arg("--")
-                    .arg(program("hostile"))
-                    .args(["crowd", "3000"]),
-            );
-            let session = |pid| sessions_of(pid).into_iter().next();
-            let files = |name| {
-                std::fs::read_dir(Path::new("/dev/shm").join::<String>(name))
-                    .map_or(0, Iterator::count)
-            };
+            let program = program("hostile");
+            let recorder = start(command.arg("--").arg(program).args(["crowd", "3000"]));
+            let files = |name| std::fs::read_dir(Path::new("/dev/shm").join::<String>(name));
             wait_until("there are thousands", || {
-                session(recorder.id()).map_or(0, files) > 3000
+                let session = sessions_of(recorder.id()).into_iter().next();
+                session.is_some_and(|name| files(name).is_ok_and(|files| files.count() > 3000))
             });
             recorder
         }
-        Situation::FullDisk => {
-            let mut command = Command::new("unshare");
-            let script =
-                "mkdir full && mount -t tmpfs -o size=3m none full && cd full && exec \"$@\"";
-            command.args(["-m", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_kasuri")]);
-            command
-                .args(["record", "-o", "run.kasuri", "--"])
-                .args(emitter())
-                .current_dir(dir.path());
-            if !is_root() {
-                return None;
-            }
-            let recorder = start(&mut command);
-            // Once recording has stopped, the emitter emits nothing that it could count.
-            let counts = format!("/proc/{}/cwd/counts", recorder.id());
-            let mut before = 0;
-            wait_until("there is no room", || {
-                std::thread::sleep(Duration::from_millis(300));
-                let now = std::fs::metadata(&counts).map_or(0, |_| counted(Path::new(&counts)));
-                std::mem::replace(&mut before, now) == now && now > 0
-            });
-            recorder
-        }
+        Situation::FullDisk => on_a_full_disk(dir)?,
         Situation::Ignored => {
             let script = "trap '' TERM; : >ready; while :; do sleep 1; done";
             let recorder = start(command.args(["--", "sh", "-c", script]));
-            wait_until("it ignores", || dir.path().join("ready").exists());
+            wait_until("it ignores", || dir.join("ready").exists());
             recorder
         }
     };
-    signal(recorder.id(), Signal::TERM);
-    if is_asked_twice {
-        // Requests within a second are one.
-        std::thread::sleep(Duration::from_millis(1100));
+    Some((recorder, None))
+}
+
+fn on_a_full_disk(dir: &Path) -> Option<Running> {
+    if !is_root() {
+        return None;
     }
-    let asked = Instant::now();
-    // It may have ended with the program.
-    let _ = is_asked_twice.then(|| try_signal(recorder.id(), Signal::TERM));
+    let script = "mkdir full && mount -t tmpfs -o size=3m none full && cd full && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_kasuri")]);
+    command
+        .args(["record", "-o", "run.kasuri", "--"])
+        .args(emitter());
+    let recorder = start(command.current_dir(dir));
+    // Once recording has stopped, the emitter emits nothing that it could count.
+    let counts = format!("/proc/{}/cwd/counts", recorder.id());
+    let mut before = 0;
+    wait_until("there is no room", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = std::fs::metadata(&counts).map_or(0, |_| counted(Path::new(&counts)));
+        std::mem::replace(&mut before, now) == now && now > 0
+    });
+    Some(recorder)
+}
+
+/// Asks a recorder to end as a user would, and says how long it took from the last request on.
+fn ends_in(situation: Situation) -> Option<Duration> {
+    let dir = scratch();
+    let (mut recorder, beside) = recorder_in(situation, dir.path())?;
+    signal(recorder.id(), Signal::TERM);
+    let mut asked = Instant::now();
+    if beside.is_none() {
+        // The program decides about the first request, and requests within a second are one.
+        std::thread::sleep(Duration::from_millis(1100));
+        asked = Instant::now();
+        // It may have ended with the program.
+        let _ = try_signal(recorder.id(), Signal::TERM);
+    }
     // What it said is not read: a program that goes on has the other end, too.
     let is_gone = || recorder.try_wait().unwrap().is_some();
     wait_until(&format!("the recorder ends: {situation:?}"), is_gone);
