@@ -197,10 +197,9 @@ struct Outcome {
 }
 
 fn trial(seed: u64) -> Outcome {
-    // Neighbours differ in both, and all pairs come.
-    let at = seed as usize;
-    let mode = MODES[at % MODES.len()];
-    let tree = TREES[(at / MODES.len() + at) % TREES.len()];
+    // 7 has no factor in common with the number of kinds: neighbours differ in both, and all pairs come.
+    let kind = (seed as usize).wrapping_mul(7) % (MODES.len() * TREES.len());
+    let (mode, tree) = (MODES[kind % MODES.len()], TREES[kind / MODES.len()]);
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
         random.below(1);
