@@ -10,7 +10,7 @@ use crate::account::throttle::Throttled;
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::{Hint, Interference, Summary};
-use kasuri_model::{Process, StateRow, ThreadState, Time};
+use kasuri_model::{Process, ProcessIx, StateRow, ThreadState, Time};
 use std::collections::{HashMap, HashSet};
 
 /// Share of the capacity that a cause must cost before it is worth a line.
@@ -139,11 +139,15 @@ fn is_of_kernel(cut: &Cut<'_>, process: usize) -> bool {
     info.pid == 2 || parent == Some(2) || starts.iter().any(|start| name.starts_with(start))
 }
 
-/// The recorder: its CPU time is no other program's, and without it there is no recording.
+/// The recorder, or another one: its CPU time is no other program's, and without it there is no recording. Recordings that do not tell it
+/// know it by its name alone.
 fn recorders(cut: &Cut<'_>) -> HashSet<i32> {
-    let processes = cut.trace.processes.iter();
-    let is_recorder = |p: &&Process| cut.trace.strings.get(p.name) == "kasuri";
-    processes.filter(is_recorder).map(|p| p.pid).collect()
+    let trace = cut.trace;
+    let is_recorder = |&(ix, p): &(usize, &Process)| {
+        trace.strings.get(p.name) == "kasuri" || trace.is_recorder(ProcessIx(ix as u32))
+    };
+    let processes = trace.processes.iter().enumerate();
+    processes.filter(is_recorder).map(|(_, p)| p.pid).collect()
 }
 
 /// Whether this process ends the program's waits: a tenth of its threads' wake-ups. A few may be of devices and timers whose interrupts came while

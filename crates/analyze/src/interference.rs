@@ -9,7 +9,7 @@
 use crate::Interference;
 use crate::account::throttle::Throttled;
 use crate::cut::Cut;
-use kasuri_model::{Cpu, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{Cpu, ProcessIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 
 #[derive(Clone)]
@@ -46,10 +46,10 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
     let mut out: Vec<Interference> = (delays.tally.iter())
         .enumerate()
         .filter(|(_, t)| t.preemptions > 0 || t.delayed_ns > 0)
-        .map(|(at, t)| (at, t, &trace.processes[at / 2]))
+        .map(|(at, t)| (at, t, ProcessIx((at / 2) as u32)))
         .map(|(at, t, process)| Interference {
-            pid: process.pid,
-            process: trace.strings.get(process.name).into(),
+            pid: trace.processes[process.ix()].pid,
+            process: process_name(trace, process),
             is_target: at % 2 == 0,
             preemptions: t.preemptions,
             delayed_ns: t.delayed_ns,
@@ -59,6 +59,15 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
         .collect();
     out.sort_by_key(|i| (std::cmp::Reverse(i.delayed_ns), i.pid, !i.is_target));
     out
+}
+
+/// What a process is called among those that others waited for.
+pub(crate) fn process_name(trace: &Trace, process: ProcessIx) -> String {
+    let name = trace.strings.get(trace.processes[process.ix()].name);
+    match trace.is_recorder(process) {
+        true => format!("{name} (this recorder)"),
+        false => name.into(),
+    }
 }
 
 fn worst_cpus(ns: &[i64]) -> Vec<u32> {

@@ -70,11 +70,22 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
-/// The text as one word of a shell command.
+/// The text as one word of a shell command; with what would steer a terminal written as bash, zsh, ksh and busybox read it.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         text.into()
+    } else if text.contains(steers) {
+        let quoted = text.chars().map(|c| match c {
+            '\'' | '\\' => format!("\\{c}"),
+            c if steers(c) => {
+                let mut bytes = [0; 4];
+                let bytes = c.encode_utf8(&mut bytes).bytes();
+                bytes.map(|byte| format!("\\x{byte:02x}")).collect()
+            }
+            c => c.into(),
+        });
+        format!("$'{}'", quoted.collect::<String>())
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
@@ -140,6 +151,15 @@ mod tests {
     #[test]
     fn printable_demangles_names() {
         assert_eq!(printable("lock `_ZL5mutex`"), "lock `mutex`");
+    }
+
+    #[test]
+    fn a_word_of_a_command_steers_no_terminal() {
+        assert_eq!(shell_word("a b's"), r"'a b'\''s'");
+        assert_eq!(
+            shell_word("\u{1b}[31m'\\\u{202e}é"),
+            r"$'\x1b[31m\'\\\xe2\x80\xaeé'"
+        );
     }
 
     #[test]

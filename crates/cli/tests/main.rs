@@ -13,6 +13,7 @@ mod locks;
 mod mcp;
 mod memory;
 mod merge;
+mod names;
 mod openmp;
 mod planted;
 mod price;

@@ -54,6 +54,9 @@ pub struct Meta {
     pub usdt: Vec<UsdtProbe>,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
+    /// The recorder's process, as the kernel's events number it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_pid: Option<i32>,
     /// CPU time of the program and its descendants as the kernel accounts it (getrusage), ns; when it was started by the
     /// recorder and has ended.
     pub program_cpu_ns: Option<u64>,

@@ -79,6 +79,18 @@ impl Trace {
             .is_some_and(|process| process.is_target)
     }
 
+    /// Whether the process is the recorder of this recording, or the one by which that reads other processes.
+    pub fn is_recorder(&self, process: ProcessIx) -> bool {
+        let Some((recorder, row)) = self.info.recorder_pid.zip(self.processes.get(process.ix()))
+        else {
+            return false;
+        };
+        let parent = self.processes.get(row.parent.ix()).map(|parent| parent.pid);
+        let is_reader =
+            || parent == Some(recorder) && self.strings.get(row.name) == "kasuri-reader";
+        row.pid == recorder || is_reader()
+    }
+
     /// Makes the chosen processes and threads the program. Nothing chosen changes nothing.
     ///
     /// # Errors

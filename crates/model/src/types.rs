@@ -200,6 +200,8 @@ pub struct Info {
     pub program_cpu: Option<Duration>,
     /// CPU time the recorder took while recording.
     pub recorder_cpu: Option<Duration>,
+    /// The recorder's process, where the recording tells it; see [`Trace::is_recorder`].
+    pub recorder_pid: Option<i32>,
     /// Kernel buffers, all CPUs together, bytes.
     pub buffer_bytes: u64,
 }

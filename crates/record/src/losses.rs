@@ -58,7 +58,10 @@ impl Losses {
         add(self.kernel_unwritten, "kernel events", "disk full");
         for (cause, &n) in self.annotations.iter().enumerate() {
             let why = match Lost::from_number(cause as u8) {
-                Some(Lost::Full) => "ring full: try --ring-mb".to_owned(),
+                // A program that confined itself by seccomp gets no more rings; how many of them did is not recorded.
+                Some(Lost::Full) => {
+                    "ring full: try --ring-mb; no help to a program that confined itself".to_owned()
+                }
                 Some(lost) => lost.as_str().to_owned(),
                 None => format!("cause {cause}, unknown to this kasuri"),
             };
@@ -116,7 +119,7 @@ mod tests {
         losses.annotations[Lost::Full as usize] = 80_000;
         assert_eq!(
             losses.to_string(),
-            "7 kernel events LOST (disk full), 80000 annotations LOST (ring full: try --ring-mb), \
+            "7 kernel events LOST (disk full), 80000 annotations LOST (ring full: try --ring-mb; no help to a program that confined itself), \
              what else was lost is not known: page 3 is damaged"
         );
     }

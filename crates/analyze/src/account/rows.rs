@@ -8,6 +8,7 @@ use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
 use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
 use crate::cut::Cut;
+use crate::interference::process_name;
 use crate::summary_rows::TracingCost;
 use crate::{AnnotationSummary, demangled};
 use kasuri_model::{FrameIx, ProcessIx, StrIx, ThreadIx, Time, Trace};
@@ -331,7 +332,7 @@ fn cause_row(
         .by_process
         .iter()
         .max_by_key(|&(process, ns)| (*ns, std::cmp::Reverse(*process)))
-        .map(|(p, _)| &trace.processes[p.ix()]);
+        .map(|(p, _)| *p);
     let text = |name: StrIx| match (key.class, trace.strings.get(name)) {
         // Functions.
         (Class::Spinning, name) => demangled(name).into_owned(),
@@ -346,8 +347,8 @@ fn cause_row(
         name: text(key.name),
         place: trace.places.get(&key.name).cloned(),
         object: key.object,
-        pid: process.map(|p| p.pid),
-        process: process.map_or(String::new(), |p| text(p.name)),
+        pid: process.map(|p| trace.processes[p.ix()].pid),
+        process: process.map_or(String::new(), |p| process_name(trace, p)),
         code: match key.phase.is_some() {
             true => phase_name(trace, account, key.phase),
             false => text(key.code),

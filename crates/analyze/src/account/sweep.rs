@@ -634,6 +634,7 @@ impl<'t> Sweep<'t> {
             Wake::Interrupt if self.sampled.polls.is_part(worker.row as usize) => {
                 (Class::WaitingForOwnThreads, 1)
             }
+            Wake::Recorder => (Class::Tracing, 3),
             Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
         };
@@ -770,6 +771,8 @@ enum Wake {
     Own(ThreadIx, Time),
     /// A thread of another process.
     Process(ThreadIx),
+    /// The recorder, which had stopped it or held what it wanted.
+    Recorder,
     /// A device, for which it slept without interruption.
     Device,
     Interrupt,

@@ -363,3 +363,47 @@ fn children_of_one_name_that_are_waited_for_in_turn_are_one_cause() {
         "{rows:?}"
     );
 }
+
+/// Threads wait for the recorder where it stops them, or holds what they want: without a recording they would not.
+#[test]
+fn a_wait_that_the_recorder_ends_is_tracing() {
+    for state in [Sleeping, ThreadState::DiskSleep] {
+        for is_told in [true, false] {
+            let mut s = Story::new(2);
+            s.switch(0, 100, 10, state, 0);
+            s.switch(1, 50, RECORDER, Sleeping, 95);
+            s.switch(1, 400, 95, Preempted, RECORDER);
+            s.wake(1, 500, RECORDER, 10, 0);
+            s.switch(0, 500, 0, Preempted, 10);
+            let mut trace = s.load(1000);
+            trace.info.recorder_pid = is_told.then_some(RECORDER);
+            let found = summary(&trace, &Options::default());
+            let sum = |class: &str| {
+                let classes = found.account.classes.iter();
+                classes
+                    .filter(|c| c.class == class)
+                    .map(|c| c.ns)
+                    .sum::<i64>()
+            };
+            // And two events of the scheduler, 45 ns each.
+            let expected = if is_told { (490, 0) } else { (90, 400) };
+            assert_eq!(
+                (sum("tracing"), sum("external_wait")),
+                expected,
+                "{state:?} {is_told}"
+            );
+            // What it took of the CPU has its name.
+            let rows = found.account.causes.iter();
+            let names: Vec<_> = rows
+                .map(|c| &*c.process)
+                .filter(|name| name.starts_with("kasuri"))
+                .collect();
+            let name = if is_told {
+                "kasuri (this recorder)"
+            } else {
+                "kasuri"
+            };
+            assert!(names.iter().all(|found| *found == name), "{names:?}");
+        }
+    }
+}

@@ -29,12 +29,12 @@ pub struct Args {
 /// When stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = examine(&super::shm_dir(), Path::new("."));
-    let text = if args.json {
-        serde_json::to_string_pretty(&json(&report))?
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        kasuri_text::json::write(&json(&report), &mut out)?;
     } else {
-        text(&report)
-    };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end())?;
+        writeln!(out, "{}", text(&report).trim_end())?;
+    }
     Ok(ExitCode::from(u8::from(report.worst() == State::Degraded)))
 }
 

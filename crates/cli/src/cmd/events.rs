@@ -126,7 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|(operation, why)| format!("{operation}: {why}"))
             .collect();
-        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+        kasuri_text::json::write(&json, &mut out)?;
     } else {
         write!(out, "{}", page(&rows, &table, &args))?;
     }

@@ -137,7 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?;
+        kasuri_text::json::write(&result, &mut out)?;
     } else {
         write!(out, "{}", tables(&result, crate::show::screen_width()))?;
     }

@@ -51,7 +51,7 @@ pub struct Tried {
 pub fn print(tried: &Tried, as_json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match as_json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&json(tried))?)?,
+        true => kasuri_text::json::write(&json(tried), &mut out)?,
         false => out.write_all(text(tried, screen_width()).as_bytes())?,
     }
     out.flush()?;

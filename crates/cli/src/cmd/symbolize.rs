@@ -3,6 +3,7 @@ use super::record::duration;
 use crate::{message, programs};
 use kasuri_record::Notice;
 use kasuri_record::symbolize::{Counts, Options, Symbolized, symbolize};
+use kasuri_text::table::units::printable;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -125,13 +126,19 @@ fn text(done: &Symbolized) -> String {
         text.push_str("no names for\n");
     }
     for row in missing.iter().take(ROWS_MAX) {
-        let _ = writeln!(text, "  {:>6}  {}: {}", row.n_frames, row.module, row.why);
+        let _ = writeln!(
+            text,
+            "  {:>6}  {}: {}",
+            row.n_frames,
+            printable(&row.module),
+            printable(row.why)
+        );
     }
     if missing.len() > ROWS_MAX {
         let _ = writeln!(text, "  and {} more files", missing.len() - ROWS_MAX);
     }
     match &done.output {
-        Some(path) => _ = writeln!(text, "written: {}", path.display()),
+        Some(path) => _ = writeln!(text, "written: {}", printable(&path.to_string_lossy())),
         None => text.push_str("nothing to add; the file is as it was\n"),
     }
     text

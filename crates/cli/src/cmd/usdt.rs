@@ -33,7 +33,7 @@ pub fn run(of: &OsStr, json: bool) -> anyhow::Result<ExitCode> {
             "schema": "kasuri.usdt/1",
             "files": files.iter().map(file_json).collect::<Vec<_>>(),
         });
-        writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
+        kasuri_text::json::write(&value, &mut out)?;
     } else {
         out.write_all(page(&files).as_bytes())?;
     }

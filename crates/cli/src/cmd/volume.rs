@@ -65,7 +65,7 @@ pub fn run(
     }
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&volume)?)?;
+        kasuri_text::json::write(&volume, &mut out)?;
     } else {
         write!(out, "{}", page(&volume, crate::show::screen_width()))?;
     }

@@ -241,6 +241,220 @@ fn a_fifo_under_the_name_of_a_mapped_file_does_not_hold_up_the_recorder() {
     assert!(said.contains("has no annotations"), "{said}");
 }
 
+/// A process whose memory does not answer, for `ms`, by userfaultfd or by FUSE; `None`: this machine allows none.
+fn silent(ms: u64, way: &str) -> Option<Running> {
+    use std::io::{BufRead, BufReader};
+    let ms = ms.to_string();
+    let mut command = Command::new(program("silent"));
+    let command = command.args([&ms, way]).stdout(Stdio::piped());
+    let mut process = command.spawn_guarded();
+    let mut line = String::new();
+    let said = BufReader::new(process.stdout.take()?).read_line(&mut line);
+    assert!(said.is_ok());
+    if line.trim() == "ready" {
+        return Some(process);
+    }
+    let code = process.wait().ok().and_then(|status| status.code());
+    assert_eq!(code, Some(77), "{line}");
+    skip(&format!("{way} is not allowed here"));
+    None
+}
+
+/// Starts a recorder of a process whose memory does not answer, and waits until it has given it up.
+fn gives_up(dir: &Path, process: &Running, more: &[&str]) -> Running {
+    let mut command = kasuri(dir);
+    command.args(["record", "-o", "run.kasuri"]).args(more);
+    command.args(["-p", &process.id().to_string()]);
+    let recorder = start(&mut command);
+    let meta = dir.join("run.kasuri.d/sampling.jsonl");
+    wait_until("the memory that does not answer is given up", || {
+        std::fs::read_to_string(&meta).is_ok_and(|rows| rows.contains("did not answer"))
+    });
+    recorder
+}
+
+#[test]
+fn a_page_that_never_comes_does_not_keep_the_recorder() {
+    if !can_trace() {
+        return skip("no kernel events here");
+    }
+    // They live longer than the test has patience.
+    let Some(process) = silent(1000 * (2 * PATIENCE.as_secs()), "userfaultfd") else {
+        return;
+    };
+    for end in [Signal::TERM, Signal::INT] {
+        let dir = scratch();
+        let recorder = gives_up(dir.path(), &process, &[]);
+        signal(recorder.id(), end);
+        let (_, said, _) = ended(recorder, "a page that never comes");
+        let info = run(kasuri(dir.path()).args(["info", "run.kasuri"]));
+        let told = String::from_utf8_lossy(&info.stdout).into_owned();
+        let what = format!("process {} (silent) did not answer", process.id());
+        assert!(told.contains(&what), "{said}\n{told}");
+    }
+    let dir = scratch();
+    let recorder = gives_up(dir.path(), &process, &["--duration", "5s"]);
+    ended(recorder, "a page that never comes, and a duration");
+}
+
+#[test]
+fn a_program_whose_pages_never_come_is_recorded_to_its_end() {
+    if !can_trace() {
+        return skip("no kernel events here");
+    }
+    let Some(_) = silent(1, "userfaultfd") else {
+        return;
+    };
+    // It goes on after the recorder has met the page.
+    let dir = scratch();
+    let mut command = kasuri(dir.path());
+    command.args(["record", "-o", "run.kasuri", "--"]);
+    let recorder = start(command.arg(program("silent")).arg("5000"));
+    let (code, said, _) = ended(recorder, "a program whose pages never come");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(facts(&dir.path().join("run.kasuri")).complete);
+}
+
+/// What keeps a recorder that waits for strangers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Situation {
+    /// Stacks on pages that do not answer, of a process that is attached to.
+    Userfaultfd,
+    Fuse,
+    /// A process that is attached to and stopped, and one that annotates.
+    StoppedProcess,
+    StoppedProgram,
+    /// Thousands of processes that annotate.
+    Crowd,
+    /// The disk has had no room for a while.
+    FullDisk,
+    /// A program that ignores the signal, which is passed on to it first.
+    Ignored,
+}
+
+const SITUATIONS: [Situation; 7] = [
+    Situation::Userfaultfd,
+    Situation::Fuse,
+    Situation::StoppedProcess,
+    Situation::StoppedProgram,
+    Situation::Crowd,
+    Situation::FullDisk,
+    Situation::Ignored,
+];
+
+/// Two threads of the emitter, for longer than any test.
+fn emitter() -> [String; 5] {
+    let name = program("emitter").display().to_string();
+    [
+        name,
+        "2".into(),
+        "2000000000".into(),
+        "counts".into(),
+        "1000".into(),
+    ]
+}
+
+/// A recorder in the situation, and the process beside it. `None`: this machine does not allow the situation.
+fn recorder_in(situation: Situation, dir: &Path) -> Option<(Running, Option<Running>)> {
+    let mut command = kasuri(dir);
+    command.args(["record", "-o", "run.kasuri"]);
+    let recorder = match situation {
+        Situation::Userfaultfd | Situation::Fuse => {
+            let way = match situation {
+                Situation::Fuse => "fuse",
+                _ => "userfaultfd",
+            };
+            let process = silent(1000 * 2 * PATIENCE.as_secs(), way)?;
+            return Some((gives_up(dir, &process, &[]), Some(process)));
+        }
+        Situation::StoppedProcess => {
+            let process = Command::new("sleep").arg("1000").spawn_guarded();
+            let recorder = start(command.args(["-p", &process.id().to_string()]));
+            signal(process.id(), Signal::STOP);
+            return Some((recorder, Some(process)));
+        }
+        Situation::StoppedProgram => {
+            let recorder = start(command.arg("--").args(emitter()));
+            let program = program_of(&recorder, "emitter");
+            wait_for_ring(recorder.id(), program);
+            signal(program, Signal::STOP);
+            recorder
+        }
+        Situation::Crowd => {
+            let program = program("hostile");
+            let recorder = start(command.arg("--").arg(program).args(["crowd", "3000"]));
+            let files = |name| std::fs::read_dir(Path::new("/dev/shm").join::<String>(name));
+            wait_until("there are thousands", || {
+                let session = sessions_of(recorder.id()).into_iter().next();
+                session.is_some_and(|name| files(name).is_ok_and(|files| files.count() > 3000))
+            });
+            recorder
+        }
+        Situation::FullDisk => on_a_full_disk(dir)?,
+        Situation::Ignored => {
+            let script = "trap '' TERM; : >ready; while :; do sleep 1; done";
+            let recorder = start(command.args(["--", "sh", "-c", script]));
+            wait_until("it ignores", || dir.join("ready").exists());
+            recorder
+        }
+    };
+    Some((recorder, None))
+}
+
+fn on_a_full_disk(dir: &Path) -> Option<Running> {
+    if !is_root() {
+        return None;
+    }
+    let script = "mkdir full && mount -t tmpfs -o size=3m none full && cd full && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_kasuri")]);
+    command
+        .args(["record", "-o", "run.kasuri", "--"])
+        .args(emitter());
+    let recorder = start(command.current_dir(dir));
+    // Once recording has stopped, the emitter emits nothing that it could count.
+    let counts = format!("/proc/{}/cwd/counts", recorder.id());
+    let mut before = 0;
+    wait_until("there is no room", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = std::fs::metadata(&counts).map_or(0, |_| counted(Path::new(&counts)));
+        std::mem::replace(&mut before, now) == now && now > 0
+    });
+    Some(recorder)
+}
+
+/// Asks a recorder to end as a user would, and says how long it took from the last request on.
+fn ends_in(situation: Situation) -> Option<Duration> {
+    let dir = scratch();
+    let (mut recorder, beside) = recorder_in(situation, dir.path())?;
+    signal(recorder.id(), Signal::TERM);
+    let mut asked = Instant::now();
+    if beside.is_none() {
+        // The program decides about the first request, and requests within a second are one.
+        std::thread::sleep(Duration::from_millis(1100));
+        asked = Instant::now();
+        // It may have ended with the program.
+        let _ = try_signal(recorder.id(), Signal::TERM);
+    }
+    // What it said is not read: a program that goes on has the other end, too.
+    let is_gone = || recorder.try_wait().unwrap().is_some();
+    wait_until(&format!("the recorder ends: {situation:?}"), is_gone);
+    Some(asked.elapsed())
+}
+
+#[test]
+fn a_recorder_ends_when_it_is_told_to_in_each_situation() {
+    if !can_trace() {
+        return;
+    }
+    for situation in SITUATIONS {
+        match ends_in(situation) {
+            Some(took) => println!("{situation:?}: {took:?}"),
+            None => println!("{situation:?}: not here"),
+        }
+    }
+}
+
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
 mod measured {
     use super::*;
@@ -266,77 +480,18 @@ mod measured {
             }
         });
     }
-}
 
-/// A process whose memory does not answer, for `ms`; `None`: this machine allows none.
-fn silent(ms: u64) -> Option<Running> {
-    use std::io::{BufRead, BufReader};
-    let ms = ms.to_string();
-    let mut command = Command::new(program("silent"));
-    let mut process = command.arg(ms).stdout(Stdio::piped()).spawn_guarded();
-    let mut line = String::new();
-    let said = BufReader::new(process.stdout.take()?).read_line(&mut line);
-    assert!(said.is_ok());
-    if line.trim() == "ready" {
-        return Some(process);
+    #[test]
+    fn a_recorder_ends_within_a_second_of_its_signal() {
+        measure(|| {
+            // Of a crowd, thousands of files have to be removed, as fast as the disk does it.
+            let timed = SITUATIONS.into_iter().filter(|s| *s != Situation::Crowd);
+            for situation in timed {
+                let Some(took) = ends_in(situation) else {
+                    continue;
+                };
+                assert!(took < Duration::from_secs(1), "{situation:?}: {took:?}");
+            }
+        });
     }
-    let code = process.wait().ok().and_then(|status| status.code());
-    assert_eq!(code, Some(77), "{line}");
-    kasuri_testkit::skip("userfaultfd is not allowed here");
-    None
-}
-
-/// Starts a recorder of a process whose memory does not answer, and waits until it has given it up.
-fn gives_up(dir: &Path, process: &Running, more: &[&str]) -> Running {
-    let mut command = kasuri(dir);
-    command.args(["record", "-o", "run.kasuri"]).args(more);
-    command.args(["-p", &process.id().to_string()]);
-    let recorder = start(&mut command);
-    let meta = dir.join("run.kasuri.d/sampling.jsonl");
-    wait_until("the memory that does not answer is given up", || {
-        std::fs::read_to_string(&meta).is_ok_and(|rows| rows.contains("did not answer"))
-    });
-    recorder
-}
-
-#[test]
-fn a_page_that_never_comes_does_not_keep_the_recorder() {
-    if !can_trace() {
-        return kasuri_testkit::skip("no kernel events here");
-    }
-    // They live longer than the test has patience.
-    let Some(process) = silent(1000 * (2 * PATIENCE.as_secs())) else {
-        return;
-    };
-    for end in [Signal::TERM, Signal::INT] {
-        let dir = scratch();
-        let recorder = gives_up(dir.path(), &process, &[]);
-        signal(recorder.id(), end);
-        let (_, said, _) = ended(recorder, "a page that never comes");
-        let info = run(kasuri(dir.path()).args(["info", "run.kasuri"]));
-        let told = String::from_utf8_lossy(&info.stdout).into_owned();
-        let what = format!("process {} (silent) did not answer", process.id());
-        assert!(told.contains(&what), "{said}\n{told}");
-    }
-    let dir = scratch();
-    let recorder = gives_up(dir.path(), &process, &["--duration", "5s"]);
-    ended(recorder, "a page that never comes, and a duration");
-}
-
-#[test]
-fn a_program_whose_pages_never_come_is_recorded_to_its_end() {
-    if !can_trace() {
-        return kasuri_testkit::skip("no kernel events here");
-    }
-    let Some(_) = silent(1) else {
-        return;
-    };
-    // It goes on after the recorder has met the page.
-    let dir = scratch();
-    let mut command = kasuri(dir.path());
-    command.args(["record", "-o", "run.kasuri", "--"]);
-    let recorder = start(command.arg(program("silent")).arg("5000"));
-    let (code, said, _) = ended(recorder, "a program whose pages never come");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(facts(&dir.path().join("run.kasuri")).complete);
 }

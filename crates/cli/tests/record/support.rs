@@ -422,9 +422,15 @@ pub fn facts(path: &Path) -> Facts {
 
 /// What an emitter counted, all threads.
 pub fn counted(path: &Path) -> u64 {
+    counted_by_end(path).0
+}
+
+/// The same, and what it emitted when the recording had perhaps ended.
+pub fn counted_by_end(path: &Path) -> (u64, u64) {
+    const THREADS_MAX: usize = 64;
     let bytes = std::fs::read(path).expect("the emitter's counts");
-    bytes
-        .chunks_exact(8)
-        .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
-        .sum()
+    let counts = bytes.as_chunks::<8>().0;
+    let (before, after) = counts.split_at(counts.len().min(THREADS_MAX));
+    let sum = |counts: &[[u8; 8]]| counts.iter().map(|b| u64::from_ne_bytes(*b)).sum();
+    (sum(before), sum(after))
 }

@@ -400,6 +400,7 @@ fn info(meta: &Meta) -> Info {
         event_costs: Vec::new(),
         events_apart_ns: None,
         program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
+        recorder_pid: meta.recorder_pid,
         recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
         buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
         lock_probe: meta.lock_probe.clone(),

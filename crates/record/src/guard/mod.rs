@@ -6,9 +6,13 @@
 //! | `sigbus` | mapped files that their owner may cut |
 //! | `foreign` | removing directories in which others may have put files |
 //! | `apart` | work that may never end |
+//! | `reader` | other processes' memory, mappings and files, read by a process that may hang |
+//! | `place` | where a thread waits |
 //! | `bounds` | how much a session can make the recorder use |
 pub(crate) mod apart;
 pub(crate) mod bounds;
 pub(crate) mod foreign;
+pub(crate) mod place;
+pub(crate) mod reader;
 pub mod safefs;
 pub(crate) mod sigbus;

@@ -43,14 +43,16 @@ impl std::fmt::Debug for Guarded {
 }
 
 impl Guarded {
-    /// Maps the whole file, to read and to write, shared.
+    /// Maps the whole file, to read and to write, shared. Processes that are forked do not get it: one that lives on would keep the memory,
+    /// and count as another writer of the file.
     ///
     /// # Errors
     /// When it cannot be mapped.
     pub fn shared(file: &File) -> io::Result<Guarded> {
-        Ok(Guarded::register(
-            memmap2::MmapOptions::new().map_raw(file)?,
-        ))
+        let map = memmap2::MmapOptions::new().map_raw(file)?;
+        // SAFETY: the range is that of the mapping, whose bytes stay as they are in this process.
+        unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_DONTFORK) };
+        Ok(Guarded::register(map))
     }
 
     /// Maps the whole file to read.

@@ -5,13 +5,14 @@
 //! program), so libraries that it loads later by their names (dlopen) are not among them. Of a running process they are what
 //! it has mapped.
 use crate::guard::bounds::MAX_CODE_FILES;
+use crate::guard::reader::Readers;
 use crate::guard::safefs::open_regular;
 use kasuri_symbols::ReadAt;
+use kasuri_unwind::Backing;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -57,23 +58,27 @@ pub fn of_program(name: &OsStr) -> Vec<CodeFile> {
 /// # Errors
 /// When they cannot be listed.
 pub fn of_process(pid: i32) -> io::Result<Vec<CodeFile>> {
-    let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
+    let readers = Readers::default();
+    // It may take a while on a busy machine; who does not answer is given up meanwhile.
+    let Some(maps) = (0..20).find_map(|_| readers.maps(pid)) else {
+        let cause = match std::fs::File::open(format!("/proc/{pid}/maps")) {
+            Err(cause) => cause,
+            Ok(_) => io::Error::other("they cannot be read, or did not come in time"),
+        };
+        return Err(cause);
+    };
     let mut found = Found::default();
-    for line in maps.split(|&b| b == b'\n') {
-        // START-END rwxp OFFSET DEVICE INODE PATH
-        let mut fields = line.splitn(6, |&b| b == b' ');
-        let (Some(range), Some(flags)) = (fields.next(), fields.next()) else {
+    for mapping in kasuri_unwind::parse_maps(&String::from_utf8_lossy(&maps)) {
+        let Backing::File { path, device, .. } = &mapping.backing else {
             continue;
         };
-        let path = fields.nth(3).unwrap_or_default().trim_ascii_start();
-        if flags.get(2) != Some(&b'x') || !path.starts_with(b"/") {
-            continue;
-        }
-        let range = String::from_utf8_lossy(range);
-        let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+        let path = Path::new(path);
         // The mapping itself: also of a removed file, and in another mount name space.
-        if let Ok(file) = open_regular(Path::new(&format!("/proc/{pid}/map_files/{range}"))) {
-            found.keep(CodeFile { path, file });
+        if let Some(file) = readers.open_mapping(pid, mapping.start..mapping.end, *device) {
+            found.keep(CodeFile {
+                path: path.to_owned(),
+                file,
+            });
         }
     }
     Ok(found.files)

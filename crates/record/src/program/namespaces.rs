@@ -13,6 +13,7 @@
 //! A client that ended before it was looked up is *in doubt*. The recording says so, and its reader goes by the
 //! kernel's events. This module trusts nothing that the program wrote except its claim to a number, and a process can
 //! claim no number but its own.
+use crate::guard::reader::Readers;
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub enum Place {
     Elsewhere(i32),
     /// No living process has its ring file.
     Doubt,
-    /// Not searched yet: the processes were listed too short a time ago.
+    /// Not searched yet: the processes were listed too short a time ago, or one did not say in time what it has mapped.
     Later,
 }
 
@@ -61,33 +62,61 @@ pub struct NameSpaces {
     /// For `procs.jsonl`, and the number of rows that were taken.
     rows: Vec<Proc>,
     taken: usize,
+    /// Who lists mappings: the lock that this takes may be held by who waits for a page that never comes.
+    readers: Readers,
+    /// Nothing is put off any more.
+    is_last: bool,
 }
 
 impl NameSpaces {
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// Whether a process has a file mapped whose path ends in `end`; `None`: it is not known yet. Asked once per process: the kernel
+    /// stops the process for some microseconds meanwhile.
+    fn has_mapped(&self, pid: i32, end: &str) -> Option<bool> {
+        // Nobody need be asked about one that has ended.
+        if crate::program::procs::start_time(pid).is_none() {
+            return Some(false);
+        }
+        match self.readers.maps(pid) {
+            Some(text) => Some(
+                text.split(|&b| b == b'\n')
+                    .any(|line| line.ends_with(end.as_bytes())),
+            ),
+            None if !self.is_last && self.readers.is_busy() => None,
+            None => Some(false),
+        }
+    }
+
     /// Finds the process of a client whose ring file has a path that ends in `end` (`/session/p2-0.ring0`).
     pub fn place(&mut self, id: ClientId, end: &str) -> Place {
         // The recorder itself maps all rings.
         let is_other = id.0 != std::process::id();
-        if is_other && crate::program::procs::maps(id.0 as i32, end) {
-            return Place::Here;
+        match is_other.then(|| self.has_mapped(id.0 as i32, end)) {
+            Some(Some(true)) => return Place::Here,
+            Some(None) => return Place::Later,
+            _ => {}
         }
         let is_fresh = self.list();
-        let claims = |at: &&Inner| at.inner == id.0 as i32;
-        let owner = self.listed.iter().filter(claims).map(|at| at.outer);
-        match owner
-            .into_iter()
-            .find(|&pid| crate::program::procs::maps(pid, end))
-        {
-            Some(outer) => {
-                self.say_threads(id, outer);
-                Place::Elsewhere(outer)
-            }
-            None if !is_fresh => Place::Later,
-            None => {
-                self.doubt(id);
-                Place::Doubt
+        let claims = self.listed.iter().filter(|at| at.inner == id.0 as i32);
+        let claims: Vec<i32> = claims.map(|at| at.outer).collect();
+        for outer in claims {
+            match self.has_mapped(outer, end) {
+                Some(true) => {
+                    self.say_threads(id, outer);
+                    return Place::Elsewhere(outer);
+                }
+                Some(false) => {}
+                None => return Place::Later,
             }
         }
+        if !is_fresh {
+            return Place::Later;
+        }
+        self.doubt(id);
+        Place::Doubt
     }
 
     /// The process of a client ended before it was found.
@@ -167,6 +196,7 @@ impl NameSpaces {
     /// off any more.
     pub fn begin_round(&mut self, hurry: bool) {
         self.is_fresh = false;
+        self.is_last = hurry;
         if hurry {
             self.listed_at = None;
         }
@@ -267,5 +297,31 @@ mod tests {
         assert_eq!((rows[0].pid, rows[0].ns_pid, rows[0].ns_gen), (0, 2, 7));
         assert_eq!(names.take_rows().len(), 2);
         assert_eq!(names.rows().len(), 3);
+    }
+
+    /// What a process has mapped is asked of another process, which the lock of that memory may keep.
+    #[test]
+    fn a_process_that_does_not_say_what_it_has_mapped_is_put_off_and_then_in_doubt() {
+        let mut names = NameSpaces::default();
+        let me = std::process::id() as i32;
+        let mapped = std::env::current_exe().unwrap();
+        let mapped = mapped.to_str().unwrap();
+        assert_eq!(names.has_mapped(me, mapped), Some(true));
+        assert_eq!(names.has_mapped(me, "/no/such/file"), Some(false));
+        assert_eq!(names.has_mapped(i32::MAX, "x"), Some(false));
+        // The parent is asked about, and the reader does not come back.
+        let other = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        names.readers.be_silent_about(other);
+        let id = (other as u32, 0);
+        assert_eq!(names.place(id, mapped), Place::Later);
+        while names.readers.is_busy() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        names.begin_round(false);
+        assert_eq!(names.has_mapped(other, mapped), Some(false));
+        // At the end nothing is put off.
+        names.readers.be_silent_about(me);
+        names.begin_round(true);
+        assert_eq!(names.place(id, mapped), Place::Doubt);
     }
 }

@@ -1,7 +1,8 @@
 //! Processes and threads as /proc shows them.
 //!
 //! Scheduler events name a thread by its tid only. Its process is known from fork events, and from here if it was
-//! running before the recording. Formats: proc(5), /proc/PID/stat and /proc/PID/maps.
+//! running before the recording. Format: proc(5), /proc/PID/stat. Nothing here takes the lock
+//! of a process's memory, which may be held for ever: that is for `guard/reader.rs`.
 use crate::clock;
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
@@ -38,6 +39,34 @@ fn stat(pid: i32) -> Option<(char, i32, u64)> {
     ))
 }
 
+/// The words of the command line, each with a zero behind it. It is in the process's memory, whose pages may never come.
+///
+/// /proc/PID/cmdline would hold the lock of that memory until they do, and with it whatever of the program's threads maps memory: it is
+/// asked only where the kernel lets nobody else read.
+pub fn command_line(pid: i32) -> Vec<u8> {
+    const MOST: u64 = 1 << 20;
+    let read = || {
+        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+        // arg_start and arg_end; 0 for who may not know them.
+        let mut ends = fields.skip(45).map(|field| field.parse::<u64>().ok());
+        let (start, end) = (ends.next()??, ends.next()??);
+        let n = end.checked_sub(start).filter(|&n| n > 0)?.min(MOST) as usize;
+        let mut bytes = vec![0; n];
+        let [local, remote] = [bytes.as_mut_ptr() as u64, start].map(|at| libc::iovec {
+            iov_base: at as *mut libc::c_void,
+            iov_len: n,
+        });
+        // SAFETY: the kernel writes at most `n` bytes to `bytes`, and checks the other process's addresses.
+        let n =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        bytes.truncate(usize::try_from(n).ok()?);
+        Some(bytes)
+    };
+    read().unwrap_or_else(|| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+}
+
 /// Thread ids of a process; empty when it has ended. While threads end, the kernel's list may leave out living ones:
 /// ask [`has_thread`] about threads that are not in it.
 pub fn threads(pid: i32) -> HashSet<i32> {
@@ -67,14 +96,6 @@ fn ids(dir: &str) -> impl Iterator<Item = i32> {
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Whether the process has a file mapped whose path ends in `end`. Call it once per process: the kernel stops the
-/// process for some microseconds meanwhile.
-pub fn maps(pid: i32, end: &str) -> bool {
-    let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.split(|&b| b == b'\n')
-        .any(|line| line.ends_with(end.as_bytes()))
 }
 
 /// User and group of a process.
@@ -141,6 +162,9 @@ mod tests {
     fn this_process_is_found_once() {
         let me = std::process::id() as i32;
         assert!(start_time(me).is_some());
+        let listed = std::fs::read(format!("/proc/{me}/cmdline")).unwrap();
+        assert_eq!(command_line(me), listed);
+        assert!(command_line(i32::MAX).is_empty());
         assert!(threads(me).contains(&me));
         let mut snapshots = Snapshots::default();
         let rows = snapshots.everything();

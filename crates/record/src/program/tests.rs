@@ -208,20 +208,13 @@ fn facts_about_processes_end_with_them() {
         procs::owner(me).map(|(uid, _)| uid),
         Some(rustix::process::geteuid().as_raw())
     );
-    let itself = std::env::current_exe().unwrap();
-    assert!(procs::maps(me, itself.to_str().unwrap()));
-    assert!(!procs::maps(me, "/no/such/file"));
     // No process has a number this large.
     let nobody = i32::MAX;
     assert_eq!(
         (procs::start_time(nobody), procs::owner(nobody)),
         (None, None)
     );
-    assert!(
-        procs::threads(nobody).is_empty()
-            && !procs::maps(nobody, "x")
-            && !procs::has_thread(nobody, 1)
-    );
+    assert!(procs::threads(nobody).is_empty() && !procs::has_thread(nobody, 1));
     assert_eq!(procs::parent(nobody), 0);
     assert_eq!(
         namespaces::own_number(nobody),

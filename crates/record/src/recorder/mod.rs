@@ -319,6 +319,9 @@ impl<'a> Recorder<'a> {
     fn write_stacks(&mut self) -> Result<()> {
         let live = &mut self.live;
         let Some(stacks) = &mut live.stacks else {
+            live.meta
+                .missing
+                .extend(live.collector.readers().take_said());
             return Ok(());
         };
         let (log, rows) = (stacks.take_log(), stacks.take_rows());

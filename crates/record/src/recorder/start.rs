@@ -289,7 +289,12 @@ impl<'a> Recorder<'a> {
         let live = &mut self.live;
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
-        match Sampler::open(plan, &tids, self.options.flight.is_some()) {
+        match Sampler::open(
+            plan,
+            &tids,
+            self.options.flight.is_some(),
+            live.collector.readers(),
+        ) {
             Ok(sampler) => live.stacks = Some(sampler),
             Err(why) => live.meta.missing.push(why),
         }
@@ -383,6 +388,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         lock_functions: opened.lock_functions,
         event_costs: event_costs(options, &opened.usdt, opened.usdt_price),
         usdt: opened.usdt,
+        recorder_pid: namespaces::is_initial().then(|| std::process::id() as i32),
         keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
         event_costs_apart: options.costs.apart.clone(),
         ..Meta::default()
@@ -445,7 +451,7 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
 fn command_line(options: &Options, missing: &mut Vec<String>) -> Vec<String> {
     const LIMIT: Duration = Duration::from_millis(300);
     if let Target::Process(pid) = options.target {
-        let read = || std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let read = || procs::command_line(pid);
         let Some(line) = apart::ask(LIMIT, read) else {
             let ms = LIMIT.as_millis();
             missing.push(format!(

@@ -8,6 +8,7 @@
 //! ring, or in both; it goes by (stream, seq), so "both" counts once.
 use crate::error::{Error, Result};
 use crate::guard::bounds::{MAX_CLIENTS, MAX_NAMES, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
+use crate::guard::reader::Readers;
 use crate::guard::safefs::{Access, Held};
 use crate::program::namespaces::{NameSpaces, Place};
 use crate::rings::discover::Discovery;
@@ -155,6 +156,11 @@ impl Collector {
                 rings: MAX_RINGS,
             },
         }
+    }
+
+    /// Who reads what programs have mapped.
+    pub(crate) fn readers(&self) -> &Readers {
+        self.names.readers()
     }
 
     /// For tests: fewer may be open than a session of thousands of programs needs.

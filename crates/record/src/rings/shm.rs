@@ -157,6 +157,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::apart;
+    use std::time::Duration;
 
     #[test]
     fn another_mapping_is_noticed_until_it_ends() {
@@ -171,5 +173,16 @@ mod tests {
         drop(theirs);
         assert!(ours.is_only_ours(&dir, name).unwrap());
         assert_eq!(ours.load_u32(4096), 0x0101_0101);
+        // A process that the recorder makes is none.
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let (read_fd, write_fd) = (read.as_raw_fd(), write.as_raw_fd());
+        let until_told = || {
+            apart::is_readable(read_fd, Duration::from_secs(100));
+        };
+        let helper = apart::fork(read_fd, until_told).unwrap();
+        assert!(ours.is_only_ours(&dir, name).unwrap());
+        assert!(write_fd >= 0 && !apart::is_gone(helper));
+        drop(write);
+        assert!(apart::give_up(helper));
     }
 }

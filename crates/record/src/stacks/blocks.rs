@@ -472,7 +472,11 @@ mod tests {
     #[test]
     fn samples_of_other_programs_are_paid_apart_until_their_share_is_spent() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(&Plan::of(cpu, Reach::System, false), false);
+        let mut state = State::new(
+            &Plan::of(cpu, Reach::System, false),
+            false,
+            Default::default(),
+        );
         let each = TAKEN_NS + 800;
         let mut blocks = Blocks {
             points: Vec::new(),

@@ -1,8 +1,6 @@
 //! Finds the code of processes: opens the files that they have mapped, reads their maps, finds kernel symbols.
-use super::reader::Readers;
-use crate::guard::safefs::{open_in_root_of, open_regular};
+use crate::guard::reader::Readers;
 use crate::guard::sigbus::Guarded;
-use crate::program::procs;
 use kasuri_unwind::{Backing, Bytes, File, Files, Mapping, ReadAt, parse_maps};
 use std::cell::{Cell, OnceCell};
 use std::fs::Metadata;
@@ -90,28 +88,15 @@ impl MappedFiles {
 }
 
 impl Files for MappedFiles {
-    /// In this order: the mapping itself, which works for removed files and in other mount name spaces, but needs
-    /// CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended, the path in
-    /// ours. Each must lead to the file that was mapped: since the sample was taken, another may have come to the same addresses (dlclose and dlopen),
-    /// and to the same path.
+    /// Who opens it is a process that may hang ([`Readers::open`]). It must be the file that was mapped: since the sample was taken, another may
+    /// have come to the same addresses (dlclose and dlopen), and to the same path.
     fn open(&mut self, pid: i32, mapping: &Mapping) -> Option<File> {
         let Backing::File { path, device, .. } = &mapping.backing else {
             return None;
         };
-        if rustix::process::geteuid().is_root() && may_never_come(pid, *device) {
-            return None;
-        }
-        let range = format!(
-            "/proc/{pid}/map_files/{:x}-{:x}",
-            mapping.start, mapping.end
-        );
-        let readers = self.readers.clone();
-        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping, &readers);
-        let file = open_regular(Path::new(&range))
-            .ok()
-            .filter(is_it)
-            .or_else(|| open_in_root_of(pid, Path::new(path)).ok().filter(is_it))
-            .or_else(|| open_regular(Path::new(path)).ok().filter(is_it))?;
+        let range = mapping.start..mapping.end;
+        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping, &self.readers);
+        let file = (self.readers).open(pid, range, *device, Path::new(path), is_it)?;
         let key = key(&file.metadata().ok()?);
         Some(File {
             key,
@@ -126,31 +111,6 @@ impl Files for MappedFiles {
     fn vdso(&mut self) -> Option<Vec<u8>> {
         crate::host::vdso()
     }
-}
-
-/// Whether the files of a device are served by a user's program (FUSE), which may answer when it likes or never: root does not open them.
-/// A user's own are as slow as they like. No request is made to know it. A file system that is mounted nowhere any more may be one too.
-fn may_never_come(pid: i32, device: (u32, u32)) -> bool {
-    let lists = [
-        format!("/proc/{pid}/mountinfo"),
-        "/proc/self/mountinfo".to_owned(),
-    ];
-    let text = |list: &String| std::fs::read_to_string(list).ok();
-    let kind = lists.iter().find_map(|list| kind_of(&text(list)?, device));
-    match kind {
-        Some(kind) => kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse."),
-        None => device.0 == 0 && procs::owner(pid).is_none_or(|(uid, _)| uid != 0),
-    }
-}
-
-/// The kind of the file system of a device, in a list of mounts (proc_pid_mountinfo(5)).
-fn kind_of(mounts: &str, (major, minor): (u32, u32)) -> Option<String> {
-    let wanted = format!("{major}:{minor}");
-    let line = mounts
-        .lines()
-        .find(|line| line.split(' ').nth(2) == Some(&wanted))?;
-    let (_, rest) = line.split_once(" - ")?;
-    rest.split(' ').next().map(str::to_owned)
 }
 
 /// Whether this is the file of the mapping.
@@ -258,15 +218,6 @@ mod tests {
         // Nor is another file at its path.
         std::fs::rename(&second, &first).unwrap();
         assert_eq!(size(&mut files, &before), None);
-    }
-
-    #[test]
-    fn the_kind_of_a_file_system_is_that_of_its_device() {
-        let mounts = "22 1 254:0 / / rw,noatime - ext4 /dev/vda rw\n\
-            30 22 0:40 / /home/a\\040-\\040x rw,nosuid shared:3 - fuse.sshfs a:/ rw,user_id=1000\n";
-        assert_eq!(kind_of(mounts, (254, 0)).as_deref(), Some("ext4"));
-        assert_eq!(kind_of(mounts, (0, 40)).as_deref(), Some("fuse.sshfs"));
-        assert_eq!(kind_of(mounts, (0, 4)), None);
     }
 
     #[test]

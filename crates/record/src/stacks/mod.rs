@@ -14,7 +14,7 @@
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
-//! | `descriptor` | the file, pipe or socket at which a thread waits |
+//! | `descriptor` | names of files, pipes and sockets at which threads wait |
 //! | `plan` | what samples will be taken with |
 //! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
@@ -28,7 +28,6 @@ mod events;
 mod phase;
 mod plan;
 mod python;
-mod reader;
 mod registers;
 mod ring;
 mod seen;
@@ -37,6 +36,7 @@ mod urgent;
 mod waits;
 
 use crate::clock;
+use crate::guard::reader::Readers;
 use crate::kernel::perf::Reach;
 use blocks::Blocks;
 use events::{CLOCK, STACK_BYTES_MAX, is_gone};
@@ -77,11 +77,16 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Opens the events: of a plan for the whole system all of them, else those of the threads `tids`. This takes the kernel up to
     /// hundreds of ms on a busy machine, for which a program should not wait: [`Sampler::begin`] is quick. `Err`: why it cannot.
-    pub(crate) fn open(plan: Plan, tids: &[i32], keeps: bool) -> Result<Sampler, String> {
+    pub(crate) fn open(
+        plan: Plan,
+        tids: &[i32],
+        keeps: bool,
+        readers: &Readers,
+    ) -> Result<Sampler, String> {
         let mut sampler = Sampler {
             plan,
             cpus: Vec::new(),
-            state: State::new(&plan, keeps),
+            state: State::new(&plan, keeps, readers.clone()),
             soon_until_ns: 0,
             is_hung: false,
             phases: Phases::new(&plan, clock::monotonic_ns()),

@@ -4,12 +4,12 @@ use super::descriptor::Descriptors;
 use super::events::CLOCK;
 use super::plan::Plan;
 use super::python::{Moment, Pythons};
-use super::reader::Readers;
 use super::registers;
 use super::ring::{self, Record, Taken, kernel_part};
 use super::seen::Seen;
 use super::waits::{Follow, Followed, Wait, Waits};
 use crate::clock;
+use crate::guard::reader::Readers;
 use crate::kernel::perf::Reach;
 use crate::program::procs;
 use kasuri_format::call_paths::{LogWriter, NONE, PathEnd, Sample, SampleKind};
@@ -128,9 +128,8 @@ struct Pace {
 }
 
 impl State {
-    pub(super) fn new(plan: &Plan, keeps: bool) -> State {
+    pub(super) fn new(plan: &Plan, keeps: bool, readers: Readers) -> State {
         let Plan { cpu, everyone, .. } = *plan;
-        let readers = Readers::default();
         State {
             unwinder: Unwinder::new(cpu),
             files: MappedFiles::new(readers.clone()),
@@ -833,7 +832,11 @@ mod tests {
     const NOBODY: i32 = 1 << 30;
 
     fn state() -> Option<State> {
-        let mut state = State::new(&Plan::of(Cpu::own()?, Reach::Own, false), false);
+        let mut state = State::new(
+            &Plan::of(Cpu::own()?, Reach::Own, false),
+            false,
+            Readers::default(),
+        );
         state.tree.insert(NOBODY);
         Some(state)
     }
@@ -869,7 +872,11 @@ mod tests {
     #[test]
     fn a_flight_recorder_of_months_remembers_the_paths_of_what_it_keeps() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
+        let mut state = State::new(
+            &Plan::of(cpu, Reach::System, true),
+            true,
+            Readers::default(),
+        );
         for n in 0..10_000u64 {
             let interner = &mut state.unwinder.interner;
             let module = interner.module(Module {
@@ -912,7 +919,11 @@ mod tests {
     #[test]
     fn a_burst_of_new_paths_is_forgotten_with_its_samples() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
+        let mut state = State::new(
+            &Plan::of(cpu, Reach::System, true),
+            true,
+            Readers::default(),
+        );
         let sample = |state: &mut State, time_ns: u64, address: u64| {
             let interner = &mut state.unwinder.interner;
             let module = interner.module(Module::default());
@@ -954,7 +965,11 @@ mod tests {
     #[test]
     fn samples_of_the_kept_time_that_had_no_room_are_told() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true);
+        let mut state = State::new(
+            &Plan::of(cpu, Reach::System, true),
+            true,
+            Readers::default(),
+        );
         for n in 0..KEPT_MAX as u64 + 7 {
             state.keep(Sample {
                 time_ns: n * 1_000_000_000,

@@ -6,7 +6,7 @@
 //! (third number of `schedstat`): it is read before and after, and must be the same. The sample's time lies between the two,
 //! so at this time the thread was blocked with this stack.
 //!
-//! All of that is done by a process of its own ([`super::reader`]), since a page of the stack may never come. It is asked about many threads
+//! All of that is done by a process of its own ([`crate::guard::reader`]), since a page of the stack may never come. It is asked about many threads
 //! at once, and answers are taken when they are there: at one of the next looks.
 //!
 //! A thread is looked at each 20 ms, less often while nothing changes, and read once for each count: once a wait. Waits
@@ -14,7 +14,8 @@
 //!
 //! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
 //! than the mappings of their processes can be learnt meanwhile.
-use super::reader::{Answer, Ask, Found, Lane, ROOM, Readers, WAIT_NS, times_run};
+use crate::guard::place::times_run;
+use crate::guard::reader::{Answer, Ask, Found, Lane, ROOM, Readers, WAIT_NS};
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, HashSet, VecDeque};

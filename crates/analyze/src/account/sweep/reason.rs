@@ -58,6 +58,9 @@ impl Sweep<'_> {
             End::Thread(by) if self.is_target[by.ix()] => {
                 Wake::Own(by, self.trace.states.start[row])
             }
+            End::Thread(by) if self.trace.is_recorder(self.trace.threads[by.ix()].process) => {
+                Wake::Recorder
+            }
             End::Thread(by) => Wake::Process(by),
             End::Device => Wake::Device,
             End::Interrupt => Wake::Interrupt,
@@ -306,6 +309,8 @@ impl Sweep<'_> {
             _ => Reason::of(Class::ExternalWait, Note::None),
         };
         match *end {
+            // Without the recording there would be no such wait.
+            Wake::Recorder => reason = Reason::of(Class::Tracing, Note::None),
             Wake::Process(by) => {
                 let process = self.trace.threads[by.ix()].process;
                 (reason.cause.note, reason.cause.process) = (Note::Process, process);

@@ -1,6 +1,6 @@
 //! The memory of another process, read a page at a time, each page once a drain.
 //!
-//! Another process does that (`stacks/reader.rs`), since a page may never come. To ask it takes as long as to read ten pages, and each time
+//! Another process does that (`guard/reader.rs`), since a page may never come. To ask it takes as long as to read ten pages, and each time
 //! much the same pages are needed: so with the first one all are read that the last drains needed.
 //!
 //! What is read belongs to the program: it may be anything, and change while it is read. So nothing here trusts it: numbers of

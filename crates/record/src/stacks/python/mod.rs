@@ -29,8 +29,8 @@ mod layout;
 mod memory;
 mod process;
 
-use super::reader::Readers;
 use crate::clock;
+use crate::guard::reader::Readers;
 use code::{Code, Types};
 use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};

@@ -1,4 +1,4 @@
-//! Reads memory and mappings of other processes in a process of its own, which may hang.
+//! Reads memory, mappings and files of other processes in a process of its own, which may hang.
 //!
 //! A page belongs to whoever made it: one that is served by a program (userfaultfd, a file of FUSE) comes when that program likes, or
 //! never, and so does what takes the lock of the memory that such a page belongs to. Nothing ends such a wait but
@@ -14,33 +14,45 @@
 //!
 //! Rejected: to look first whether a page is there (/proc/PID/pagemap): it may go before it is read. A signal: these waits end by
 //! SIGKILL only.
-use super::descriptor;
+use super::apart::{self, is_readable};
+use super::place::{place, small_file, times_run};
+use super::safefs;
 use crate::clock;
-use crate::guard::apart::{self, is_readable};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 use rustix::process::Pid;
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Longest wait for an answer.
-pub(super) const WAIT_NS: u64 = 50_000_000;
+pub(crate) const WAIT_NS: u64 = 50_000_000;
 /// Time after which a reader that sleeps over a question is given up. Nobody waits so long: a page on a slow disk may need it.
-pub(super) const GIVE_UP_NS: u64 = 500_000_000;
+pub(crate) const GIVE_UP_NS: u64 = 500_000_000;
 /// Most readers that are given up in a recording, and most that are left behind, since they do not die.
 const GIVEN_UP_MAX: usize = 32;
 const LEFT_MAX: usize = 4;
 /// After so long without a question it is looked whether the recorder is urgent now.
 const URGENT_NS: u64 = 1_000_000;
 /// Most questions at once.
-pub(super) const ASKS_MAX: usize = 64;
+pub(crate) const ASKS_MAX: usize = 64;
 /// Bytes for answers: the mappings of a process, at most. Memory that was never written takes none.
-pub(super) const ROOM: usize = 16 << 20;
+pub(crate) const ROOM: usize = 16 << 20;
 /// Beyond this, memory is given back when an answer was taken.
 const KEPT_ROOM: usize = 1 << 20;
 /// Most bytes of the name of what a thread waits at.
@@ -48,7 +60,7 @@ const AT_BYTES_MAX: usize = 520;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(crate) enum Lane {
     /// Stacks of threads that wait, later.
     Waits,
     /// Now.
@@ -65,6 +77,10 @@ enum What {
     Memory,
     /// The list of mappings.
     Maps,
+    /// A file that it has mapped, opened for reading: the mapping itself, and its path in the root directory of the process and in ours.
+    OpenMapping,
+    OpenInItsRoot,
+    OpenInOurRoot,
     /// No answer.
     #[cfg(test)]
     Nothing,
@@ -73,7 +89,7 @@ enum What {
 /// A question.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     what: What,
     pid: i32,
     tid: i32,
@@ -82,12 +98,15 @@ pub(super) struct Ask {
     room_at: u64,
     address: u64,
     times_run: u64,
+    /// Of a mapping that is to be opened: where it ends, and the device; its path is in the room.
+    end: u64,
+    device: (u32, u32),
 }
 
 /// How a question was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// There is no such thread or process, or this kernel does not say.
     #[default]
     Nothing,
@@ -107,14 +126,14 @@ pub(super) enum Found {
 /// An answer.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Answer {
-    pub(super) found: Found,
+pub(crate) struct Answer {
+    pub(crate) found: Found,
     /// Bytes that were read.
-    pub(super) n: u32,
-    pub(super) times_run: u64,
-    pub(super) time_ns: u64,
-    pub(super) sp: u64,
-    pub(super) ip: u64,
+    pub(crate) n: u32,
+    pub(crate) times_run: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) sp: u64,
+    pub(crate) ip: u64,
     at_len: u32,
     at: [u8; AT_BYTES_MAX],
 }
@@ -132,7 +151,7 @@ impl Answer {
     };
 
     /// The file, pipe or socket at which the thread waits, in words.
-    pub(super) fn at(&self) -> Option<String> {
+    pub(crate) fn at(&self) -> Option<String> {
         let name = self.at.get(..self.at_len as usize)?;
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
@@ -203,6 +222,13 @@ impl Mapping {
         unsafe { (&raw const (*self.0).answers[ix]).read() }
     }
 
+    /// Tells what a question needs more.
+    fn put(&self, ask: &Ask, bytes: &[u8]) {
+        let (place, room) = self.room(ask);
+        // SAFETY: within the room; nobody reads it before it is asked.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len().min(room)) };
+    }
+
     fn set_answer(&self, ix: usize, answer: &Answer) {
         // SAFETY: within the array; nobody reads it before it is counted.
         unsafe { (&raw mut (*self.0).answers[ix]).write(*answer) }
@@ -239,59 +265,63 @@ fn serve(socket: &OwnedFd, shared: &Mapping) {
         rustix::thread::gettid().as_raw_nonzero().get(),
         Ordering::Relaxed,
     );
-    while let Received::Number(n) = receive(socket, 0) {
+    while let Received::Number(n, _) = receive(socket, RecvFlags::empty()) {
+        let mut opened = None;
         for ix in 0..(n as usize).min(ASKS_MAX) {
-            let answer = answer(&shared.ask(ix), shared);
+            let answer = answer(&shared.ask(ix), shared, &mut opened);
             shared.set_answer(ix, &answer);
             // ORDER release; pairs with the acquire load in `Reader::n_done`. Publishes the answer and its bytes.
             shared.done().store(ix as u32 + 1, Ordering::Release);
         }
-        if !send(socket, n) {
+        if !send(socket, n, opened.as_ref()) {
             return;
         }
     }
 }
 
-fn send(socket: &OwnedFd, n: u32) -> bool {
+/// Sends a number, and a file if there is one.
+fn send(socket: &OwnedFd, n: u32, file: Option<&File>) -> bool {
     let bytes = n.to_ne_bytes();
-    let flags = libc::MSG_NOSIGNAL;
-    // SAFETY: the kernel reads four bytes.
-    unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            flags,
-        ) == 4
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut more = SendAncillaryBuffer::new(&mut room);
+    let files = file.map(|file| [file.as_fd()]);
+    if let Some(files) = &files {
+        more.push(SendAncillaryMessage::ScmRights(files));
     }
+    let flags = SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut more, flags) == Ok(bytes.len())
 }
 
 enum Received {
-    Number(u32),
+    Number(u32, Option<OwnedFd>),
     Nothing,
     /// The other end is closed.
     End,
 }
 
-fn receive(socket: &OwnedFd, flags: i32) -> Received {
+fn receive(socket: &OwnedFd, flags: RecvFlags) -> Received {
     let mut bytes = [0; 4];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     loop {
-        let (fd, room) = (socket.as_raw_fd(), bytes.as_mut_ptr().cast());
-        // SAFETY: the kernel writes at most four bytes.
-        let n = unsafe { libc::recv(fd, room, bytes.len(), flags) };
-        match n {
-            4 => return Received::Number(u32::from_ne_bytes(bytes)),
-            -1 => match std::io::Error::last_os_error().kind() {
-                std::io::ErrorKind::Interrupted => {}
-                std::io::ErrorKind::WouldBlock => return Received::Nothing,
-                _ => return Received::End,
-            },
+        let mut more = RecvAncillaryBuffer::new(&mut room);
+        let parts = &mut [IoSliceMut::new(&mut bytes)];
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(socket, parts, &mut more, flags) {
+            Ok(got) if got.bytes == bytes.len() => {
+                let files = more.drain().find_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+                    _ => None,
+                });
+                return Received::Number(u32::from_ne_bytes(bytes), files);
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Received::Nothing,
             _ => return Received::End,
         }
     }
 }
 
-fn answer(ask: &Ask, shared: &Mapping) -> Answer {
+fn answer(ask: &Ask, shared: &Mapping, opened: &mut Option<File>) -> Answer {
     let (room, len) = shared.room(ask);
     let mut answer = Answer::NONE;
     match ask.what {
@@ -304,12 +334,69 @@ fn answer(ask: &Ask, shared: &Mapping) -> Answer {
                 (answer.found, answer.n) = (Found::Bytes, n as u32);
             }
         }
+        What::OpenMapping | What::OpenInItsRoot | What::OpenInOurRoot => {
+            // SAFETY: the room is the reader's while it answers.
+            let path = unsafe { std::slice::from_raw_parts(room, len) };
+            *opened = open(ask, Path::new(OsStr::from_bytes(path)));
+        }
         #[cfg(test)]
         What::Nothing => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
     }
     answer
+}
+
+/// Opens what a process has mapped. `None`: it cannot be read, or it is not to be opened.
+fn open(ask: &Ask, path: &Path) -> Option<File> {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && may_never_come(ask.pid, ask.device) {
+        return None;
+    }
+    let range = format!(
+        "/proc/{}/map_files/{:x}-{:x}",
+        ask.pid, ask.address, ask.end
+    );
+    let file = match ask.what {
+        What::OpenMapping => safefs::open_regular(Path::new(&range)),
+        What::OpenInItsRoot => safefs::open_in_root_of(ask.pid, path),
+        _ => safefs::open_regular(path),
+    };
+    // Another file may have come to this place since.
+    file.ok().filter(|file| !is_root || !is_served(file))
+}
+
+/// Whether the files of a device are served by a user's program (FUSE), which may answer when it likes or never: root does not open them.
+/// A user's own are as slow as they like. No request is made to know it. A file system that is mounted nowhere any more may be one too.
+fn may_never_come(pid: i32, device: (u32, u32)) -> bool {
+    let lists = [
+        format!("/proc/{pid}/mountinfo"),
+        "/proc/self/mountinfo".to_owned(),
+    ];
+    let text = |list: &String| std::fs::read_to_string(list).ok();
+    let kind = lists.iter().find_map(|list| kind_of(&text(list)?, device));
+    let of_root =
+        || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == 0);
+    match kind {
+        Some(kind) => kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse."),
+        None => device.0 == 0 && !of_root(),
+    }
+}
+
+/// The kind of the file system of a device, in a list of mounts (proc_pid_mountinfo(5)).
+fn kind_of(mounts: &str, (major, minor): (u32, u32)) -> Option<String> {
+    let wanted = format!("{major}:{minor}");
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').nth(2) == Some(&wanted))?;
+    let (_, rest) = line.split_once(" - ")?;
+    rest.split(' ').next().map(str::to_owned)
+}
+
+/// Whether a file is of FUSE (statfs(2)).
+fn is_served(file: &File) -> bool {
+    const FUSE: u64 = 0x6573_5546;
+    rustix::fs::fstatfs(file).is_ok_and(|of| of.f_type as u64 == FUSE)
 }
 
 fn wait(ask: &Ask, room: *mut u8, len: usize, answer: &mut Answer) {
@@ -363,40 +450,6 @@ fn copy(tid: i32, from: u64, room: *mut u8, len: usize, answer: &mut Answer) {
         _ => Found::Unreadable,
     };
     answer.n = copied.max(0) as u32;
-}
-
-/// How often a thread got a CPU; `None`: it has ended, or this kernel does not count. Takes no lock of a program's.
-pub(super) fn times_run(pid: i32, tid: i32) -> Option<u64> {
-    let text = small_file(&format!("/proc/{pid}/task/{tid}/schedstat"))?;
-    text.split_ascii_whitespace().nth(2)?.parse().ok()
-}
-
-/// Where a thread waits.
-struct Place {
-    sp: u64,
-    ip: u64,
-    /// The file, pipe or socket.
-    at: Option<String>,
-}
-
-/// `None`: it runs, or has ended.
-fn place(pid: i32, tid: i32) -> Option<Place> {
-    // NUMBER ARGUMENTS... STACK-POINTER INSTRUCTION-POINTER, or "running".
-    let text = small_file(&format!("/proc/{pid}/task/{tid}/syscall"))?;
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [ref call @ .., sp, ip] = words[..] else {
-        return None;
-    };
-    let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-    let (sp, ip) = hex(sp).zip(hex(ip))?;
-    let at = descriptor::waits_at(pid, tid, call, sp);
-    Some(Place { sp, ip, at })
-}
-
-fn small_file(path: &str) -> Option<String> {
-    let mut bytes = [0; 512];
-    let n = File::open(path).ok()?.read(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes[..n]).into_owned())
 }
 
 /// `None`: it cannot be read, or is longer.
@@ -543,13 +596,8 @@ fn name() {
 }
 
 fn pair() -> Option<(OwnedFd, OwnedFd)> {
-    let mut both = [0; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: the kernel writes two numbers, of descriptors that are ours from then on.
-    unsafe {
-        (libc::socketpair(libc::AF_UNIX, kind, 0, both.as_mut_ptr()) == 0)
-            .then(|| (OwnedFd::from_raw_fd(both[0]), OwnedFd::from_raw_fd(both[1])))
-    }
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).ok()
 }
 
 /// What one of them was asked.
@@ -566,6 +614,8 @@ struct Asked {
     since_ns: u64,
     /// Bytes of the room that answers have.
     used: usize,
+    /// The file that was asked for.
+    opened: Option<File>,
 }
 
 /// The readers, and what they were not answered.
@@ -584,32 +634,32 @@ struct Inner {
 
 /// The readers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Readers(Rc<RefCell<Inner>>);
+pub(crate) struct Readers(Rc<RefCell<Inner>>);
 
 impl Readers {
     /// Whether this process did not answer before, or nobody may be asked any more.
-    pub(super) fn is_silent(&self, pid: i32) -> bool {
+    pub(crate) fn is_silent(&self, pid: i32) -> bool {
         let inner = self.0.borrow();
         inner.is_closed || inner.silent.contains(&pid)
     }
 
     /// The process has ended: its number may be another's.
-    pub(super) fn forget(&self, pid: i32) {
+    pub(crate) fn forget(&self, pid: i32) {
         self.0.borrow_mut().silent.remove(&pid);
     }
 
     /// Asks, after all answers before were taken. `false`: nobody can be asked.
-    pub(super) fn ask(&self, lane: Lane, asks: Vec<Ask>) -> bool {
-        self.0.borrow_mut().ask(lane, asks)
+    pub(crate) fn ask(&self, lane: Lane, asks: Vec<Ask>) -> bool {
+        self.0.borrow_mut().ask(lane, asks, &[])
     }
 
     /// The number of questions that have answers now, from the first one on; `None`: not yet, or nothing was asked.
-    pub(super) fn ready(&self, lane: Lane) -> Option<usize> {
+    pub(crate) fn ready(&self, lane: Lane) -> Option<usize> {
         self.0.borrow_mut().ready(lane, clock::monotonic_ns())
     }
 
     /// As [`Readers::ready`], after `most_ns` at most.
-    pub(super) fn wait(&self, lane: Lane, most_ns: u64) -> Option<usize> {
+    pub(crate) fn wait(&self, lane: Lane, most_ns: u64) -> Option<usize> {
         let mut inner = self.0.borrow_mut();
         if inner.lane(lane).asks.is_empty() {
             return None;
@@ -630,7 +680,7 @@ impl Readers {
     }
 
     /// An answer, and its bytes.
-    pub(super) fn take(&self, lane: Lane, ix: usize, bytes: &mut Vec<u8>) -> Answer {
+    pub(crate) fn take(&self, lane: Lane, ix: usize, bytes: &mut Vec<u8>) -> Answer {
         bytes.clear();
         let mut inner = self.0.borrow_mut();
         let asked = inner.lane(lane);
@@ -649,11 +699,12 @@ impl Readers {
     }
 
     /// All answers were taken.
-    pub(super) fn taken(&self, lane: Lane) {
+    pub(crate) fn taken(&self, lane: Lane) {
         let mut inner = self.0.borrow_mut();
         let asked = inner.lane(lane);
         if asked.ready.take().is_some() {
             asked.asks.clear();
+            asked.opened = None;
         }
         if std::mem::take(&mut asked.used) > KEPT_ROOM
             && let Some(shared) = &asked.shared
@@ -663,21 +714,21 @@ impl Readers {
     }
 
     /// What was not answered since the last time, in words.
-    pub(super) fn take_said(&self) -> Vec<String> {
+    pub(crate) fn take_said(&self) -> Vec<String> {
         std::mem::take(&mut self.0.borrow_mut().said)
     }
 
     /// Whether nobody is asked any more.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.borrow().is_closed
     }
 
-    /// The list of a process' mappings; `None`: it cannot be read, or did not come in time. Then it may be asked for again.
-    pub(super) fn maps(&self, pid: i32) -> Option<Vec<u8>> {
+    /// The list of a process' mappings; `None`: it cannot be read, or did not come in time ([`Readers::is_busy`]). Then it may be asked for again.
+    pub(crate) fn maps(&self, pid: i32) -> Option<Vec<u8>> {
         let is_it = |ask: &Ask| ask.what == What::Maps && ask.pid == pid;
         // One that came too late the last time.
         let was_asked = self.0.borrow().now.asks.first().is_some_and(is_it);
-        if !was_asked && !self.ask_now(pid, vec![Ask::maps(pid)]) {
+        if !was_asked && !self.ask_now(pid, vec![Ask::maps(pid)], &[]) {
             return None;
         }
         self.wait(Lane::Now, WAIT_NS)?;
@@ -687,8 +738,86 @@ impl Readers {
         (answer.found == Found::Bytes).then_some(bytes)
     }
 
+    /// Asks what has no answer.
+    #[cfg(test)]
+    pub(crate) fn be_silent_about(&self, pid: i32) {
+        let ask = Ask {
+            what: What::Nothing,
+            ..Ask::memory(pid, 0, 8, 0)
+        };
+        assert!(self.ask_now(pid, vec![ask], &[]));
+    }
+
+    /// Whether the reader is still at what it was asked now.
+    pub(crate) fn is_busy(&self) -> bool {
+        let mut inner = self.0.borrow_mut();
+        !inner.now.asks.is_empty() && inner.ready(Lane::Now, clock::monotonic_ns()).is_none()
+    }
+
+    /// A file that a process has mapped, opened for reading, if it is as asked for. In this order: the mapping itself, which works for removed
+    /// files and in other mount name spaces, but needs CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended,
+    /// the path in ours. As root nothing of FUSE is opened.
+    pub(crate) fn open(
+        &self,
+        pid: i32,
+        range: Range<u64>,
+        device: (u32, u32),
+        path: &Path,
+        is_it: impl Fn(&File) -> bool,
+    ) -> Option<File> {
+        let ways = [What::OpenMapping, What::OpenInItsRoot, What::OpenInOurRoot];
+        ways.into_iter().find_map(|what| {
+            let file = self.open_by(what, pid, range.clone(), device, path)?;
+            is_it(&file).then_some(file)
+        })
+    }
+
+    /// As [`Readers::open`], by the mapping itself alone: it is that file.
+    pub(crate) fn open_mapping(
+        &self,
+        pid: i32,
+        range: Range<u64>,
+        device: (u32, u32),
+    ) -> Option<File> {
+        self.open_by(What::OpenMapping, pid, range, device, Path::new(""))
+    }
+
+    fn open_by(
+        &self,
+        what: What,
+        pid: i32,
+        range: Range<u64>,
+        device: (u32, u32),
+        path: &Path,
+    ) -> Option<File> {
+        let path = path.as_os_str().as_bytes();
+        let ask = Ask {
+            what,
+            end: range.end,
+            device,
+            ..Ask::memory(pid, range.start, path.len(), 0)
+        };
+        if path.len() > ROOM || !self.ask_now(pid, vec![ask], path) {
+            return None;
+        }
+        self.wait_while_it_runs(Lane::Now)?;
+        let file = self.0.borrow_mut().now.opened.take();
+        self.taken(Lane::Now);
+        file
+    }
+
+    /// As [`Readers::wait`], and on for [`GIVE_UP_NS`] while the reader does not sleep: the machine is busy.
+    fn wait_while_it_runs(&self, lane: Lane) -> Option<usize> {
+        (0..GIVE_UP_NS / WAIT_NS).find_map(|n| {
+            let sleeps =
+                |inner: &mut Inner| inner.lane(lane).reader.as_ref().is_none_or(Reader::sleeps);
+            let goes_on = n == 0 || !sleeps(&mut self.0.borrow_mut());
+            goes_on.then(|| self.wait(lane, WAIT_NS)).flatten()
+        })
+    }
+
     /// Pieces of memory of equal length, by their addresses.
-    pub(super) fn memory(
+    pub(crate) fn memory(
         &self,
         pid: i32,
         addresses: &[u64],
@@ -700,7 +829,7 @@ impl Readers {
             let ask = |(ix, &address): (usize, &u64)| Ask::memory(pid, address, len, ix * len);
             let asks = part.iter().enumerate().map(ask).collect();
             let Some(n) = self
-                .ask_now(pid, asks)
+                .ask_now(pid, asks, &[])
                 .then(|| self.wait(Lane::Now, WAIT_NS))
                 .flatten()
             else {
@@ -717,25 +846,25 @@ impl Readers {
     }
 
     /// Asks for what is needed now; not while the reader is still at something else.
-    fn ask_now(&self, pid: i32, asks: Vec<Ask>) -> bool {
+    fn ask_now(&self, pid: i32, asks: Vec<Ask>, more: &[u8]) -> bool {
         if self.is_silent(pid) {
             return false;
         }
-        let mut inner = self.0.borrow_mut();
-        let is_busy = !inner.now.asks.is_empty();
-        if is_busy && inner.ready(Lane::Now, clock::monotonic_ns()).is_none() {
+        if self.is_busy() {
             return false;
         }
+        let mut inner = self.0.borrow_mut();
         // It came too late for whoever asked.
         inner.now.ready = None;
+        inner.now.opened = None;
         inner.now.asks.clear();
-        !inner.silent.contains(&pid) && inner.ask(Lane::Now, asks)
+        !inner.silent.contains(&pid) && inner.ask(Lane::Now, asks, more)
     }
 }
 
 impl Ask {
     /// The stack of a thread that has got a CPU so many times.
-    pub(super) fn wait(pid: i32, tid: i32, times_run: u64, len: usize, room_at: usize) -> Ask {
+    pub(crate) fn wait(pid: i32, tid: i32, times_run: u64, len: usize, room_at: usize) -> Ask {
         Ask {
             what: What::Wait,
             tid,
@@ -760,6 +889,8 @@ impl Ask {
             room_at: room_at as u64,
             address,
             times_run: 0,
+            end: 0,
+            device: (0, 0),
         }
     }
 }
@@ -772,7 +903,8 @@ impl Inner {
         }
     }
 
-    fn ask(&mut self, lane: Lane, asks: Vec<Ask>) -> bool {
+    /// `more`: what the first question needs more.
+    fn ask(&mut self, lane: Lane, asks: Vec<Ask>, more: &[u8]) -> bool {
         self.left.retain(|left| !left.is_gone());
         if self.is_closed || !self.lane(lane).asks.is_empty() || asks.is_empty() {
             return false;
@@ -793,8 +925,9 @@ impl Inner {
         asks.iter()
             .enumerate()
             .for_each(|(ix, ask)| reader.shared.set_ask(ix, *ask));
+        reader.shared.put(&asks[0], more);
         reader.shared.done().store(0, Ordering::Relaxed);
-        let is_sent = send(&reader.socket, asks.len() as u32);
+        let is_sent = send(&reader.socket, asks.len() as u32, None);
         asked.shared = Some(reader.shared.clone());
         (asked.asks, asked.ready) = (asks, None);
         (asked.n_done, asked.since_ns) = (0, now);
@@ -811,8 +944,9 @@ impl Inner {
             return asked.ready;
         }
         let reader = asked.reader.as_ref()?;
-        match receive(&reader.socket, libc::MSG_DONTWAIT) {
-            Received::Number(_) => {
+        match receive(&reader.socket, RecvFlags::DONTWAIT) {
+            Received::Number(_, file) => {
+                asked.opened = file.map(File::from);
                 asked.ready = Some(asked.asks.len());
                 return asked.ready;
             }
@@ -850,7 +984,7 @@ impl Inner {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let name = name.trim_end().replace(char::is_control, "\u{fffd}");
             self.said.push(format!(
-                "the memory of process {pid} ({name}) did not answer within {} ms: the call paths of its waits are not known from now on",
+                "the memory of process {pid} ({name}) did not answer within {} ms: it is not read from now on, so the call paths of its waits are not known",
                 GIVE_UP_NS / 1_000_000
             ));
         }
@@ -985,5 +1119,14 @@ mod tests {
         // The one that was lost may be the next.
         assert!((0..3).any(|_| readers.maps(pid).is_some()));
         assert!(!readers.is_silent(pid));
+    }
+
+    #[test]
+    fn the_kind_of_a_file_system_is_that_of_its_device() {
+        let mounts = "22 1 254:0 / / rw,noatime - ext4 /dev/vda rw\n\
+            30 22 0:40 / /home/a\\040-\\040x rw,nosuid shared:3 - fuse.sshfs a:/ rw,user_id=1000\n";
+        assert_eq!(kind_of(mounts, (254, 0)).as_deref(), Some("ext4"));
+        assert_eq!(kind_of(mounts, (0, 40)).as_deref(), Some("fuse.sshfs"));
+        assert_eq!(kind_of(mounts, (0, 4)), None);
     }
 }
