@@ -1,6 +1,6 @@
 //! `kasuri --version`: what a report of a fault should say.
 use kasuri_format::container::FORMAT_VERSION;
-use kasuri_record::preload;
+use kasuri_record::libraries;
 use std::fmt::Write;
 
 /// What is asked of a newcomer who types `kasuri` alone.
@@ -26,7 +26,7 @@ pub fn page() -> String {
         &format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
     );
     fact("recordings", &format!("format {FORMAT_VERSION}"));
-    let (found, absent): (Vec<_>, Vec<_>) = (preload::ALL.iter())
+    let (found, absent): (Vec<_>, Vec<_>) = (libraries::ALL.iter())
         .map(|probe| (probe.option, probe.library().is_ok()))
         .partition(|&(_, is_there)| is_there);
     for (name, libraries) in [("libraries", found), ("not there", absent)] {

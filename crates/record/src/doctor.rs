@@ -232,7 +232,7 @@ fn examine_stacks(report: &mut Report) {
 
 /// Whether the libraries are installed that commands put into programs.
 fn examine_libraries(report: &mut Report) {
-    for probe in crate::program::preload::ALL {
+    for probe in crate::program::libraries::ALL {
         match probe.library() {
             Ok(path) => report.ok(
                 "library",

@@ -59,7 +59,7 @@ pub use options::{
     Annotated, Flight, KEEP_FREE, LockProbe, OnSlice, Options, Stacks, Target, To, USDT_LIMIT,
     UnitCosts,
 };
-pub use program::{inherited, ito, locks, preload, preloaded, procs, signals::is_ignored};
+pub use program::{inherited, ito, libraries, locks, preloaded, procs, signals::is_ignored};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, may_record, record};
 pub use rings::session;

@@ -7,9 +7,8 @@
 //! (`/dev/stdout`, `/dev/fd/1`) are followed; standard output is written as it was opened, also where it is a socket, and
 //! behind what is in it.
 use crate::files::remote::Remote;
-use crate::guard::safefs::{Access, Held};
+use crate::guard::safefs::{self, Access, Held};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
-use rustix::process::{Gid, Uid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -129,19 +128,18 @@ struct Beside {
     /// Device and inode of the file being written.
     id: (u64, u64),
     /// The file, where it is given to the user who called sudo.
-    given: Option<(File, Uid, Gid)>,
+    given: Option<(File, u32, u32)>,
     done: bool,
 }
 
 /// The user who called sudo, and that user's group, where this is root's by it.
-fn called_sudo() -> Option<(Uid, Gid)> {
+fn called_sudo() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
     let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
-    (uid != 0 && uid != u32::MAX && gid != u32::MAX)
-        .then(|| (Uid::from_raw(uid), Gid::from_raw(gid)))
+    (uid != 0 && uid != u32::MAX && gid != u32::MAX).then_some((uid, gid))
 }
 
 /// The name of standard output.
@@ -226,9 +224,7 @@ pub fn create(path: &Path, readers: Readers) -> io::Result<(File, Pending)> {
     let id = (stat.st_dev, stat.st_ino);
     // What root writes by sudo into a folder of its caller is the caller's, who could put anything in its place.
     let given = match called_sudo() {
-        Some((uid, gid)) if dir.stat()?.st_uid == uid.as_raw() => {
-            Some((file.try_clone()?, uid, gid))
-        }
+        Some((uid, gid)) if dir.stat()?.st_uid == uid => Some((file.try_clone()?, uid, gid)),
         _ => None,
     };
     let beside = Some(Beside {
@@ -303,7 +299,7 @@ impl Pending {
             ));
         }
         if let Some((file, uid, gid)) = &beside.given {
-            rustix::fs::fchown(file, Some(*uid), Some(*gid))?;
+            safefs::give(file, *uid, *gid)?;
         }
         beside.dir.rename(&beside.part, &beside.name)?;
         beside.done = true;

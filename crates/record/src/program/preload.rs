@@ -91,16 +91,6 @@ pub fn add(variables: &mut Vec<(OsString, OsString)>, library: PathBuf) {
     variables.push((PRELOAD.into(), preload));
 }
 
-/// The libraries of Kasuri that commands put into programs.
-pub const ALL: [&Probe; 6] = [
-    &super::locks::PROBE,
-    &super::openmp::PROBE,
-    &super::collector::LIBRARY,
-    &super::ito::LIBRARY,
-    &super::preloaded::WHATIF,
-    &super::preloaded::MUTEX,
-];
-
 /// LD_PRELOAD separates names by spaces and colons, so a path with one of these cannot be used.
 fn usable(path: PathBuf) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
