@@ -404,7 +404,10 @@ fn count_files(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 fn emitted(dir: &Path) -> u64 {
-    count_files(dir).iter().map(|file| counted(file)).sum()
+    count_files(dir)
+        .iter()
+        .map(|file| counted_by_end(file).0)
+        .sum()
 }
 
 /// What was emitted when the recording had perhaps ended: children outlive their parent, and the recording of it.

@@ -422,10 +422,11 @@ pub fn facts(path: &Path) -> Facts {
 
 /// What an emitter counted, all threads.
 pub fn counted(path: &Path) -> u64 {
-    counted_by_end(path).0
+    let (during, after) = counted_by_end(path);
+    during + after
 }
 
-/// The same, and what it emitted when the recording had perhaps ended.
+/// The same in two: what it emitted during the recording, and when that had perhaps ended.
 pub fn counted_by_end(path: &Path) -> (u64, u64) {
     const THREADS_MAX: usize = 64;
     let bytes = std::fs::read(path).expect("the emitter's counts");
