@@ -80,8 +80,6 @@ mod measured {
 
     #[test]
     fn a_lock_is_a_lock_wait() {
-        for mode in ["lock", "io"] {
-            is_named_first(mode, |class, _| class == "lock_wait");
-        }
+        is_named_first("lock", |class, _| class == "lock_wait");
     }
 }

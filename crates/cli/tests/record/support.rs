@@ -63,10 +63,11 @@ pub fn program(name: &str) -> PathBuf {
 /// Compiles a C program of the repository, once for all test processes, until its source changes: a program that runs must not be
 /// replaced, or `record -p` does not find its gates any more. The path of the program.
 pub fn compile(source: &str) -> PathBuf {
+    // Programs of two folders may have one name.
+    let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-programs");
+    let target = programs.join(Path::new(source).with_extension(""));
+    std::fs::create_dir_all(target.parent().expect("a folder")).expect("a directory for programs");
     let source = repository().join(source);
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-programs");
-    std::fs::create_dir_all(&out).expect("a directory for programs");
-    let target = out.join(source.file_stem().expect("a name"));
     let inputs = target.with_extension("d");
     let is_new = || is_newer(&target, &inputs).unwrap_or(false);
     kasuri_testkit::made_once(&target, is_new, || compile_now(&source, &target, &inputs));

@@ -356,10 +356,10 @@ mod measured {
         if !waits_are_known() {
             return;
         }
-        for mode in ["serial", "late"] {
+        for (mode, loss) in [("serial", "low_parallelism"), ("late", "load_imbalance")] {
             measure(|| {
                 let (stat, printed) = recorded(mode, &[]);
-                let serial = &class(&stat, "low_parallelism")["paths"];
+                let lost = &class(&stat, loss)["paths"];
                 let is_in = |name: &'static str| {
                     move |row: &Value| {
                         if has_function(row, name) {
@@ -369,7 +369,7 @@ mod measured {
                         }
                     }
                 };
-                let parts = split(serial, &printed, is_in("assemble"), is_in("smooth"));
+                let parts = split(lost, &printed, is_in("assemble"), is_in("smooth"));
                 assert_within_5_points(parts);
             });
         }
