@@ -3,6 +3,7 @@
 //! Other tests say what is right about an answer; these say that nothing else about it changed. A change that is meant is taken over with
 //! `INSTA_UPDATE=always cargo test -p kasuri-cli --test it answers::` and read in the diff of `tests/golden/answers`.
 //! `tests/golden/kasuri/make` made the recordings; the other tools' files have a `make` of their own.
+use crate::fold::fold;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,7 +76,7 @@ fn check_in(dir: &Path, name: &str, arguments: &[&str]) {
         settings.set_omit_expression(true);
         settings
     };
-    settings.bind(|| insta::assert_snapshot!(name, text));
+    settings.bind(|| insta::assert_snapshot!(name, fold(&text)));
 }
 
 /// The commands that answer from the file alone (`predict` measures the machine), on each of our own recordings: loops, locks, tasks, system calls, several processes, a mix of losses.

@@ -2,6 +2,7 @@
 //!
 //! Answers ([`answers.rs`](answers.rs)) read only some columns, and sums hide much; here no row changes unseen. A change that is meant is taken over
 //! with `INSTA_UPDATE=always cargo test -p kasuri-cli --test it columns::`; which column it is says where to look.
+use crate::fold::fold;
 use kasuri_import as import;
 use kasuri_model::Trace;
 use std::fmt::{Debug, Write};
@@ -73,7 +74,7 @@ macro_rules! columns {
 /// Every column of a trace. Indices of strings are replaced by what they stand for where that is what is meant to stay.
 fn text(trace: &Trace) -> String {
     let mut out = String::new();
-    writeln!(out, "{:#?}", trace.info).expect("written");
+    writeln!(out, "{}", fold(&format!("{:#?}", trace.info))).expect("written");
     writeln!(
         out,
         "from {:?} to {:?}, origin {} and {}, {} kernel events, {} annotations",
@@ -123,7 +124,7 @@ fn text(trace: &Trace) -> String {
     places.sort();
     column(&mut out, "places", &places);
     writeln!(out, "{:?}", trace.limits).expect("written");
-    writeln!(out, "{:#?}", trace.losses).expect("written");
+    writeln!(out, "{}", fold(&format!("{:#?}", trace.losses))).expect("written");
     if let Some(log) = &trace.sched_events {
         writeln!(out, "sched_events: {:08x}", sum(log)).expect("written");
     }

@@ -8,6 +8,7 @@ mod crowd;
 mod crowds;
 mod events;
 mod flight;
+mod fold;
 mod lock_sources;
 mod locks;
 mod mcp;

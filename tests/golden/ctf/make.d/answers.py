@@ -7,10 +7,13 @@ thread and its fields; names of structures' members are joined with dots, arrays
 where they have exactly one, hidden lengths of sequences are left out.
 """
 import collections
-import json
+import pathlib
 import sys
 
 import bt2
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from rows import rows
 
 
 def text(field):
@@ -172,13 +175,7 @@ def main():
         out["kernel"] = kernel.answers(*out["span"])
     if user:
         out["user"] = user
-    # One event a line: a change shows as one.
-    user = out.pop("user", [])
-    body = json.dumps(out, indent=1)
-    if user:
-        rows = ",\n".join("  " + json.dumps(row) for row in user)
-        body = body[:-2] + ',\n "user": [\n' + rows + "\n ]\n}"
-    print(body)
+    print(rows(out))
 
 
 main()
