@@ -21,7 +21,7 @@ pub struct Program {
     pub n_processes: u32,
     /// Number of its threads.
     pub n_threads: u32,
-    /// Whether threads of its processes are left out: some were chosen.
+    /// Whether threads of its processes are left out: some were chosen (`--thread`).
     pub is_part: bool,
     /// With `nobody`: the names that may be the program's, the busiest ten.
     pub candidates: Vec<Candidate>,

@@ -8,6 +8,7 @@ use crate::summary_rows::{
     AnnotationSummary, CpuSummary, CpuTime, Hint, Imbalance, Interference, Known, Latency,
     LossSummary, Migration, MigrationGroup, TaskSummary, ThreadSummary, TracingCost, WaitSummary,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Name and version of the JSON that [`Summary`] serialises to.
@@ -15,9 +16,10 @@ pub const SCHEMA: &str = "kasuri.stat/1";
 
 /// One recording, or a time range of it, in numbers.
 /// See docs/design/states.md for how states come about.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// The recorded command; empty for a system-wide recording.
     pub command: Vec<String>,
@@ -34,6 +36,7 @@ pub struct Summary {
     /// CPU model.
     pub cpu_model: String,
     /// "tracefs", "perf" or "none": without it, all numbers from kernel events are 0; see `known`.
+    #[schemars(extend("enum" = ["tracefs", "perf", "none", ""]))]
     pub kernel_source: String,
     /// The numbers below that the recording could know at all.
     pub known: Known,

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The program's CPU time as the events show it and as the kernel counted it. The two differ where a kernel hides switches, where
 /// events were lost or paused, by what ran before the first event, and because the kernel counts from the wake-up where one thread
 /// takes the CPU from another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CpuTime {
     /// User and system time of the program and of all its descendants that were waited for (getrusage).
     pub kernel_ns: i64,
@@ -27,7 +27,7 @@ pub struct CpuTime {
 }
 
 /// The kinds of data in the recording. False: the numbers concerned are 0 or none because they were not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Known {
     /// On-CPU times, switches, preemptions and migrations.
     pub switches: bool,
@@ -38,7 +38,7 @@ pub struct Known {
 }
 
 /// Percentiles by nearest rank: `pN` is the smallest value such that at least N % of all values are <= it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Latency {
     /// Median.
     pub p50: i64,
@@ -49,7 +49,7 @@ pub struct Latency {
 }
 
 /// The wake-up of a thread of the program that took longest, of equal ones the first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WorstWakeup {
     /// When the thread was woken.
     pub at_ns: i64,
@@ -66,7 +66,7 @@ pub struct WorstWakeup {
 }
 
 /// One thread. `on_cpu_ns + runnable_ns + blocked_ns + unknown_ns == alive_ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadSummary {
     /// Process id.
     pub pid: i32,
@@ -110,7 +110,7 @@ pub struct ThreadSummary {
 }
 
 /// One CPU. `target_ns + other_ns + idle_ns + unknown_ns == wall_ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CpuSummary {
     /// Its number.
     pub cpu: u32,
@@ -129,13 +129,14 @@ pub struct CpuSummary {
 }
 
 /// All slices of one name and kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotationSummary {
     /// Its name.
     pub name: String,
     /// `file:line` of the first site of that name, when known.
     pub place: Option<String>,
     /// `work`, `barrier`, `join`, `cond`, `io`, `wait`, `lock_wait`, `lock_hold` or `task`.
+    #[schemars(extend("enum" = ["work", "barrier", "join", "cond", "io", "wait", "lock_wait", "lock_hold", "task"]))]
     pub kind: &'static str,
     /// Number of slices.
     pub count: u64,
@@ -160,13 +161,14 @@ pub struct AnnotationSummary {
 }
 
 /// All points in time of one name and kind: what was annotated and has no length.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PointSummary {
     /// Its name; a message's is its text.
     pub name: String,
     /// `file:line` of the first site of that name, when known.
     pub place: Option<String>,
     /// `instant` (a message too), `counter` or `flow`.
+    #[schemars(extend("enum" = ["instant", "counter", "flow"]))]
     pub kind: &'static str,
     /// Number of instants, values or arrows.
     pub count: u64,
@@ -185,7 +187,7 @@ pub struct PointSummary {
 }
 
 /// A function or loop of a process that switched its annotation off; since then its time is in what called it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SwitchedOffSummary {
     /// Its name.
     pub name: String,
@@ -202,17 +204,19 @@ pub struct SwitchedOffSummary {
 }
 
 /// Load imbalance of one repeated annotation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Imbalance {
     /// The annotation's name; of `region`, the barrier's.
     pub name: String,
     /// Process id.
     pub pid: i32,
-    /// How instances were separated: `region` (all that a thread does between two barrier waits), `barrier` (slices of
-    /// this name between two barrier waits), `occurrence` (the k-th slice of this name on each thread) or `total` (all of them).
+    /// How instances were told apart: `region` (all that a thread does between two barrier waits), `barrier` (slices of this name between
+    /// two barrier waits), `occurrence` (the k-th slice of this name on each thread) or `total` (all of them).
+    #[schemars(extend("enum" = ["region", "barrier", "occurrence", "total"]))]
     pub by: &'static str,
     /// The definition of busy time: `on_cpu` (time on a CPU, outside annotated waits) or, where the kernel's scheduler was not
     /// recorded, `wall` (all time outside annotated waits).
+    #[schemars(extend("enum" = ["on_cpu", "wall"]))]
     pub busy: &'static str,
     /// Parallel regions: one execution by all threads together.
     pub instances: u64,
@@ -234,8 +238,9 @@ pub struct Imbalance {
     pub worst_share: f64,
     /// The same thread was the slowest in at least 80 % of at least 3 instances.
     pub is_static: bool,
-    /// The late threads: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
-    /// up over all instances), `mixed` (a tenth), `changing` (another each time), or `unknown` (fewer than 8 instances).
+    /// Who is late: `static` (the same threads each time: at least half of the cost stays when the threads' times are added up over all
+    /// instances), `mixed` (a tenth), `changing` (another each time), or `unknown` (fewer than 8 instances).
+    #[schemars(extend("enum" = ["static", "mixed", "changing", "unknown"]))]
     pub cause: &'static str,
     /// Friedman's test over the instances: how often chance alone makes threads differ as much; below 0.01 they differ.
     /// None when there are too few instances, or no difference in any.
@@ -249,7 +254,7 @@ pub struct Imbalance {
 }
 
 /// One thread's part in a repeated annotation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ImbalanceThread {
     /// Thread id.
     pub tid: i32,
@@ -262,7 +267,7 @@ pub struct ImbalanceThread {
 }
 
 /// How (max - mean) / max is distributed over the instances; percentiles by nearest rank.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Rounds {
     /// 10th percentile.
     pub p10: f64,
@@ -279,9 +284,10 @@ pub struct Rounds {
 }
 
 /// Waits, or critical sections, of one kind at one object.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WaitSummary {
     /// `barrier`, `join`, `cond`, `io`, `wait`, `lock_wait` or `lock_hold`.
+    #[schemars(extend("enum" = ["barrier", "join", "cond", "io", "wait", "lock_wait", "lock_hold"]))]
     pub kind: &'static str,
     /// The name the first of them has.
     pub name: String,
@@ -304,7 +310,7 @@ pub struct WaitSummary {
 }
 
 /// Annotated tasks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskSummary {
     /// Tasks seen, with those that were folded.
     pub count: u64,
@@ -326,7 +332,7 @@ pub struct TaskSummary {
 
 /// The task graph: creations, joins and dependences of tasks. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
 /// is ready needs on P CPUs at least `max(work_ns / P, span_ns)` and at most `work_ns / P + span_ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskGraph {
     /// Work (T1): time that tasks were on a CPU, without annotated waits; with parallel regions of OpenMP also that of code outside of tasks,
     /// from a master's first region to the end of its last.
@@ -362,7 +368,7 @@ pub struct TaskGraph {
 }
 
 /// Tasks of one name on the heaviest chain.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathPart {
     /// Their name.
     pub name: String,
@@ -375,9 +381,9 @@ pub struct PathPart {
 }
 
 /// The interference of one process with target threads that were ready to run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Interference {
-    /// Id of the process that ran instead.
+    /// Process id of who ran instead.
     pub pid: i32,
     /// Its name.
     pub process: String,
@@ -394,7 +400,7 @@ pub struct Interference {
 }
 
 /// One move of a thread to another CPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Migration {
     /// When.
     pub time_ns: i64,
@@ -408,19 +414,20 @@ pub struct Migration {
     pub to_cpu: u16,
     /// `wake-up` (its waker chose another CPU), `balance` (another CPU took it out of the queue, or from its CPU), `affinity`
     /// (the program asked for it; also at exec) or `unknown`.
+    #[schemars(extend("enum" = ["wake-up", "balance", "affinity", "unknown"]))]
     pub why: &'static str,
     /// From when it last ran to when it next does; none when one of them was not seen.
     pub off_cpu_ns: Option<i64>,
 }
 
 /// Moves of one thread for one cause.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MigrationGroup {
     /// Thread id.
     pub tid: i32,
     /// Its name.
     pub thread: String,
-    /// As in [`Migration`].
+    /// As in `Migration`.
     pub why: &'static str,
     /// Number of moves.
     pub count: u64,
@@ -437,9 +444,10 @@ pub struct MigrationGroup {
 }
 
 /// A hint on what to try next.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Hint {
     /// `oversubscription`, `interference`, `misplaced`, `schedule`, `gil`, `lock_io`, `imbalance` or `serial_phase`.
+    #[schemars(extend("enum" = ["oversubscription", "interference", "misplaced", "schedule", "gil", "lock_io", "imbalance", "serial_phase"]))]
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,
@@ -450,7 +458,7 @@ pub struct Hint {
 }
 
 /// The cost of recording to the recorded program: events x measured cost of one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TracingCost {
     /// Sum over all priced events that were written in the time of the program's threads.
     pub cost_ns: i64,
@@ -458,11 +466,12 @@ pub struct TracingCost {
     pub low_ns: i64,
     /// The same with the upper ends.
     pub high_ns: i64,
-    /// The sum over all events with a known cost on the system, in any thread.
+    /// The sum over all priced events of the system, whoever met them.
     pub system_ns: i64,
     /// CPU time of the program, as the kernel accounts it.
     pub program_cpu_ns: Option<i64>,
-    /// `cost_ns` as a share of the program's CPU time; none: nothing was measured, or the estimate is more than all of that time.
+    /// `cost_ns` as a share of the program's CPU time; none: nothing was measured, the range is not the whole recording, or the estimate
+    /// is more than all of that time.
     pub share: Option<f64>,
     /// By kind, dearest first.
     pub events: Vec<EventKind>,
@@ -475,7 +484,7 @@ pub struct TracingCost {
 }
 
 /// Events of one kind and their cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct EventKind {
     /// `system/event`; "annotation".
     pub name: String,

@@ -2,11 +2,13 @@
 use crate::answers;
 #[path = "../../export/tests/common/mod.rs"]
 mod common;
-use kasuri_analyze::Contents;
+use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
+use kasuri_analyze::{Contents, Summary};
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
+use kasuri_text::table::explain::Explanation;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -176,7 +178,7 @@ fn flame_schema_describes_all_that_is_printed() {
     for (at, value) in [
         ("/schema", json!("kasuri.flame/2")),
         ("/class", json!("play")),
-        ("/nodes/0/ns", json!(-1)),
+        ("/nodes/0/ns", json!(1.5)),
         ("/nodes/0/frame/line", json!("7")),
         ("/nodes/0/frame", json!({"function": "main"})),
     ] {
@@ -214,6 +216,9 @@ fn generated() -> Vec<(&'static str, Schema)> {
             .into_generator()
     };
     vec![
+        ("stat", generator().into_root_schema_for::<Summary>()),
+        ("flame", generator().into_root_schema_for::<Flame>()),
+        ("explain", generator().into_root_schema_for::<Explanation>()),
         (
             "locks",
             generator().into_root_schema_for::<LocksAnswer<'_>>(),
@@ -223,6 +228,22 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("compare", generator().into_root_schema_for::<Comparison>()),
         ("info", generator().into_root_schema_for::<Contents>()),
     ]
+}
+
+/// Comments break their lines, descriptions do not.
+fn joined(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "description" => *text = text.replace('\n', " "),
+                    other => joined(other),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(joined),
+        _ => {}
+    }
 }
 
 /// JSON with a line for each object and array that fits it.
@@ -254,6 +275,7 @@ fn generated_schemas_are_what_the_structs_say() {
         let mut schema = schema.to_value();
         schema["$id"] = format!("kasuri.{name}/1").into();
         schema["title"] = format!("kasuri {name} --json").into();
+        joined(&mut schema);
         let text = pretty(&schema, 0) + "\n";
         let path = path_of(name);
         if std::env::var_os("KASURI_BLESS").is_some() {

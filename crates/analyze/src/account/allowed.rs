@@ -5,6 +5,7 @@
 //! cpusets from /proc and cgroupfs every now and then, so a mask that is set right after the start (as `taskset` does) is
 //! recognised by shares of the time, not at every instant.
 use kasuri_model::Trace;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A CPU that was closed to all threads of the program for all but this share of the time...
@@ -13,13 +14,14 @@ const BRIEFLY: f64 = 0.1;
 const HARDLY: f64 = 0.01;
 
 /// The bounds on the CPUs that the program may use at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Bounds {
     /// CPUs whose events were recorded.
     pub machine_cpus: u32,
     /// CPUs that the program may use at once: the smallest of what follows.
     pub cpus: f64,
     /// `affinity` or `cpuset` where one of them closes recorded CPUs to the program; else "".
+    #[schemars(extend("enum" = ["", "affinity", "cpuset"]))]
     pub closed_by: &'static str,
     /// The smallest CPU limit of its cgroups, in the words of its files; "": none below the number of CPUs.
     pub limit: String,

@@ -1,5 +1,6 @@
 //! The classes that capacity is split into, and the description of one loss.
 use kasuri_model::{FrameIx, ProcessIx, StrIx, ThreadIx};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A class of CPU time. docs/design/account.md defines each.
@@ -197,6 +198,28 @@ pub enum Note {
 }
 
 impl Note {
+    /// Each.
+    pub const ALL: [Note; 18] = [
+        Note::None,
+        Note::SerialPhase,
+        Note::FewThreads,
+        Note::NotStarted,
+        Note::Ended,
+        Note::WakeUp,
+        Note::Placement,
+        Note::Interrupt,
+        Note::Process,
+        Note::Endless,
+        Note::Stopped,
+        Note::Lost,
+        Note::LateThread,
+        Note::IdleWorker,
+        Note::BySamples,
+        Note::Chosen,
+        Note::Uninterruptible,
+        Note::Polled,
+    ];
+
     /// Its name in JSON; "" for none.
     pub const fn key(self) -> &'static str {
         match self {
@@ -249,9 +272,10 @@ pub struct Cause {
 }
 
 /// Time of one class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ClassSum {
     /// Its key.
+    #[schemars(extend("enum" = Class::ALL.map(Class::key)))]
     pub class: &'static str,
     /// Its time.
     pub ns: i64,

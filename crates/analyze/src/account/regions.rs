@@ -7,10 +7,11 @@ use super::{Account, Class, Sums};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
 use kasuri_model::{SliceKind, StrIx, Time};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The account of the time in which an annotation was open.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RegionAccount {
     /// The annotation's name.
     pub name: String,

@@ -12,6 +12,7 @@ use crate::interference::process_name;
 use crate::summary_rows::TracingCost;
 use crate::{AnnotationSummary, demangled};
 use kasuri_model::{FrameIx, ProcessIx, StrIx, ThreadIx, Time, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ const ANNOTATION_NS: f64 = 8.0;
 const SCHEDULER_EVENT_NS: f64 = 45.0;
 
 /// The use of the capacity. The `ns` of `classes` add up to `capacity_ns` exactly.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AccountSummary {
     /// `n_cpus * wall_ns`.
     pub capacity_ns: i64,
@@ -52,11 +53,13 @@ pub struct AccountSummary {
 }
 
 /// One cause of lost time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CauseSummary {
     /// Its class.
+    #[schemars(extend("enum" = Class::ALL.map(Class::key)))]
     pub class: &'static str,
     /// More about it; "" for nothing.
+    #[schemars(extend("enum" = Note::ALL.map(Note::key)))]
     pub note: &'static str,
     /// Lock, barrier, wait, process, interrupt handler, system call; the function that asks for a lock or a sleep which samples tell; "" when it has no name.
     pub name: String,
@@ -68,7 +71,8 @@ pub struct CauseSummary {
     pub pid: Option<i32>,
     /// Its name.
     pub process: String,
-    /// The code that the awaited thread ran meanwhile: an annotation, or the function in which several threads were before; "" when neither is known.
+    /// What the thread that was waited for did meanwhile: an annotation, or the function of a phase that several threads ran; "" when
+    /// neither is known; `file` and a path where samples tell a lock that is a file.
     pub code: String,
     /// Place of that code, when known.
     pub code_place: Option<String>,
@@ -93,7 +97,7 @@ pub struct CauseSummary {
 }
 
 /// One CPU's time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CpuAccount {
     /// Its number.
     pub cpu: u32,
@@ -102,7 +106,7 @@ pub struct CpuAccount {
 }
 
 /// One thread's own time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadAccount {
     /// Process id.
     pub pid: i32,

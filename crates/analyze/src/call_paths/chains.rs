@@ -21,6 +21,7 @@ use crate::wakers::{End, end as end_of_wait, waker};
 use kasuri_model::{
     Duration, PathIx, ProcessIx, SampleKind, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most waits of a chain that are told.
@@ -621,7 +622,7 @@ impl<'t> Chains<'t> {
 
 /// The waits of a class and what ended them: a tree, whose nodes each stand behind those that lead to them. The times of the nodes
 /// of depth 0 and `rest_ns` add up to `ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WaitChains {
     /// Time of the class for which a thread was blocked.
     pub ns: i64,
@@ -633,12 +634,13 @@ pub struct WaitChains {
 
 /// What a thread did while the thread of the node before it waited, which it then woke. Of a node that waited, the times of the
 /// nodes behind it and `rest_ns` add up to its `ns`: they say what it waited for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ChainNode {
     /// Number of nodes before it; 0: a thread whose wait the class has.
     pub depth: u32,
     /// `waited`; the others are ends: `ran`, `ready` (it had no CPU), `timer` (a time that the node before chose came), `interrupt` (a timer, a device, the network), `device` (in uninterruptible sleep), `process` (a thread of another process ended the wait), `endless` (the
     /// wait did not end), `more` (the chain is longer), `unknown`.
+    #[schemars(extend("enum" = ["waited", "ran", "ready", "timer", "interrupt", "device", "process", "endless", "more", "unknown"]))]
     pub did: &'static str,
     /// Time.
     pub ns: i64,
@@ -653,8 +655,10 @@ pub struct ChainNode {
     /// Its process, or the process that ended the wait.
     pub process: String,
     /// What it waited for: `sleep`, `read`, `write`, `poll`, `lock`, `condition`, `join`; "" where that is not known.
+    #[schemars(extend("enum" = ["sleep", "read", "write", "poll", "lock", "condition", "join", ""]))]
     pub call: &'static str,
     /// The kind of file of a read or write: `pipe`, `socket`, `eventfd`, `timer`, `file` (one with a name, a terminal, a device); "" where that is not known, or where there are several kinds.
+    #[schemars(extend("enum" = ["pipe", "socket", "eventfd", "timer", "file", ""]))]
     pub channel: &'static str,
     /// The path of that file; "" where it has none, or where there are several.
     pub file: String,

@@ -4,6 +4,7 @@ use super::frames::Frames;
 use super::hot::{PathTime, path_frame};
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameKind, ThreadIx, ThreadState, Time, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ const READ_NS: i64 = 160_000_000;
 
 /// The time that the program's own code can explain, and what is known of it: all classes but those in which other
 /// programs had the CPU, without their time without code. `named_ns`, and the `ns` of `nameless` and `unsampled` add up to `ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Explained {
     /// The time.
     pub ns: i64,
@@ -27,9 +28,10 @@ pub struct Explained {
 }
 
 /// Time in code without names.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct NamelessTime {
     /// `file`: a program or library; `run_time`: code that was made while the program ran; `kernel`; `nowhere`: an address in no mapping.
+    #[schemars(extend("enum" = ["file", "run_time", "kernel", "nowhere"]))]
     pub kind: &'static str,
     /// Program or library, without its folders.
     pub module: String,
@@ -38,10 +40,11 @@ pub struct NamelessTime {
 }
 
 /// Time without a sample.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UnsampledTime {
     /// `short_thread`: a thread that ran for less than two periods in all; `short_wait`: a wait under 160 ms, which may be over before it is read;
     /// `other`: a thread that ran for longer, or a longer wait.
+    #[schemars(extend("enum" = ["short_thread", "short_wait", "other"]))]
     pub reason: &'static str,
     /// Threads.
     pub threads: u64,

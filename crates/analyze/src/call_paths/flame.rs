@@ -13,6 +13,7 @@ use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::session::Session;
 use kasuri_model::{FrameIx, PathIx, SampleKind, ThreadIx, ThreadState, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Name and version of the JSON that [`Flame`] serialises to.
@@ -34,11 +35,13 @@ pub struct FlameOptions {
 }
 
 /// A tree of functions. The time of the roots, `unsampled_ns` and `without_code_ns` add up to `ns`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Flame {
-    /// [`FLAME_SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = FLAME_SCHEMA))]
     pub schema: &'static str,
     /// Class of the account; "" for the time that threads were on a CPU, or blocked.
+    #[schemars(extend("enum" = std::iter::once("").chain(Class::ALL.map(Class::key)).collect::<Vec<_>>()))]
     pub class: &'static str,
     /// The time that threads were blocked: asleep, in uninterruptible sleep, stopped, idle or dead.
     pub blocked: bool,
@@ -48,17 +51,18 @@ pub struct Flame {
     pub unsampled_ns: i64,
     /// No code was there to sample.
     pub without_code_ns: i64,
-    /// On-CPU time: so many samples of equal weight would tell shares of it as certainly ([`points_off`](super::points_off)). Null for
-    /// other times, and where samples may be in step with the program.
+    /// On-CPU time: so many samples of equal weight n would tell shares of it as certainly: 95 of 100 shares s are within
+    /// `2 sqrt(s (1 - s) / n)`, a little more where s is near 0 or 1 (Wilson's interval). Null for other times, and where samples may be in step with
+    /// the program.
     pub independent_samples: Option<u64>,
     /// Functions, each before those that it calls (inverted: its callers), the most time first.
     pub nodes: Vec<FlameNode>,
 }
 
 /// A function at its place in the tree.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FlameNode {
-    /// 0: a root.
+    /// 0: a root; a node's caller (--invert: callee) is the nearest node before it that is one less deep.
     pub depth: u32,
     /// Time of all paths through it.
     pub ns: i64,

@@ -7,6 +7,7 @@
 use super::frames::{Frames, module_name};
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Callers that are followed.
@@ -19,7 +20,7 @@ const NEARLY_ALL: f64 = 0.95;
 const WORTH_A_NAME: f64 = 0.2;
 
 /// A function of a path.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathFrame {
     /// Its name, demangled; "" where it is not known.
     pub function: String,
@@ -27,12 +28,12 @@ pub struct PathFrame {
     pub module: String,
     /// Source file; "" where it is not known.
     pub file: String,
-    /// Line in it with the most time; 0: not known.
+    /// Line in it of one of its places; 0: not known.
     pub line: u32,
 }
 
 /// A function in which threads ran or waited, and its callers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HotPath {
     /// Time.
     pub ns: i64,
@@ -48,7 +49,7 @@ pub struct HotPath {
 }
 
 /// One of several callers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Caller {
     /// Time.
     pub ns: i64,

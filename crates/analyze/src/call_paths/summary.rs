@@ -11,6 +11,7 @@ use crate::account::Class;
 use crate::cut::Cut;
 use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_model::{SampleKind, ThreadIx, ThreadState, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,14 +19,14 @@ use std::collections::BTreeMap;
 const MOST: usize = 100;
 
 /// The code behind the account.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallPathSummary {
     /// Samples of the program's threads in the range.
     pub samples: u64,
     /// Of these: taken while they ran.
     pub samples_on_cpu: u64,
-    /// So many samples of equal weight would tell shares of the time on a CPU as certainly ([`points_off`](super::points_off)). Null
-    /// where samples may be in step with the program.
+    /// So many samples of equal weight n would tell shares of the time on a CPU as certainly: 95 of 100 shares s are within 2 * sqrt(s *
+    /// (1 - s) / n), a little more where s is near 0 or 1 (Wilson's interval). Null where samples may be in step with the program.
     pub independent_samples: Option<u64>,
     /// Samples that the recorder says were lost.
     pub lost: u64,
@@ -44,7 +45,7 @@ pub struct CallPathSummary {
 }
 
 /// How much of a time has a call path. `complete_ns + incomplete_ns + unsampled_ns == ns`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
     /// The time.
     pub ns: i64,
@@ -61,9 +62,10 @@ pub struct Coverage {
 }
 
 /// The code behind a class of CPU time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ClassPaths {
     /// Its key.
+    #[schemars(extend("enum" = Class::ALL.map(Class::key)))]
     pub class: &'static str,
     /// Its time.
     pub ns: i64,
@@ -80,7 +82,7 @@ pub struct ClassPaths {
 }
 
 /// A class's time by call path: the `ns` of `paths`, `other_ns`, `unsampled_ns` and `without_code_ns` add up to its time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathShares {
     /// By innermost function; what the kernel or a library did also by the program's function that called it, if one of them led to at least half
     /// of it. Most first.
@@ -94,9 +96,10 @@ pub struct PathShares {
 }
 
 /// Time in a runtime library.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RuntimeUse {
     /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`; `other`: a thread spun there.
+    #[schemars(extend("enum" = ["libgomp", "libomp", "tbb", "allocator", "interpreter", "other"]))]
     pub runtime: &'static str,
     /// Program or library, without its folders.
     pub module: String,

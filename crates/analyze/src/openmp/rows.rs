@@ -1,11 +1,12 @@
 //! The rows that `kasuri stat` and its JSON show of OpenMP.
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Regions and loops of OpenMP that were recorded with their calls (`kasuri record --openmp`).
 ///
 /// An execution counts, whole, where it begins in the range. Busy time is as in [`crate::Imbalance`]: on a CPU, outside of
 /// annotated waits; a task that runs while its thread waits is busy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OpenMp {
     /// Parallel regions by place, longest first.
     pub regions: Vec<OpenMpRegion>,
@@ -14,7 +15,7 @@ pub struct OpenMp {
 }
 
 /// The executions of a region or a loop.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OpenMpTimes {
     /// Executions.
     pub count: u64,
@@ -36,7 +37,7 @@ pub struct OpenMpTimes {
 }
 
 /// A parallel region.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OpenMpRegion {
     /// `parallel`, and where it is.
     pub name: String,
@@ -50,7 +51,7 @@ pub struct OpenMpRegion {
 }
 
 /// A loop or a sections construct.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OpenMpLoop {
     /// `for`, its schedule, and where it is; `sections` and where.
     pub name: String,
@@ -74,9 +75,9 @@ pub struct OpenMpLoop {
 }
 
 /// A loop under another schedule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Replayed {
-    /// As OMP_SCHEDULE has it: `static`, `dynamic,8`, `guided`.
+    /// As OMP_SCHEDULE has it: `static`, `dynamic,8`, `guided,1`.
     pub schedule: String,
     /// Sum over the executions of the time until its last thread is done.
     pub wall_ns: i64,

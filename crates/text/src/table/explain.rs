@@ -17,6 +17,7 @@ use super::units::{duration, percent, printable};
 use super::{cut, program};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{CauseSummary, Class, ClassSum};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -33,9 +34,10 @@ const CODE: usize = 4;
 const MOST: usize = 6;
 
 /// What a recording says, on one page.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Explanation {
-    /// [`SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// The recorded command, or the processes that were chosen.
     pub program: String,
@@ -53,9 +55,9 @@ pub struct Explanation {
     pub got_cpus: Option<f64>,
     /// Classes of the account with 1 % of the capacity or more: useful ones first, the largest first.
     pub classes: Vec<ExplainedClass>,
-    /// What to try, most to gain first.
+    /// What to try, most to gain first; at most 6.
     pub remedies: Vec<Remedy>,
-    /// Lost events, and what the recording cannot show.
+    /// Lost events, and what the recording cannot show; at most 6.
     pub doubts: Vec<String>,
     /// Doubts that are left out of `doubts`.
     pub more_doubts: usize,
@@ -64,13 +66,13 @@ pub struct Explanation {
 }
 
 /// A class of the account.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ExplainedClass {
     /// Its key.
     pub class: &'static str,
-    /// Its name, and what it holds.
+    /// Its name.
     pub label: &'static str,
-    /// See `label`.
+    /// What it holds.
     pub meaning: &'static str,
     /// Whether this is work, not a loss.
     pub is_useful: bool,
@@ -82,12 +84,12 @@ pub struct ExplainedClass {
     pub share: f64,
     /// Its causes with 1 % of the capacity or more, the largest three.
     pub causes: Vec<ExplainedCause>,
-    /// The code behind it, as `kasuri stat` shows it: shares are those of the class.
+    /// The code behind it, innermost function first, with its share of the class; at most 4 lines.
     pub code: Vec<String>,
 }
 
 /// A cause of a class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ExplainedCause {
     /// In words.
     pub text: String,
@@ -104,7 +106,7 @@ pub struct ExplainedCause {
 }
 
 /// Something to try.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Remedy {
     /// The finding and the remedy.
     pub text: String,
@@ -115,7 +117,7 @@ pub struct Remedy {
 }
 
 /// A command that says more.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Next {
     /// What it tells.
     pub what: &'static str,
