@@ -382,6 +382,7 @@ impl Blocks {
         let n = self.events.len();
         let most = (BURST_ALL / (n as u64).max(1)).clamp(8, BURST);
         let mut frequent = Vec::new();
+        let used_up = self.used_up();
         for at in 0..n {
             let ix = (self.next + at) % n;
             let event = &mut self.events[ix];
@@ -398,11 +399,6 @@ impl Blocks {
             }
             if self.credit_ns <= 0 {
                 self.next = ix;
-                if left == 0 && self.said_partial.insert(event.point.source) {
-                    let reason =
-                        "they are more than may be sampled: all those of short times in turn";
-                    state.row(on(event.point, reason.to_owned()));
-                }
                 break;
             }
             let began = clock::thread_cpu_ns();
@@ -415,6 +411,33 @@ impl Blocks {
                 self.pause(point, state, now);
             }
         }
+        let used_up = used_up.into_iter().filter(|p| !frequent.contains(p));
+        self.say_partial(used_up.collect(), state);
+    }
+
+    /// Those of which an event has taken all its samples: since then none was taken on its CPU.
+    fn used_up(&self) -> Vec<Point> {
+        let is_used_up = |event: &&Limited| event.given > 0 && event.left() == 0;
+        let used_up = self.events.iter().filter(is_used_up);
+        used_up.map(|event| event.point).collect()
+    }
+
+    fn say_partial(&mut self, used_up: Vec<Point>, state: &mut State) {
+        for point in used_up {
+            if self.said_partial.insert(point.source) {
+                let reason = "they are more than may be sampled: all those of short times in turn";
+                state.row(on(point, reason.to_owned()));
+            }
+        }
+    }
+
+    /// After the last samples: says which were not all taken.
+    pub(super) fn finish(mut self, state: &mut State) {
+        for event in &mut self.events {
+            let seen = state.seen.events.get(&event.id);
+            event.used = seen.map_or(event.used, |count| count.samples);
+        }
+        self.say_partial(self.used_up(), state);
     }
 
     /// A tracepoint is met so often that its events cost too much while they are open.
@@ -469,27 +492,76 @@ mod tests {
     use crate::stacks::plan::Plan;
     use kasuri_unwind::Cpu;
 
-    #[test]
-    fn samples_of_other_programs_are_paid_apart_until_their_share_is_spent() {
-        let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(
-            &Plan::of(cpu, Reach::System, false),
-            false,
-            Default::default(),
-        );
-        let each = TAKEN_NS + 800;
-        let mut blocks = Blocks {
+    fn state() -> Option<State> {
+        let plan = Plan::of(Cpu::own()?, Reach::System, false);
+        Some(State::new(&plan, false, Default::default()))
+    }
+
+    fn blocks(events: Vec<Limited>) -> Blocks {
+        Blocks {
             points: Vec::new(),
-            events: Vec::new(),
+            events,
             stack_bytes: FIRST_BYTES,
             is_deep: false,
             credit_ns: 0,
             credited_ns: 0,
-            foreign_ns: 5000 * each,
-            each_ns: each,
+            foreign_ns: 0,
+            each_ns: FIRST_NS,
             next: 0,
             said_partial: HashSet::new(),
+        }
+    }
+
+    #[test]
+    fn events_that_took_all_their_samples_are_said_not_to_have_all() {
+        let Some(mut state) = state() else { return };
+        let event = |source, id, given| Limited {
+            event: std::fs::File::open("/dev/null").expect("open").into(),
+            id,
+            point: Point {
+                kind: SampleKind::Blocked,
+                source,
+                id: 1,
+            },
+            cpu: 0,
+            room: 64,
+            given,
+            used: 0,
+            given_ns: 0,
         };
+        let events = [("one", 1), ("other", 2), ("other", 3), ("none", 4)];
+        let events = events.map(|(source, id)| event(source, id, if id == 4 { 0 } else { 7 }));
+        let mut blocks = blocks(events.into());
+        blocks.credit_ns = -1;
+        let seen = |state: &mut State, id, samples| {
+            let count = Count {
+                kind: SampleKind::Blocked,
+                samples,
+                last_ns: 0,
+            };
+            state.seen.events.insert(id, count);
+        };
+        let said = |state: &mut State| -> Vec<String> {
+            let rows = state.take_rows();
+            rows.into_iter().map(|row| row.source).collect()
+        };
+        for (samples, says) in [(6, &[][..]), (7, &["other"]), (7, &[])] {
+            seen(&mut state, 1, 6);
+            seen(&mut state, 3, samples);
+            blocks.turn(&[], &mut state, (0, 0), 1);
+            assert_eq!(said(&mut state), says, "{samples}");
+        }
+        seen(&mut state, 1, 7);
+        blocks.finish(&mut state);
+        assert_eq!(said(&mut state), ["one"], "what the last samples show");
+    }
+
+    #[test]
+    fn samples_of_other_programs_are_paid_apart_until_their_share_is_spent() {
+        let Some(mut state) = state() else { return };
+        let each = TAKEN_NS + 800;
+        let mut blocks = blocks(Vec::new());
+        (blocks.foreign_ns, blocks.each_ns) = (5000 * each, each);
         // Each was paid for when it was allowed; what others took is given back.
         for (foreign, back) in [(0, 0), (1000, 1000), (3000, 3000), (3000, 1000), (1000, 0)] {
             (state.seen.samples, state.seen.foreign) = (4000, foreign);

@@ -342,8 +342,11 @@ impl Sampler {
     /// must not count as part of the recording.
     pub(crate) fn finish(&mut self) {
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
-        self.blocks = None;
+        let blocks = self.blocks.take();
         self.drain_until(u64::MAX);
+        if let Some(blocks) = blocks {
+            blocks.finish(&mut self.state);
+        }
         self.state.last_waits();
         self.state.say_lost(u64::MAX);
         self.state.row(SamplingRow {
