@@ -191,6 +191,9 @@ fmt: ## format everything
 
 FUZZ_SECONDS ?= 30
 # libFuzzer's instrumentation is an unstable option of the compiler: RUSTC_BOOTSTRAP lets the stable one take it.
+collection: rust ## twelve sick programs: what Kasuri says of each, the cure and what it brought, as pages in target/collection; wants a quiet machine
+	examples/collection/collect
+
 fuzz: ## run every fuzz target for FUZZ_SECONDS, from where it ended last time (needs cargo-fuzz)
 	export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$(CURDIR)/target/fuzz; \
 	for t in $$(cargo fuzz list); do \
