@@ -1,4 +1,5 @@
 //! ELF files: build-ids, links to debug files, and the function that a symbol table has for an address.
+use crate::stubs::stubs;
 use object::elf;
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
@@ -110,6 +111,8 @@ struct Symbol<'d> {
     start: u64,
     is_global: bool,
     name: &'d str,
+    /// It is only jumped to from there: objdump's `name@plt`.
+    is_stub: bool,
 }
 
 impl Place {
@@ -158,9 +161,19 @@ impl<'a, 'd> Lookup<'a, 'd> {
                     start,
                     is_global,
                     name,
+                    is_stub: false,
                 },
                 size,
             );
+        }
+        for (range, name) in stubs(&file, self.addresses.iter().map(|(a, _)| *a)) {
+            let stub = Symbol {
+                start: range.start,
+                is_global: false,
+                name,
+                is_stub: true,
+            };
+            self.add(stub, range.end - range.start);
         }
     }
 
@@ -212,7 +225,8 @@ impl<'a, 'd> Lookup<'a, 'd> {
             // Another symbol that begins between the two ends the code of one without an extent, and so does its section.
             let open = open.filter(|s| s.start == last_start && code.contains(&s.start));
             let found = self.covering[at].or(open);
-            places.push(Place::Code(found.map(|s| s.name.to_owned())));
+            let name = |s: Symbol<'_>| s.name.to_owned() + if s.is_stub { "@plt" } else { "" };
+            places.push(Place::Code(found.map(name)));
         }
         places
     }

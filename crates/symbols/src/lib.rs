@@ -36,6 +36,7 @@ mod parts;
 mod scopes;
 mod source;
 mod spin;
+mod stubs;
 mod text;
 pub mod usdt;
 mod work;

@@ -523,6 +523,44 @@ fn a_symbol_without_a_size_names_what_follows_it() {
     assert_eq!(names[2..], ["", ""]);
 }
 
+/// objdump shows the same: `puts@plt`, and so on.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn stubs_of_other_files_functions_have_their_names() {
+    use object::{Object, ObjectSection};
+    let Some(built) = built() else { return };
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(int n, char **v) { if (n > 1) abort(); return puts(v[0]); }\n";
+    std::fs::write(built.dir.path().join("calls.c"), source).unwrap();
+    for option in [
+        "-fcf-protection=none",
+        "-fcf-protection=full",
+        "-mbranch-protection=bti",
+    ] {
+        // Those of the other machine are refused.
+        if !built.tool(
+            "cc",
+            &["-O2", "-Wl,-z,lazy", option, "-o", "calls", "calls.c"],
+        ) {
+            continue;
+        }
+        assert!(built.tool("strip", &["calls"]));
+        let calls = built.file("calls");
+        let file = object::File::parse(&*calls).unwrap();
+        let stubs = file
+            .sections()
+            .filter(|s| s.name().is_ok_and(|n| n.starts_with(".plt")));
+        let at: Vec<u64> = stubs
+            .flat_map(|s| (s.address()..s.address() + s.size()).step_by(4))
+            .collect();
+        let files = Fake::default().with("/bin/p", calls.clone());
+        let (names, _) = names(&tables(ModuleKind::Elf, build_id(&calls), &at), &files);
+        for name in ["puts@plt :0", "abort@plt :0"] {
+            let n = names.iter().filter(|n| *n == name).count();
+            assert!(n >= 4 && n % 4 == 0, "{option}: {names:?}");
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_loop_that_waits_is_the_innermost_call_of_its_addresses() {

@@ -282,8 +282,11 @@ pub fn is_barrier(name: &str) -> bool {
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
 pub fn public_name(name: &str) -> &str {
     // Functions that others end in, without a frame of their own.
-    const INNER: [(&str, &str); 5] = [
+    const INNER: [(&str, &str); 8] = [
         ("pthread_clockjoin_ex", "pthread_join"),
+        ("pthread_mutex_lock_full", "pthread_mutex_lock"),
+        ("pthread_mutex_unlock_full", "pthread_mutex_unlock"),
+        ("pthread_mutex_unlock_usercnt", "pthread_mutex_unlock"),
         ("new_sem_wait_slow64", "sem_wait"),
         ("new_sem_wait_slow", "sem_wait"),
         ("new_sem_wait", "sem_wait"),

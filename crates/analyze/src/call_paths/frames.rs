@@ -544,12 +544,13 @@ impl<'t> Frames<'t> {
 /// allocator, a runtime that hands out tasks, a package that was fetched. `function`: demangled; `module`: without its folders.
 pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
     /// Where compilers and package managers keep sources that are not the program's.
-    const FOLDERS: [&str; 6] = [
+    const FOLDERS: [&str; 7] = [
         "/rustc/",
         "/lib/rustlib/src/",
         "/.cargo/registry/",
         "/.cargo/git/",
         "/include/c++/",
+        "-linux-gnu/c++/",
         "/go/pkg/mod/",
     ];
     const BEGINS: [&str; 12] = [
@@ -569,7 +570,9 @@ pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
     // What a C++ template returns stands before its name.
     let name = function.split(['<', '(']).next().unwrap_or_default();
     let name = name.rsplit(' ').next().unwrap_or_default();
-    runtime(function, module).is_some_and(|r| r != Runtime::Interpreter)
+    // A stub that calls a library.
+    function.ends_with("@plt")
+        || runtime(function, module).is_some_and(|r| r != Runtime::Interpreter)
         || begins(function, &BEGINS)
         || begins(name, &["std::", "__gnu_cxx::"])
         || FOLDERS.iter().any(|folder| file.contains(folder))

@@ -40,8 +40,17 @@ pub(super) fn hot_path_text(path: &HotPath, room: usize) -> String {
     text
 }
 
-/// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider.
+/// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider. Between a library's
+/// function and the first of the program stand no others of libraries, which pass the call on.
 pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
+    let first_own = frames.iter().position(|f| !is_library(f));
+    match first_own {
+        Some(own @ 2..) => path_of(&[&frames[..1], &frames[own..]].concat(), room),
+        _ => path_of(frames, room),
+    }
+}
+
+fn path_of(frames: &[PathFrame], room: usize) -> String {
     const MORE: &str = " < ..";
     let mut text = String::new();
     // The place of the innermost function, or where that has none of the first caller that has one. That of a program's function says
@@ -223,6 +232,30 @@ mod tests {
         path[0].function = "runtime.memmove".into();
         let text = path_text(&path, 60);
         assert_eq!(text, "runtime.memmove < main.store (gop.go:12) < main.main");
+    }
+
+    #[test]
+    fn the_program_follows_a_library_whatever_lies_between() {
+        let cpp = "/usr/include/c++/12/bits/std_mutex.h";
+        let own = "/usr/include/x86_64-linux-gnu/c++/12/bits/gthr-default.h";
+        let mut path = [
+            frame("__pthread_mutex_unlock_usercnt", "", 0),
+            frame("__gthread_mutex_unlock", own, 779),
+            frame("std::mutex::unlock()", cpp, 118),
+            frame("std::lock_guard<std::mutex>::~lock_guard()", cpp, 235),
+            frame("count(unsigned long)", "/src/votes.cpp", 18),
+            frame("", "", 0),
+        ];
+        path[0].module = "libc.so.6".into();
+        path[5].module = "libstdc++.so.6".into();
+        let text = "pthread_mutex_unlock < count (votes.cpp:18) < [libstdc++.so.6]";
+        assert_eq!(path_text(&path, 80), text);
+        (path[0].function, path[0].module) = ("pthread_mutex_unlock@plt".into(), "prog".into());
+        let text = "pthread_mutex_unlock@plt < count (votes.cpp:18) < ..";
+        assert_eq!(path_text(&path, 52), text);
+        // With libraries alone nothing is left out.
+        let text = "pthread_mutex_unlock@plt < __gthread_mutex_unlock (gthr-default.h:779) < ..";
+        assert_eq!(path_text(&path[..4], 80), text);
     }
 
     #[test]
