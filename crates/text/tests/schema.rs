@@ -2,8 +2,8 @@
 use crate::answers;
 #[path = "../../export/tests/common/mod.rs"]
 mod common;
-use kasuri_analyze::Contents;
 use kasuri_analyze::compare::{Comparison, compare};
+use kasuri_analyze::{AtEnd, Contents};
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
@@ -222,6 +222,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("plan", generator().into_root_schema_for::<Plan>()),
         ("compare", generator().into_root_schema_for::<Comparison>()),
         ("info", generator().into_root_schema_for::<Contents>()),
+        ("where", generator().into_root_schema_for::<AtEnd>()),
     ]
 }
 

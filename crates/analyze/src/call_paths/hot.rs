@@ -7,6 +7,7 @@
 use super::frames::{Frames, module_name};
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Callers that are followed.
@@ -19,7 +20,7 @@ const NEARLY_ALL: f64 = 0.95;
 const WORTH_A_NAME: f64 = 0.2;
 
 /// A function of a path.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathFrame {
     /// Its name, demangled; "" where it is not known.
     pub function: String,
@@ -190,7 +191,7 @@ fn common(
 }
 
 /// A frame with its texts.
-pub(super) fn path_frame(trace: &Trace, frame: FrameIx) -> PathFrame {
+pub fn path_frame(trace: &Trace, frame: FrameIx) -> PathFrame {
     let f = &trace.frames;
     let text = |ix| trace.strings.get(ix);
     PathFrame {

@@ -4,6 +4,7 @@ mod cpu_time;
 mod crash;
 mod ends;
 mod exports;
+mod hangs;
 mod hostile;
 mod ito;
 mod jit;
