@@ -376,18 +376,18 @@ fn ends(
         .iter()
         .filter_map(|row| Some((row, row.at_end.as_ref()?)));
     let ends = rows.filter_map(|(row, end)| {
-        let is_it = |t: &&Thread| {
+        let is_it = |t: &Thread| {
             t.tid == row.tid && (processes.get(t.process.ix())).is_some_and(|p| p.pid == row.pid)
         };
         // Of several with this number the last lives.
-        let thread = threads.iter().filter(is_it).next_back()?;
+        let thread = threads.iter().rposition(is_it)?;
         let peer = |peer: &meta::Peer| Peer {
             pid: peer.pid,
             tid: peer.tid,
             name: peer.comm.clone(),
         };
         Some(ThreadEnd {
-            thread: ThreadIx(threads.iter().position(|t| std::ptr::eq(t, thread))? as u32),
+            thread: ThreadIx(thread as u32),
             state: state(&row.state),
             since: (end.since_ns > 0).then(|| at(end.since_ns)),
             on: end.on.clone(),
