@@ -41,7 +41,10 @@ impl Recorder<'_> {
 
     /// Looks at what the program's threads do, and for whom they wait.
     fn look_at_threads(&mut self) {
-        if self.flight.is_none() && !matches!(self.options.target, Target::System(_)) {
+        // The number of a program that has ended may be another's.
+        let has_ended = (self.child.as_ref()).is_some_and(|child| child.status().is_some());
+        let is_of_all = matches!(self.options.target, Target::System(_));
+        if self.flight.is_none() && !has_ended && !is_of_all {
             let readers = (self.live.stacks.as_ref()).map(Sampler::readers);
             self.at_end = ends::look(&self.live.meta.root_pids, &readers.unwrap_or_default());
         }
