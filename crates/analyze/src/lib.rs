@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | [`account`] | where every CPU-second went |
+//! | `at_end` | where threads wait when the recording ends, and for whom |
 //! | [`contents`](contents()) | what is in a recording, and which questions it can answer |
 //! | [`critical_path`] | what to shorten, and by how much the run would shrink |
 //! | `threads` | what each thread and CPU did, wake-up latency |
@@ -25,6 +26,7 @@
 
 pub mod account;
 mod annotations;
+mod at_end;
 mod built;
 mod busy;
 pub mod call_paths;
@@ -54,6 +56,7 @@ mod tracing;
 mod wakers;
 
 pub use annotations::{handed_over_in, kind_name, no_light_threads, pinned_for};
+pub use at_end::{AT_END_SCHEMA, AtEnd, HeldBy, ThreadAtEnd};
 pub use built::built;
 pub use contents::*;
 pub use cut::Options;

@@ -4,6 +4,7 @@
 //! and the acquisitions of locks are then read once. The constructors of these are private to this crate, so that nothing else makes them.
 use crate::Stat;
 use crate::account::Account;
+use crate::at_end::AtEnd;
 use crate::call_paths::{Cover, OffWork, Piece, Sampled};
 use crate::cut::{Cut, Options};
 use crate::locks::{Locks, Read};
@@ -99,6 +100,11 @@ impl<'t> Session<'t> {
     pub fn locks(&self) -> &Locks {
         let made = || crate::locks::answer(&self.cut(), self.read());
         self.locks.get_or_init(made)
+    }
+
+    /// What each thread of the program does when the recording ends; none: the recorder did not look.
+    pub fn at_end(&self) -> Option<AtEnd> {
+        crate::at_end::at_end(self.trace, self.cover())
     }
 
     /// All that a report draws.

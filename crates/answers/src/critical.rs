@@ -73,8 +73,8 @@ fn entries(out: &mut Document, of: &Critical, rows: usize) {
 fn what_if(out: &mut Document, path: &CriticalPath) {
     let (heading, note) = ("what if", "length of the run replayed with one change");
     if path.what_if.is_empty() {
-        let nothing = "nothing to change: no annotation and no lock is on the path";
-        out.list(heading, note, [nothing.to_owned()].into_iter(), usize::MAX);
+        let why = "not known: neither samples nor annotations name what is on the path, and no lock was recorded (record --locks)";
+        out.refusal("what if", why);
     }
     out.table(
         Rows::new(heading, note, &path.what_if, usize::MAX)
@@ -101,7 +101,8 @@ fn entry_text(e: &PathEntry, names: &ThreadNames<'_>) -> String {
         ("run", true) => format!("{thread} (not annotated)"),
         ("run", false) => code,
         ("ready", _) => format!("{thread}: ready, without a CPU"),
-        ("outside", _) => format!("{thread}: external wait"),
+        ("outside", true) => format!("{thread}: external wait"),
+        ("outside", false) => format!("waits in {code}"),
         _ => "unknown: events lost or not recorded".into(),
     }
 }
@@ -114,7 +115,8 @@ fn change(w: &WhatIf) -> String {
         .map_or(String::new(), |p| format!(" ({})", file_name(p)));
     let name = &w.name;
     match w.change {
-        "half" => format!("{name}{place} took half its time"),
+        "half" | "half_function" => format!("{name}{place} took half its time"),
+        "half_wait" => format!("the waits in {name}{place} took half their time"),
         "half_held" => format!("the holders of lock `{name}`{place} took half the time"),
         "no_lock" => format!("no thread waited for lock `{name}`{place}"),
         _ => "the threads of each barrier had equal shares of the work".into(),

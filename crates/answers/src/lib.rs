@@ -3,9 +3,9 @@
 //! | module | does |
 //! |---|---|
 //! | [`document`] | what a document is made of |
-//! | [`critical`], [`locks`], [`plan`], [`predict`] | an answer each: its JSON, and its document |
+//! | [`critical`], [`locks`], [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
-//! | [`units`], [`names`] | numbers, names, threads with their ids where names are shared |
+//! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
 //! `crates/text` fits a document to a terminal, `crates/report` puts it into a page. Both know [`Part`](document::Part), and no answer.
 #![forbid(unsafe_code)]
@@ -14,10 +14,12 @@ pub mod critical;
 pub mod document;
 pub mod locks;
 pub mod names;
+pub mod paths;
 pub mod plan;
 pub mod predict;
 pub mod units;
 pub mod verdict;
+pub mod whereabouts;
 
 use document::Document;
 

@@ -3,6 +3,8 @@
 //! [`printable`] is the gate for all text that comes from a recording: names are chosen by the traced program, and a
 //! name with an escape sequence could otherwise rewrite the screen.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// `1.23 s`, `45.6 ms`, `789 us`, `0 ns`; negative lengths keep their sign.
 pub fn duration(ns: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
@@ -105,6 +107,31 @@ pub fn steers(c: char) -> bool {
 /// The file and line of a place, without the folders.
 pub fn file_name(place: &str) -> &str {
     place.rsplit('/').next().unwrap_or(place)
+}
+
+/// Most characters of a text for each of its columns: a stranger's name may have any number that take no room.
+const MARKS: usize = 2;
+
+/// The text in at most `width` columns, its middle left out: names often differ at their ends.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width && text.chars().count() <= MARKS * width {
+        return text.to_string();
+    }
+    let (head_room, tail_room) = (
+        (width.saturating_sub(1)).div_ceil(2),
+        width.saturating_sub(1) / 2,
+    );
+    let head: String = fitting(text.chars(), head_room).collect();
+    let tail: Vec<char> = fitting(text.chars().rev(), tail_room).collect();
+    head + "~" + &tail.into_iter().rev().collect::<String>()
+}
+
+/// The first characters that fit the room; wide characters take two columns, combining ones none.
+fn fitting(chars: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
+    chars.take(MARKS * room).scan(0, move |used, c| {
+        *used += c.width().unwrap_or(0);
+        (*used <= room).then_some(c)
+    })
 }
 
 #[cfg(test)]

@@ -73,9 +73,7 @@ impl Source {
             .context("cannot make a directory for the recording")?;
         let output = keep.unwrap_or_else(|| scratch.path().join("run.kasuri"));
         let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
-        if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
-            options.shm_dir = PathBuf::from(dir);
-        }
+        options.shm_dir = crate::cmd::shm_dir();
         options.locks = Some(LockProbe::Full);
         options.lock_functions.clone_from(&self.lock_function);
         adjust(&mut options);
@@ -100,7 +98,11 @@ impl Source {
     }
 }
 
-fn record(options: &Options) -> kasuri_record::Result<kasuri_record::Summary> {
+/// Records, and says what cannot be.
+///
+/// # Errors
+/// When nothing can be recorded.
+pub fn record(options: &Options) -> kasuri_record::Result<kasuri_record::Summary> {
     with_stdout_on_stderr(|| {
         kasuri_record::record(options, &mut |notice| match notice {
             Notice::Warning(text) => message::warning(text),

@@ -86,7 +86,8 @@ fn a_mistyped_option_of_record_is_not_taken_for_the_program() {
 fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
     let out = dir.join("out");
     let out = out.to_str().unwrap();
-    let readers: [&[&str]; 11] = [
+    let readers: [&[&str]; 12] = [
+        &["where", file],
         &["explain", file],
         &["explain", "--json", file],
         &["flame", file],

@@ -211,6 +211,39 @@ pub struct Proc {
     /// The client of that process.
     #[serde(skip_serializing_if = "is_zero")]
     pub ns_gen: u32,
+    /// What it did then, where that was asked for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub state: String,
+    /// At the end of the recording: more about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_end: Option<AtEnd>,
+}
+
+/// What a thread does at the end of a recording.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AtEnd {
+    /// When it last had a CPU, CLOCK_MONOTONIC; 0: it has one, or it is not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub since_ns: u64,
+    /// What it waits for, where its system call tells: `mutex`, `rwlock`, `thread` (its end), `child`, `file lock`, `pipe`, `socket`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub on: String,
+    /// The threads and processes that have it, or its other end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<Peer>,
+}
+
+/// A thread or process that another waits for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peer {
+    /// Process.
+    pub pid: i32,
+    /// Thread; that of a process is the process's number.
+    pub tid: i32,
+    /// Name.
+    pub comm: String,
 }
 
 /// A limit on the CPUs of the program, at one instant. Three kinds of rows: a process and its cgroup (`pid`,

@@ -66,6 +66,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     let mut streams = streams;
     let (owners, inner) = stream_owners(&mut sched, &mut streams, &setup, &mut strings);
     sched.table.add_sleepers(&setup.root_pids);
+    sched.table.add_silent_states(setup.span.end);
     let calls = std::mem::take(&mut sched.lock_calls);
     let probed = std::mem::take(&mut sched.probe_calls);
     let mut trace = publish(sched, &setup, strings)?;

@@ -288,6 +288,8 @@ pub struct Setup {
     pub whole_system: bool,
     /// Threads that /proc showed, oldest first.
     pub known: Vec<KnownThread>,
+    /// What threads (tids) did at a time, as /proc had it, where the events that they raise from then on are recorded.
+    pub did: Vec<(i32, Time, ThreadState)>,
     /// Threads whose annotations bear numbers of a pid name space of their own.
     pub inner: Vec<InnerThread>,
     /// Clients (number, generation) that were gone before it was known whether their numbers are such.

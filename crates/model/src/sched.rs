@@ -853,6 +853,11 @@ impl Sched {
     /// The thread's state from `time` on. A state that lasted no time is replaced.
     #[inline]
     fn set(&mut self, row: u32, time: Time, state: ThreadState, cpu: u16, by: u32) {
+        let thread = &self.table.rows[row as usize];
+        let before = match thread.states.len() {
+            0 => (self.table).state_before(thread.tid, thread.start, time),
+            _ => ThreadState::Unknown,
+        };
         let state_logs = &mut self.table.state_logs;
         let thread = &mut self.table.rows[row as usize];
         thread.state = state;
@@ -861,13 +866,12 @@ impl Sched {
         match thread.states.last_mut() {
             None => {
                 time = time.max(thread.start);
-                if time > thread.start && state != ThreadState::Unknown {
-                    let (start, state) = (thread.start, ThreadState::Unknown);
+                if time > thread.start && state != before {
                     let row = LoggedState {
-                        start,
+                        start: thread.start,
                         by: NONE,
                         cpu: u16::MAX,
-                        state,
+                        state: before,
                     };
                     state_logs.push(&mut thread.states, row);
                 }

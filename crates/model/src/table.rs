@@ -106,6 +106,7 @@ pub(crate) struct Table {
     sparse: HashMap<i32, u32>,
     by_pid: HashMap<i32, u32>,
     known: HashMap<i32, Vec<Seen>>,
+    did: HashMap<i32, Vec<(Time, ThreadState)>>,
     origin: Time,
 }
 
@@ -123,6 +124,9 @@ impl Table {
                 ppid: thread.ppid,
                 name: strings.intern(&thread.comm),
             });
+        }
+        for &(tid, time, state) in &setup.did {
+            table.did.entry(tid).or_default().push((time, state));
         }
         table
     }
@@ -396,6 +400,35 @@ impl Table {
                 && self.descends(thread.pid, roots)
             {
                 self.add(thread.tid, self.origin, None, NONE);
+            }
+        }
+    }
+
+    /// What a thread did from `start` on until `until`, its first event, where /proc told in between: it raised none, so it did that all the time.
+    pub fn state_before(&self, tid: i32, start: Time, until: Time) -> ThreadState {
+        let told = self.did.get(&tid).map_or(&[][..], |told| told);
+        let mut told = told
+            .iter()
+            .filter(|(time, _)| (start..until).contains(time));
+        match told.next() {
+            Some(&(_, state)) if state.is_blocked() => state,
+            _ => ThreadState::Unknown,
+        }
+    }
+
+    /// Gives threads without an event the state that /proc told.
+    pub fn add_silent_states(&mut self, until: Time) {
+        for ix in 0..self.rows.len() {
+            let row = &self.rows[ix];
+            let (start, state) = (row.start, self.state_before(row.tid, row.start, until));
+            if row.states.len() == 0 && !row.dead && state != ThreadState::Unknown {
+                let all = LoggedState {
+                    start,
+                    by: NONE,
+                    cpu: u16::MAX,
+                    state,
+                };
+                self.state_logs.push(&mut self.rows[ix].states, all);
             }
         }
     }

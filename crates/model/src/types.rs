@@ -144,6 +144,8 @@ pub struct Trace {
     pub inner_names: Vec<crate::InnerName>,
     /// Limits that kept the program from CPUs that the machine has.
     pub limits: Limits,
+    /// What threads of the program did when the recording ended, where the recorder looked.
+    pub ends: Vec<ThreadEnd>,
     /// Functions that [`Trace::paths`] name.
     pub frames: crate::CodeFrames,
     /// GNU build-ids of programs and libraries, by path ([`crate::CodeFrames::module`]); of two files of one path the first. Those without one are absent.
@@ -730,6 +732,32 @@ pub struct LockCounts {
     pub object: Vec<u64>,
     /// Acquisitions since the thread's row before for this lock.
     pub n: Vec<u64>,
+}
+
+/// What a thread did when the recording ended.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadEnd {
+    /// The thread.
+    pub thread: ThreadIx,
+    /// Its state.
+    pub state: ThreadState,
+    /// When it last had a CPU, which may be before the recording; none: it has one, or it is not known.
+    pub since: Option<Time>,
+    /// What it waits for, where its system call tells: `mutex`, `rwlock`, `thread` (its end), `child`, `file lock`, `pipe`, `socket`; else empty.
+    pub on: String,
+    /// The threads and processes that have it or its other end; those of a process have the process's number.
+    pub by: Vec<Peer>,
+}
+
+/// A thread or process that a thread waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// Name.
+    pub name: String,
 }
 
 /// Limits that kept the program from CPUs that the machine has, as the recorder read them.

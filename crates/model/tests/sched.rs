@@ -4,7 +4,7 @@
 //! losses, and switches that the kernel hid.
 use ThreadState::*;
 use kasuri_model::input::{Event, Setup, What};
-use kasuri_model::{Input, StrIx, Strings, ThreadState, Time, Trace};
+use kasuri_model::{Input, StrIx, Strings, ThreadIx, ThreadState, Time, Trace};
 
 fn event(ns: i64, context: i32, what: What) -> Event {
     Event {
@@ -787,6 +787,57 @@ fn proc_tells_which_threads_slept_through_and_whose_they_are() {
     threads.sort_unstable();
     assert_eq!(threads, [20, 30]);
     assert!(trace.processes.iter().all(|p| p.is_target));
+}
+
+/// A thread that raised no event before /proc was asked did so all the time; one that did is known from its events.
+#[test]
+fn proc_tells_what_threads_did_before_their_first_event() {
+    let known = |tid| kasuri_model::input::KnownThread {
+        pid: 10,
+        tid,
+        ..Default::default()
+    };
+    let did = |tid, state| (tid, Time(20), state);
+    let setup = Setup {
+        span: Time(0)..Time(100),
+        n_cpus: 1,
+        root_pids: vec![10],
+        known: [10, 11, 12, 13].map(known).into(),
+        did: vec![
+            did(10, ThreadState::Sleeping),
+            did(11, ThreadState::DiskSleep),
+            did(12, ThreadState::Sleeping),
+            did(13, ThreadState::Running),
+        ],
+        ..Setup::default()
+    };
+    let wakes = |ns, tid| {
+        let what = What::Waking {
+            tid,
+            comm: StrIx::NONE,
+            cpu: 0,
+            in_softirq: false,
+        };
+        event(ns, 99, what)
+    };
+    // 12 was woken before it was looked at: what it did before is not known.
+    let events: Vec<Event> = vec![wakes(10, 12), wakes(50, 11)];
+    let input = Input {
+        setup,
+        cpus: vec![events],
+        ..Input::default()
+    };
+    let trace = input.build().unwrap();
+    let first = |tid: i32| {
+        let thread = trace.threads.iter().position(|t| t.tid == tid).unwrap();
+        let row = trace.states_of(ThreadIx(thread as u32)).next().unwrap();
+        (row.state, row.end.0)
+    };
+    assert_eq!(first(10), (ThreadState::Sleeping, 100));
+    assert_eq!(first(11), (ThreadState::DiskSleep, 50));
+    assert_eq!(first(12), (ThreadState::Unknown, 10));
+    let silent = trace.threads.iter().position(|t| t.tid == 13);
+    assert_eq!(trace.states_of(ThreadIx(silent.unwrap() as u32)).len(), 0);
 }
 
 #[test]

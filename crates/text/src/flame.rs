@@ -3,9 +3,10 @@
 //! The picture is an SVG file without a script: each function is a box as wide as its share of the time, below its caller, and its name and time
 //! are a tooltip. Names come from the recorded program: they are escaped, and cut to the box.
 use crate::chart::escape;
+use crate::table::cut;
 use crate::table::units::{duration, file_name, percent, printable};
-use crate::table::{cut, short_name};
 use kasuri_analyze::call_paths::{Flame, FlameNode, PathFrame, points_off};
+use kasuri_answers::paths::short_name;
 use std::fmt::Write;
 
 /// Functions with less of the time are left out of the text and the picture.

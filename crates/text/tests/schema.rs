@@ -4,7 +4,7 @@ use crate::answers;
 mod common;
 use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
-use kasuri_analyze::{Contents, Summary};
+use kasuri_analyze::{AtEnd, Contents, Summary};
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
@@ -227,6 +227,7 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("plan", generator().into_root_schema_for::<Plan>()),
         ("compare", generator().into_root_schema_for::<Comparison>()),
         ("info", generator().into_root_schema_for::<Contents>()),
+        ("where", generator().into_root_schema_for::<AtEnd>()),
     ]
 }
 

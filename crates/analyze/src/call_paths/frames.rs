@@ -209,6 +209,11 @@ impl<'t> Frames<'t> {
         &self.look_up(path).frames
     }
 
+    /// Whether the innermost of what is shown is a call of the program's own function next to it.
+    pub fn is_call(&mut self, path: PathIx) -> bool {
+        self.look_up(path).is_call
+    }
+
     fn look_up(&mut self, path: PathIx) -> &Shown {
         if !self.shown.contains_key(&path) {
             let shown = self.shorten(path);

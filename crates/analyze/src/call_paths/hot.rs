@@ -191,7 +191,7 @@ fn common(
 }
 
 /// A frame with its texts.
-pub(super) fn path_frame(trace: &Trace, frame: FrameIx) -> PathFrame {
+pub fn path_frame(trace: &Trace, frame: FrameIx) -> PathFrame {
     let f = &trace.frames;
     let text = |ix| trace.strings.get(ix);
     PathFrame {

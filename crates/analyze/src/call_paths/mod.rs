@@ -49,7 +49,7 @@ mod summary;
 mod times;
 mod waits;
 
-pub(crate) use calls::waits_outside;
+pub(crate) use calls::{Call, waits_outside};
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};
@@ -62,6 +62,8 @@ pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
+pub(crate) use frames::Frames;
+pub(crate) use hot::path_frame;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 

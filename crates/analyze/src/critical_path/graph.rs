@@ -3,6 +3,7 @@
 //! Three kinds of edge: a thread wakes another; a thread makes another; a thread that spins at a barrier or for a lock goes
 //! on because another arrives or gives the lock back. The first two are in the states (`by`, birth). The last leaves no
 //! kernel event, so it is derived from the slices ([`Spin`]).
+use super::uses::Uses;
 use crate::account::barrier::{self, BarrierWait};
 use crate::account::throttle::Throttled;
 use crate::account::track::{self, NONE, Track};
@@ -28,6 +29,7 @@ pub(super) struct Graph<'t> {
     /// By (thread, start).
     pub spins: Vec<Spin>,
     pub codes: Vec<Option<Track>>,
+    pub uses: Uses,
 }
 
 impl<'t> Graph<'t> {
@@ -43,6 +45,7 @@ impl<'t> Graph<'t> {
             span: program_span(trace, &is_target),
             spins: Vec::new(),
             codes: vec![None; trace.threads.len()],
+            uses: Uses::none(trace),
             trace,
             is_target,
             barriers,

@@ -5,10 +5,12 @@
 //! | `graph` | for both: which thread waits for which, on a CPU and off it |
 //! | `walk` | the path, from the end back |
 //! | `replay` | the run again, with something changed |
+//! | `uses` | the program's functions, and the calls that they wait in, as samples tell |
 //!
 //! Definitions, limits: docs/design/account.md, "Critical path".
 mod graph;
 mod replay;
+mod uses;
 mod walk;
 
 use graph::Graph;
@@ -16,9 +18,12 @@ use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, Trace};
 use replay::Change;
 use serde::Serialize;
 use std::collections::HashMap;
+use uses::Uses;
 
 /// What-ifs for so many of the longest entries of the path, and for so many locks.
 const N_CODES: usize = 3;
+/// Functions with less of the path are not told apart: a few samples say nothing.
+const LEAST_OF_A_USE: f64 = 0.01;
 const N_LOCKS: usize = 2;
 
 /// The path and its what-ifs. The `ns` of `entries` add up to `length_ns` exactly.
@@ -45,9 +50,11 @@ pub struct CriticalPath {
 pub struct PathEntry {
     /// `run`, `ready` (waiting for a CPU), `outside` (asleep, ended by no thread of the program) or `unknown`.
     pub kind: &'static str,
-    /// The code that the thread ran; "" when nothing was annotated.
+    /// The code that the thread ran: an annotation, or by samples a function; of a wait the call and who made it; "" when neither tells.
     pub code: String,
-    /// Place of that annotation, when known.
+    /// Whether `code` is from samples.
+    pub is_sampled: bool,
+    /// Place of the annotation or function, when known.
     pub place: Option<String>,
     /// Thread id of the thread with the most time.
     pub tid: i32,
@@ -68,11 +75,12 @@ pub struct PathEntry {
 /// The run with something changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// `half` (the annotation takes half its time), `half_held` (so do the holders of the lock), `no_lock` or `balance`.
+    /// `half` (the annotation takes half its time), `half_function` (so does a function), `half_wait` (so do the waits of a function in a
+    /// call), `half_held` (so do the holders of the lock), `no_lock` or `balance`.
     pub change: &'static str,
-    /// The annotation or lock; "" for `balance`.
+    /// The annotation, function or lock; "" for `balance`.
     pub name: String,
-    /// Place of the annotation, when known.
+    /// Place of the annotation or function, when known.
     pub place: Option<String>,
     /// Length of the run with the change.
     pub length_ns: i64,
@@ -86,6 +94,8 @@ struct Stretch {
     kind: &'static str,
     thread: ThreadIx,
     code: StrIx,
+    /// Without an annotation: of [`Uses`]; [`uses::NONE`]: not known.
+    at: u32,
     from: Time,
     to: Time,
 }
@@ -104,17 +114,19 @@ pub fn critical_path(trace: &Trace) -> CriticalPath {
     let Some(span) = graph.span.clone() else {
         return CriticalPath::default();
     };
+    graph.uses = Uses::new(trace, &graph.is_target);
     let (stretches, hops) = walk::walk(&mut graph, span.clone());
     let mut out = CriticalPath {
         from_ns: span.start.ns(),
         to_ns: span.end.ns(),
         length_ns: (span.end - span.start).ns(),
         hops,
-        entries: entries(trace, &stretches),
         ..CriticalPath::default()
     };
+    let tallies = tallies(&stretches, (out.length_ns as f64 * LEAST_OF_A_USE) as i64);
+    out.entries = entries(trace, &graph.uses, &tallies);
     out.replayed_ns = replay::replay(&graph, &Change::Nothing);
-    out.what_if = what_if(trace, &graph, &out);
+    out.what_if = what_if(trace, &graph, &out, &tallies);
     out
 }
 
@@ -163,15 +175,26 @@ pub(crate) fn stretches(trace: &Trace) -> Vec<(ThreadIx, Time, Time)> {
         .collect()
 }
 
-fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
-    let mut tallies: HashMap<(&'static str, StrIx, ThreadIx), Tally> = HashMap::new();
+/// What tells parts of the path apart: kind, annotation, function; a thread where there is neither.
+type Key = (&'static str, StrIx, u32, ThreadIx);
+
+/// The parts. Functions with less than `least_ns` are the rest of their threads.
+fn tallies(stretches: &[Stretch], least_ns: i64) -> HashMap<Key, Tally> {
+    let mut of_use: HashMap<(&'static str, u32), i64> = HashMap::new();
     for s in stretches {
-        let thread = if s.code.is_some() {
-            ThreadIx::NONE
-        } else {
-            s.thread
+        *of_use.entry((s.kind, s.at)).or_default() += (s.to - s.from).ns();
+    }
+    let mut tallies: HashMap<Key, Tally> = HashMap::new();
+    for s in stretches {
+        let at = match of_use.get(&(s.kind, s.at)) {
+            Some(&ns) if ns >= least_ns => s.at,
+            _ => uses::NONE,
         };
-        let tally = tallies.entry((s.kind, s.code, thread)).or_default();
+        let thread = match s.code.is_some() || at != uses::NONE {
+            true => ThreadIx::NONE,
+            false => s.thread,
+        };
+        let tally = tallies.entry((s.kind, s.code, at, thread)).or_default();
         let ns = (s.to - s.from).ns();
         tally.ns += ns;
         tally.count += 1;
@@ -180,9 +203,14 @@ fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
             tally.longest = (ns, s.from);
         }
     }
+    tallies
+}
+
+fn entries(trace: &Trace, uses: &Uses, tallies: &HashMap<Key, Tally>) -> Vec<PathEntry> {
     let mut out: Vec<PathEntry> = tallies
-        .into_iter()
-        .map(|((kind, code, _), tally)| {
+        .iter()
+        .map(|(&(kind, code, at, _), tally)| {
+            let sampled = uses.named(at);
             let worst = tally
                 .by_thread
                 .iter()
@@ -190,8 +218,15 @@ fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
             let thread = worst.map(|(t, _)| &trace.threads[t.ix()]);
             PathEntry {
                 kind,
-                code: trace.strings.get(code).into(),
-                place: trace.places.get(&code).cloned(),
+                code: match &sampled {
+                    Some(named) => named.name.clone(),
+                    None => trace.strings.get(code).into(),
+                },
+                is_sampled: sampled.is_some(),
+                place: match &sampled {
+                    Some(named) => named.place.clone(),
+                    None => trace.places.get(&code).cloned(),
+                },
                 tid: thread.map_or(0, |t| t.tid),
                 thread: thread.map_or("", |t| trace.strings.get(t.name)).into(),
                 threads: tally.by_thread.len() as u32,
@@ -208,12 +243,17 @@ fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
     out
 }
 
-fn what_if(trace: &Trace, graph: &Graph<'_>, path: &CriticalPath) -> Vec<WhatIf> {
+fn what_if(
+    trace: &Trace,
+    graph: &Graph<'_>,
+    path: &CriticalPath,
+    tallies: &HashMap<Key, Tally>,
+) -> Vec<WhatIf> {
     let mut changes: Vec<(&'static str, StrIx, Change)> = Vec::new();
     let codes = path
         .entries
         .iter()
-        .filter(|e| e.kind == "run" && !e.code.is_empty());
+        .filter(|e| e.kind == "run" && !e.code.is_empty() && !e.is_sampled);
     for entry in codes.take(N_CODES) {
         if let Some(name) = trace.strings.iter().position(|s| s == entry.code) {
             let name = StrIx(name as u32);
@@ -228,8 +268,41 @@ fn what_if(trace: &Trace, graph: &Graph<'_>, path: &CriticalPath) -> Vec<WhatIf>
         changes.push(("balance", StrIx::NONE, Change::Balance));
     }
     let mut out = replayed(trace, graph, path, changes);
+    out.extend(replayed_uses(graph, path, tallies));
     out.sort_by(|a, b| (b.gain_ns, a.change, &a.name).cmp(&(a.gain_ns, b.change, &b.name)));
     out
+}
+
+/// With the functions that have most of the path, and the waits that nobody else ends, taking half their time.
+fn replayed_uses(
+    graph: &Graph<'_>,
+    path: &CriticalPath,
+    tallies: &HashMap<Key, Tally>,
+) -> Vec<WhatIf> {
+    let of_kind = |kind: &'static str| {
+        let mut all: Vec<(i64, u32)> = (tallies.iter())
+            .filter(|((k, _, at, _), _)| *k == kind && *at != uses::NONE)
+            .map(|(&(_, _, at, _), tally)| (tally.ns, at))
+            .collect();
+        all.sort_unstable_by_key(|&(ns, at)| (std::cmp::Reverse(ns), at));
+        all.into_iter().take(N_CODES).map(|(_, at)| at)
+    };
+    let runs = of_kind("run").map(|at| ("half_function", at, Change::HalfFunction(at)));
+    let waits = of_kind("outside").map(|at| ("half_wait", at, Change::HalfWait(at)));
+    let changes = runs.chain(waits);
+    changes
+        .filter_map(|(change, at, what)| {
+            let named = graph.uses.named(at)?;
+            let length_ns = replay::replay(graph, &what);
+            Some(WhatIf {
+                change,
+                name: named.name,
+                place: named.place,
+                length_ns,
+                gain_ns: path.replayed_ns - length_ns,
+            })
+        })
+        .collect()
 }
 
 fn replayed(

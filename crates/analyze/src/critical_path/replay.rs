@@ -18,6 +18,10 @@ pub(super) enum Change {
     Nothing,
     /// All slices of this name take half their time on a CPU.
     Half(StrIx),
+    /// What samples say of this function, of [`super::uses::Uses`], takes half its time on a CPU.
+    HalfFunction(u32),
+    /// Waits in this call that no thread of the program ends take half their time.
+    HalfWait(u32),
     /// Threads take half the time on a CPU while they hold this lock.
     HalfHeld(u64),
     /// No thread waits for this lock.
@@ -166,7 +170,15 @@ fn advance(
                 ThreadState::Running => clock.new += run(clock, spins, change, stop),
                 ThreadState::RunnableWoken if clock.awake => {}
                 state if state.is_blocked() && is_ended_inside(graph, thread, clock) => {}
-                _ => clock.new += ns,
+                state => {
+                    let is_halved = match change {
+                        Change::HalfWait(at) if state.is_blocked() => {
+                            graph.uses.tracks[thread.ix()].look(clock.old).0 == *at
+                        }
+                        _ => false,
+                    };
+                    clock.new += if is_halved { ns / 2 } else { ns };
+                }
             }
             if states.state[clock.row] == ThreadState::Running {
                 clock.awake = false;
@@ -227,7 +239,7 @@ fn run(clock: &mut Clock, spins: &[Spin], change: &Change, stop: Time) -> i64 {
         end = end.min(until);
         if !spinning {
             let factor = match change {
-                Change::Nothing | Change::NoLock(_) => WHOLE,
+                Change::Nothing | Change::NoLock(_) | Change::HalfWait(_) => WHOLE,
                 _ if factor == crate::account::track::NONE => WHOLE,
                 _ => i64::from(factor),
             };
@@ -259,7 +271,18 @@ fn factors(graph: &Graph<'_>, change: &Change) -> Vec<Track> {
     let mut out = vec![Track::default(); trace.threads.len()];
     let s = &trace.slices;
     match change {
-        Change::Nothing | Change::NoLock(_) => {}
+        Change::Nothing | Change::NoLock(_) | Change::HalfWait(_) => {}
+        Change::HalfFunction(at) => {
+            for (uses, track) in graph.uses.tracks.iter().zip(&mut out) {
+                for (start, _, of) in uses.stretches(Time::MAX) {
+                    let factor = match of == *at {
+                        true => (WHOLE / 2) as u32,
+                        false => crate::account::track::NONE,
+                    };
+                    track.change_to(start, factor);
+                }
+            }
+        }
         Change::Half(_) | Change::HalfHeld(_) => {
             let is_halved = |row: usize| match change {
                 Change::Half(name) => {

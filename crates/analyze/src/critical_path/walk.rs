@@ -5,6 +5,7 @@
 //! the path goes on with that thread at that moment. So the stretches follow each other without gaps.
 use super::Stretch;
 use super::graph::Graph;
+use super::uses::NONE;
 use kasuri_model::{StrIx, ThreadIx, ThreadState, Time};
 use std::ops::Range;
 
@@ -45,7 +46,10 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
                 match direct {
                     Some(by) => hop = Some(by),
                     None => {
-                        push(&mut out, kind, thread, StrIx::NONE, start, at);
+                        match kind {
+                            "outside" => waits(graph, thread, start, at, &mut out),
+                            _ => push(&mut out, kind, thread, (StrIx::NONE, NONE), start, at),
+                        }
                         at = start;
                         if state == ThreadState::RunnableWoken {
                             hop = graph.waker(thread, row, start);
@@ -70,7 +74,14 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
         still = if at < before { 0 } else { still + 1 };
     }
     if at > span.start {
-        push(&mut out, "unknown", thread, StrIx::NONE, span.start, at);
+        push(
+            &mut out,
+            "unknown",
+            thread,
+            (StrIx::NONE, NONE),
+            span.start,
+            at,
+        );
     }
     (out, hops)
 }
@@ -90,18 +101,35 @@ fn run(
     let spin = last.filter(|s| s.until > start);
     let stop = spin.map_or(start, |s| s.until);
     while *at > stop {
-        let (code, since) = graph.code_before(thread, stop, *at);
-        push(out, "run", thread, code, since, *at);
+        let (code, mut since) = graph.code_before(thread, stop, *at);
+        let mut of_sample = NONE;
+        if !code.is_some() {
+            let begun;
+            (of_sample, begun) = graph.uses.tracks[thread.ix()].before(*at);
+            since = since.max(begun);
+        }
+        push(out, "run", thread, (code, of_sample), since, *at);
         *at = since;
     }
     spin.map(|s| s.by)
+}
+
+/// Back over a wait.
+fn waits(graph: &Graph<'_>, thread: ThreadIx, start: Time, end: Time, out: &mut Vec<Stretch>) {
+    let mut at = end;
+    while at > start {
+        let (of_sample, begun) = graph.uses.tracks[thread.ix()].before(at);
+        let since = begun.max(start);
+        push(out, "outside", thread, (StrIx::NONE, of_sample), since, at);
+        at = since;
+    }
 }
 
 fn push(
     out: &mut Vec<Stretch>,
     kind: &'static str,
     thread: ThreadIx,
-    code: StrIx,
+    (code, of_sample): (StrIx, u32),
     from: Time,
     to: Time,
 ) {
@@ -110,6 +138,7 @@ fn push(
             kind,
             thread,
             code,
+            at: of_sample,
             from,
             to,
         });

@@ -12,6 +12,7 @@ mod flame;
 pub mod flight;
 mod info;
 mod lab_worker;
+mod locate;
 mod locks;
 mod man;
 mod mcp;
@@ -77,6 +78,7 @@ pub enum Command {
     Stat(stat::Args),
     Explain(explain::Args),
     Top(top::Args),
+    Where(locate::Args),
     Flight(flight::Args),
     Info(info::Args),
     Flame(flame::Args),
@@ -147,6 +149,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stat(args) => stat::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Top(args) => top::run(args),
+        Command::Where(args) => locate::run(args),
         Command::Flight(args) => flight::run(args),
         Command::Info(args) => info::run(args),
         Command::Flame(args) => flame::run(args),

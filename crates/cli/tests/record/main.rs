@@ -4,6 +4,8 @@ mod cpu_time;
 mod crash;
 mod ends;
 mod exports;
+mod halves;
+mod hangs;
 mod hostile;
 mod ito;
 mod jit;

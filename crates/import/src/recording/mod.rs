@@ -33,10 +33,13 @@ use annotation::{Clients, SiteNames, Stream};
 use kasuri_base::usdt::COUNTED;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
-use kasuri_format::meta::{Anchor, Meta};
+use kasuri_format::meta::{self, Anchor, Meta, Proc};
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{AnnotationEvents, KnownThread, Setup};
-use kasuri_model::{Duration, EventCost, Info, InnerThread, Places, Strings, Time, Trace};
+use kasuri_model::{
+    Duration, EventCost, Info, InnerThread, Peer, Places, Process, Strings, Thread, ThreadEnd,
+    ThreadIx, ThreadState, Time, Trace,
+};
 use kernel::{Kernel, KernelCpu, MetGap};
 use payers::Payers;
 use perf::PerfCpu;
@@ -167,6 +170,9 @@ impl Rest<'_> {
         trace.limits = limits::limits(recording.limits(), &mut trace.strings, |ns| {
             time_at(ns, origin_ns)
         });
+        trace.ends = ends(recording.procs(), &trace.threads, &trace.processes, |ns| {
+            time_at(ns, origin_ns)
+        });
         let unknown = call_paths::add_to(trace, recording, |ns| time_at(ns, origin_ns));
         if unknown > 0 {
             trace.info.missing.push(format!(
@@ -283,6 +289,10 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
         n_cpus: (meta.host.n_cpus as usize).min(usize::from(u16::MAX)),
         root_pids: meta.root_pids.clone(),
         known: known_threads(recording, origin_ns),
+        did: match recorded.is_empty() {
+            true => Vec::new(),
+            false => states(recording.procs(), origin_ns),
+        },
         recorded,
         starts_late: keeps_the_end(recording),
         ..Setup::default()
@@ -325,6 +335,66 @@ fn known_threads(recording: &Recording<'_>, origin_ns: i64) -> Vec<KnownThread> 
     let mut known: Vec<KnownThread> = known.collect();
     known.sort_by_key(|k| k.time);
     known
+}
+
+/// What threads did when the recorder looked, in order of time.
+fn states(rows: &[Proc], origin_ns: i64) -> Vec<(i32, Time, ThreadState)> {
+    let told = rows
+        .iter()
+        .filter(|row| row.pid != 0 && !row.state.is_empty());
+    let told = told.map(|row| {
+        (
+            row.tid,
+            time_at(row.monotonic_ns, origin_ns),
+            state(&row.state),
+        )
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_by_key(|&(_, time, _)| time);
+    told
+}
+
+/// The state by its letter in /proc.
+fn state(letter: &str) -> ThreadState {
+    match letter {
+        "R" => ThreadState::Running,
+        "S" => ThreadState::Sleeping,
+        "D" => ThreadState::DiskSleep,
+        "T" | "t" => ThreadState::Stopped,
+        _ => ThreadState::Unknown,
+    }
+}
+
+/// What threads did at the end. `at` converts a stamp of CLOCK_MONOTONIC, in ns.
+fn ends(
+    rows: &[Proc],
+    threads: &[Thread],
+    processes: &[Process],
+    at: impl Fn(u64) -> Time,
+) -> Vec<ThreadEnd> {
+    let rows = rows
+        .iter()
+        .filter_map(|row| Some((row, row.at_end.as_ref()?)));
+    let ends = rows.filter_map(|(row, end)| {
+        let is_it = |t: &Thread| {
+            t.tid == row.tid && (processes.get(t.process.ix())).is_some_and(|p| p.pid == row.pid)
+        };
+        // Of several with this number the last lives.
+        let thread = threads.iter().rposition(is_it)?;
+        let peer = |peer: &meta::Peer| Peer {
+            pid: peer.pid,
+            tid: peer.tid,
+            name: peer.comm.clone(),
+        };
+        Some(ThreadEnd {
+            thread: ThreadIx(thread as u32),
+            state: state(&row.state),
+            since: (end.since_ns > 0).then(|| at(end.since_ns)),
+            on: end.on.clone(),
+            by: end.by.iter().map(peer).collect(),
+        })
+    });
+    ends.collect()
 }
 
 /// Of these, the ones whose process has numbers of its own in a pid name space.

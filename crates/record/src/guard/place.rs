@@ -78,6 +78,39 @@ pub(crate) fn times_run(pid: i32, tid: i32) -> Option<u64> {
     text.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
+/// The CPU that a thread was on last.
+pub(crate) fn last_cpu(pid: i32, tid: i32) -> Option<usize> {
+    let text = small_file(&format!("/proc/{pid}/task/{tid}/stat"))?;
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(36)?.parse().ok()
+}
+
+/// A system call: its number and arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) number: libc::c_long,
+    pub(crate) args: [u64; 6],
+}
+
+impl Call {
+    /// Out of /proc/PID/task/TID/syscall; `None`: the thread runs, is in no call, or is of a 32-bit program.
+    pub(crate) fn parse(text: &str) -> Option<Call> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+        let [number, args @ .., sp, _] = &words[..] else {
+            return None;
+        };
+        let mut call = Call {
+            number: number.parse().ok().filter(|&n| n >= 0)?,
+            args: [0; 6],
+        };
+        for (arg, word) in call.args.iter_mut().zip(args) {
+            *arg = hex(word)?;
+        }
+        (args.len() == 6 && hex(sp)? >= END_OF_32_BIT).then_some(call)
+    }
+}
+
 /// Where a thread waits.
 pub(super) struct Place {
     pub(super) sp: u64,
@@ -100,7 +133,7 @@ pub(super) fn place(pid: i32, tid: i32) -> Option<Place> {
     Some(Place { sp, ip, at })
 }
 
-pub(super) fn small_file(path: &str) -> Option<String> {
+pub(crate) fn small_file(path: &str) -> Option<String> {
     let mut bytes = [0; 512];
     let n = File::open(path).ok()?.read(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes[..n]).into_owned())

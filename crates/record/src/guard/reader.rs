@@ -15,7 +15,7 @@
 //! Rejected: to look first whether a page is there (/proc/PID/pagemap): it may go before it is read. A signal: these waits end by
 //! SIGKILL only.
 use super::apart::{self, is_readable};
-use super::place::{place, small_file, times_run};
+use super::place::{Call, place, small_file, times_run};
 use super::safefs;
 use crate::clock;
 use rustix::io::Errno;
@@ -55,6 +55,8 @@ pub(crate) const ASKS_MAX: usize = 64;
 pub(crate) const ROOM: usize = 16 << 20;
 /// Beyond this, memory is given back when an answer was taken.
 const KEPT_ROOM: usize = 1 << 20;
+/// Most bytes of the text about a thread's system call.
+const CALL_BYTES: usize = 256;
 /// Most bytes of the name of what a thread waits at.
 const AT_BYTES_MAX: usize = 520;
 
@@ -75,6 +77,8 @@ enum What {
     Wait,
     /// A piece of memory.
     Memory,
+    /// The system call that a thread is in, as /proc/PID/task/TID/syscall has it.
+    Call,
     /// The list of mappings.
     Maps,
     /// A file that it has mapped, opened for reading: the mapping itself, and its path in the root directory of the process and in ours.
@@ -326,11 +330,31 @@ fn answer(ask: &Ask, shared: &Mapping, opened: &mut Option<File>) -> Answer {
     let mut answer = Answer::NONE;
     match ask.what {
         What::Wait => wait(ask, room, len, &mut answer),
-        What::Memory => copy(ask.tid, ask.address, room, len, &mut answer),
+        What::Memory => {
+            copy(ask.tid, ask.address, room, len, &mut answer);
+            if answer.found == Found::Unreadable
+                && let Some(tid) = heir(ask.tid)
+            {
+                copy(tid, ask.address, room, len, &mut answer);
+            }
+        }
+        What::Call => {
+            let text = small_file(&format!("/proc/{}/task/{}/syscall", ask.pid, ask.tid));
+            if let Some(text) = text.filter(|text| text.len() <= len) {
+                // SAFETY: the room has as many bytes, and is the reader's while it answers.
+                unsafe { room.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+                (answer.found, answer.n) = (Found::Bytes, text.len() as u32);
+            }
+        }
         What::Maps => {
             // SAFETY: the room is the reader's while it answers.
             let room = unsafe { std::slice::from_raw_parts_mut(room, len) };
-            if let Some(n) = whole(&format!("/proc/{}/maps", ask.pid), room) {
+            let n = match whole(&format!("/proc/{}/maps", ask.pid), room) {
+                Some(0) => heir(ask.pid)
+                    .and_then(|tid| whole(&format!("/proc/{}/task/{tid}/maps", ask.pid), room)),
+                n => n,
+            };
+            if let Some(n) = n {
                 (answer.found, answer.n) = (Found::Bytes, n as u32);
             }
         }
@@ -345,6 +369,18 @@ fn answer(ask: &Ask, shared: &Mapping, opened: &mut Option<File>) -> Answer {
         },
     }
     answer
+}
+
+/// A process whose first thread has ended has its memory by the others' numbers only: one of these.
+fn heir(pid: i32) -> Option<i32> {
+    let text = small_file(&format!("/proc/{pid}/stat"))?;
+    let (_, rest) = text.rsplit_once(") ")?;
+    let is_other = |&tid: &i32| tid != pid;
+    (rest.starts_with('Z')).then(|| {
+        crate::program::procs::threads(pid)
+            .into_iter()
+            .find(is_other)
+    })?
 }
 
 /// Opens what a process has mapped. `None`: it cannot be read, or it is not to be opened.
@@ -822,12 +858,40 @@ impl Readers {
         pid: i32,
         addresses: &[u64],
         len: usize,
+        take: impl FnMut(usize, &[u8]),
+    ) {
+        let ask = |&address: &u64, room_at| Ask::memory(pid, address, len, room_at);
+        self.pieces(pid, addresses, len, ask, take);
+    }
+
+    /// The system calls that threads of a process are in, by thread.
+    pub(crate) fn calls(&self, pid: i32, tids: &[i32]) -> Vec<(i32, Call)> {
+        let mut calls = Vec::new();
+        let ask = |&tid: &i32, room_at| Ask {
+            what: What::Call,
+            tid,
+            ..Ask::memory(pid, 0, CALL_BYTES, room_at)
+        };
+        self.pieces(pid, tids, CALL_BYTES, ask, |ix, bytes| {
+            let call = Call::parse(&String::from_utf8_lossy(bytes));
+            calls.extend(call.map(|call| (tids[ix], call)));
+        });
+        calls
+    }
+
+    /// Asks about each of `all`; an answer has at most `len` bytes.
+    fn pieces<T>(
+        &self,
+        pid: i32,
+        all: &[T],
+        len: usize,
+        ask: impl Fn(&T, usize) -> Ask,
         mut take: impl FnMut(usize, &[u8]),
     ) {
         let mut bytes = Vec::new();
-        for (nth, part) in addresses.chunks(ASKS_MAX).enumerate() {
-            let ask = |(ix, &address): (usize, &u64)| Ask::memory(pid, address, len, ix * len);
-            let asks = part.iter().enumerate().map(ask).collect();
+        for (nth, part) in all.chunks(ASKS_MAX).enumerate() {
+            let asks = part.iter().enumerate();
+            let asks = asks.map(|(ix, of)| ask(of, ix * len)).collect();
             let Some(n) = self
                 .ask_now(pid, asks, &[])
                 .then(|| self.wait(Lane::Now, WAIT_NS))

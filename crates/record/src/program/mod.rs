@@ -7,6 +7,7 @@
 //! | [`inherited`] | signals that it changes for itself and gives back to the program |
 //! | `signals` | the signals that end a recording, or are passed on |
 //! | [`procs`] | processes and threads, out of /proc |
+//! | `ends` | what its threads do at the end, and for whom they wait |
 //! | `namespaces` | programs in pid name spaces of their own |
 //! | `limits` | CPU limits, cpusets, affinity |
 //! | [`preloaded`] | libraries that `kasuri try` puts in front of a program |
@@ -20,6 +21,7 @@ pub(crate) mod child;
 pub(crate) mod code_files;
 pub(crate) mod collector;
 pub(crate) mod compilers;
+pub(crate) mod ends;
 pub mod inherited;
 pub mod ito;
 pub mod libraries;

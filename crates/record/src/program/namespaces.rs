@@ -187,6 +187,7 @@ impl NameSpaces {
                     ns_pid: id.0 as i32,
                     ns_tid: inner,
                     ns_gen: id.1,
+                    ..Proc::default()
                 });
             }
         }

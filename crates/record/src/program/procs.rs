@@ -8,10 +8,12 @@ use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::fs::read_dir;
 
-/// The start of the process in clock ticks since boot; `None`: it does not exist, or only as a zombie.
+/// The start of the process in clock ticks since boot; `None`: it does not exist, or only as a zombie. One whose first thread has ended lives
+/// on in the others.
 pub fn start_time(pid: i32) -> Option<u64> {
     let (state, _, start) = stat(pid)?;
-    (state != 'Z' && state != 'X').then_some(start)
+    let lives = !matches!(state, 'Z' | 'X') || threads(pid).iter().any(|&tid| tid != pid);
+    lives.then_some(start)
 }
 
 /// The start of the process: CLOCK_MONOTONIC, ns, or up to one of the kernel's clock ticks earlier.
@@ -22,6 +24,33 @@ pub fn start_ns(pid: i32) -> Option<u64> {
     let monotonic_ns = clock::monotonic_ns();
     let slept_ns = clock::boottime_ns().saturating_sub(monotonic_ns);
     Some(since_boot_ns.saturating_sub(slept_ns))
+}
+
+/// State, parent and name of a thread.
+pub fn thread_state(pid: i32, tid: i32) -> Option<(char, i32, String)> {
+    let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (name, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    Some((
+        fields.next()?.chars().next()?,
+        fields.next()?.parse().ok()?,
+        name.split_once('(')?.1.to_owned(),
+    ))
+}
+
+/// Whether a process calls its threads as we do.
+pub fn is_in_our_pid_namespace(pid: i32) -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    let its = of(&pid.to_string());
+    its.is_none() || its == of("self")
+}
+
+/// The number that a thread has in its own pid name space.
+pub fn inner_tid(pid: i32, tid: i32) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// State, parent and start time.

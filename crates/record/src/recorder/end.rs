@@ -10,11 +10,13 @@ use crate::files::directory::Directory;
 use crate::files::pack::{self, Amend};
 use crate::files::stream::Stream;
 use crate::notice::{Notice, Notify, Summary};
-use crate::options::Options;
+use crate::options::{Options, Target};
 use crate::program::child::Child;
+use crate::program::ends;
 use crate::program::signals::{ENDING, Signals};
 use crate::rings::collector::write_unplaced;
 use crate::rings::session;
+use crate::stacks::Sampler;
 use kasuri_format::ring::SessionState;
 use std::time::Duration;
 
@@ -28,12 +30,24 @@ impl Recorder<'_> {
         if let Some(stacks) = &mut self.live.stacks {
             stacks.stop();
         }
+        self.look_at_threads();
         self.name_refused(notify);
         match self.flight.is_some() {
             true => self.end_flight(notify),
             false => self.end_ordinary(notify),
         }
         self.close(signals, notify)
+    }
+
+    /// Looks at what the program's threads do, and for whom they wait.
+    fn look_at_threads(&mut self) {
+        // The number of a program that has ended may be another's.
+        let has_ended = (self.child.as_ref()).is_some_and(|child| child.status().is_some());
+        let is_of_all = matches!(self.options.target, Target::System(_));
+        if self.flight.is_none() && !has_ended && !is_of_all {
+            let readers = (self.live.stacks.as_ref()).map(Sampler::readers);
+            self.at_end = ends::look(&self.live.meta.root_pids, &readers.unwrap_or_default());
+        }
     }
 
     /// Stops the programs, takes the events that they and the kernel have written, completes the metadata.
@@ -125,6 +139,7 @@ impl Recorder<'_> {
         }
         let mut news = self.threads.news(live.pids());
         news.extend(live.collector.take_names());
+        news.append(&mut self.at_end);
         let procs = self.dir.add_procs(&news);
         let limits = self.dir.add_limits(&live.read_limits(true));
         losses.and(anchors).and(procs).and(limits)

@@ -87,6 +87,8 @@ struct Recorder<'a> {
     live: Live<'a>,
     /// Threads whose names the recording has.
     threads: Snapshots,
+    /// What threads did at the end.
+    at_end: Vec<kasuri_format::meta::Proc>,
     /// `None`: an ordinary recording.
     flight: Option<FlightRecorder>,
     budget: Option<Budget>,

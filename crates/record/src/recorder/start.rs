@@ -23,7 +23,7 @@ use crate::program::child::{Child, OpenFiles, keep_cpu_when_waking, pin_process}
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
-use crate::program::{collector, locks, namespaces, openmp};
+use crate::program::{collector, ends, locks, namespaces, openmp};
 use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
@@ -68,6 +68,7 @@ impl<'a> Recorder<'a> {
             dir,
             live,
             threads: Snapshots::default(),
+            at_end: Vec::new(),
             flight: options
                 .flight
                 .map(|flight| FlightRecorder::new(flight, &options.on_slices)),
@@ -135,6 +136,10 @@ impl<'a> Recorder<'a> {
         }
         if let Some(stacks) = &mut self.live.stacks {
             stacks.begin(&self.live.meta.root_pids, self.child.is_none());
+        }
+        // A thread that waits from now on raises no event that tells so.
+        if let Target::Process(pid) = self.options.target {
+            self.dir.add_procs(&ends::states(&[pid]))?;
         }
         if let Some(budget) = self.options.budget {
             let meta = &self.live.meta;

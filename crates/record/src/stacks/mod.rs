@@ -75,6 +75,11 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
+    /// Those that read the program's memory for it.
+    pub(crate) fn readers(&self) -> Readers {
+        self.state.readers()
+    }
+
     /// Opens the events: of a plan for the whole system all of them, else those of the threads `tids`. This takes the kernel up to
     /// hundreds of ms on a busy machine, for which a program should not wait: [`Sampler::begin`] is quick. `Err`: why it cannot.
     pub(crate) fn open(

@@ -476,6 +476,11 @@ impl State {
         self.say_silent();
     }
 
+    /// See [`super::Sampler::readers`].
+    pub(super) fn readers(&self) -> Readers {
+        self.readers.clone()
+    }
+
     /// Says who did not answer.
     fn say_silent(&mut self) {
         let on = !self.readers.is_closed();

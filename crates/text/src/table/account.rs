@@ -15,11 +15,11 @@ use super::Page;
 use super::call_paths::{class_lines, coverage_text, explained_text};
 use super::grid::{Grid, number, text, word};
 use super::names::{ThreadNames, thread_names};
-use super::path_text::short_name;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::is_gil;
 use kasuri_analyze::{ProgramBy, Summary};
+use kasuri_answers::paths::short_name;
 use kasuri_base::call_path::SPIN_LOOP;
 use unicode_width::UnicodeWidthStr;
 

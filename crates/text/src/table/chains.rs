@@ -9,11 +9,24 @@
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
 use super::grid::cut;
 use super::names::ThreadNames;
-use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{count, duration, file_name, percent, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains, is_gil};
+use kasuri_answers::paths::path_text;
 use unicode_width::UnicodeWidthStr;
+
+/// Less of a class than this is not worth a line.
+/// It is a share of the class's time, so the same path may have a line under a small class and none under a large
+/// one.
+pub(super) const WORTH_A_LINE: f64 = 0.01;
+
+/// A line below a class.
+pub(super) struct PathLine {
+    /// Its time; none: it goes on with what the line above says, and may be longer.
+    pub ns: Option<i64>,
+    /// It, with its share of the class.
+    pub text: String,
+}
 
 /// A cause that has less of the wait before it than this has no line.
 const WORTH_A_BRANCH: f64 = 0.1;

@@ -10,10 +10,11 @@
 //!
 //! [`Grid::lines`] first shortens texts to `ENOUGH_TEXT` columns, then leaves out the most dispensable columns one by
 //! one, then shortens texts further. Widths are those of the screen (`unicode-width`), not of bytes or characters.
+pub use super::units::cut;
 use super::units::printable;
 use super::wrap;
 use std::borrow::Cow;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// One column.
 #[derive(Clone)]
@@ -227,31 +228,6 @@ impl Grid {
 /// The width of a line.
 fn total(widths: &[usize]) -> usize {
     INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
-}
-
-/// Most characters of a text for each of its columns: a stranger's name may have any number that take no room.
-const MARKS: usize = 2;
-
-/// The text in at most `width` columns, its middle left out: names often differ at their ends.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width && text.chars().count() <= MARKS * width {
-        return text.to_string();
-    }
-    let (head_room, tail_room) = (
-        (width.saturating_sub(1)).div_ceil(2),
-        width.saturating_sub(1) / 2,
-    );
-    let head: String = fitting(text.chars(), head_room).collect();
-    let tail: Vec<char> = fitting(text.chars().rev(), tail_room).collect();
-    head + "~" + &tail.into_iter().rev().collect::<String>()
-}
-
-/// The first characters that fit the room; wide characters take two columns, combining ones none.
-fn fitting(chars: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
-    chars.take(MARKS * room).scan(0, move |used, c| {
-        *used += c.width().unwrap_or(0);
-        (*used <= room).then_some(c)
-    })
 }
 
 #[cfg(test)]

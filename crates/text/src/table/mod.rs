@@ -11,7 +11,6 @@
 //! | `sections` | all other sections of `kasuri stat` |
 //! | `account` | where the CPU time went: headline, bar and table |
 //! | `call_paths` | the code behind each class, below its row |
-//! | `path_text` | a call path in the room of a line |
 //! | `chains` | waits, and what ended them, line below line |
 //! | [`document`](document()) | every answer that is a document (`crates/answers`) |
 //! | `compare`, `contents` | the other commands |
@@ -32,7 +31,6 @@ pub mod explain;
 pub mod grid;
 mod openmp;
 mod overview;
-mod path_text;
 pub mod program;
 mod sections;
 mod top;
@@ -45,7 +43,6 @@ pub use contents::contents;
 pub use document::render as document;
 pub(crate) use grid::cut;
 pub use kasuri_answers::units;
-pub(crate) use path_text::short_name;
 pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 

@@ -1,29 +1,15 @@
 //! Call paths on a screen: `compress (xz.c:90) < worker < main`, innermost function first.
 //!
 //! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
-use super::grid::cut;
-use super::units::{file_name, percent, printable};
+use crate::units::{cut, file_name, percent, printable};
 use kasuri_analyze::call_paths::{HotPath, PathFrame, is_of_a_library, public_name};
 use unicode_width::UnicodeWidthStr;
-
-/// Less of a class than this is not worth a line.
-/// It is a share of the class's time, so the same path may have a line under a small class and none under a large
-/// one.
-pub(super) const WORTH_A_LINE: f64 = 0.01;
-
-/// A line below a class.
-pub(super) struct PathLine {
-    /// Its time; none: it goes on with what the line above says, and may be longer.
-    pub ns: Option<i64>,
-    /// It, with its share of the class.
-    pub text: String,
-}
 
 /// A library's function is not cut to less than this, in columns.
 const LEAST_OF_A_CALL: usize = 16;
 
 /// A path and where its callers part: `copy (xz.c:90) < 74.8 % pack, 25.2 % unpack`.
-pub(super) fn hot_path_text(path: &HotPath, room: usize) -> String {
+pub fn hot_path_text(path: &HotPath, room: usize) -> String {
     const MORE: &str = ", ..";
     let mut text = path_text(&path.frames, room);
     for (at, caller) in path.callers.iter().enumerate() {
@@ -42,7 +28,7 @@ pub(super) fn hot_path_text(path: &HotPath, room: usize) -> String {
 
 /// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider. Between a library's
 /// function and the first of the program stand no others of libraries, which pass the call on.
-pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
+pub fn path_text(frames: &[PathFrame], room: usize) -> String {
     let first_own = frames.iter().position(|f| !is_library(f));
     match first_own {
         Some(own @ 2..) => path_of(&[&frames[..1], &frames[own..]].concat(), room),
@@ -129,7 +115,7 @@ fn is_library(frame: &PathFrame) -> bool {
 }
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
-pub(crate) fn short_name(name: &str) -> String {
+pub fn short_name(name: &str) -> String {
     // Python's `<module>` and `work.<locals>.<lambda>` are no arguments of templates.
     if name.starts_with("py::") {
         return name.to_owned();
