@@ -249,8 +249,13 @@ impl Events {
         if !is_near {
             return self.later.push(Reverse(event));
         }
-        let at = self.near.iter().rposition(|e| event < *e);
-        self.near.insert(at.map_or(0, |at| at + 1), event);
+        // Mostly it is the next one, or nearly so.
+        let mut at = self.near.len();
+        self.near.push(event);
+        while at > 0 && self.near[at - 1] < event {
+            self.near.swap(at - 1, at);
+            at -= 1;
+        }
         if self.near.len() > NEAR {
             self.later.push(Reverse(self.near.remove(0)));
         }
@@ -294,6 +299,8 @@ struct World<'a> {
     threads: Vec<Thread>,
     cpus: Vec<Cpu>,
     n_busy: usize,
+    /// How much longer work takes outside locks, by how many CPUs are busy.
+    slowdowns: Vec<f64>,
     ready: BTreeSet<Ready>,
     /// The look that counts, and when it is.
     look: u32,
@@ -359,6 +366,11 @@ impl<'a> World<'a> {
             idle_since: 0.0,
             busy_since: 0.0,
         };
+        let others = (n_cpus.min(program.scripts.len()).saturating_sub(1)).max(1);
+        let slowdown = |n_busy: usize| {
+            let share = (n_busy.saturating_sub(1) as f64 / others as f64).min(1.0);
+            1.0 + (setup.machine.slowdown - 1.0) * share
+        };
         let mut world = World {
             program,
             setup,
@@ -368,6 +380,7 @@ impl<'a> World<'a> {
             threads: (0..program.scripts.len()).map(thread).collect(),
             cpus: vec![cpu; n_cpus],
             n_busy: 0,
+            slowdowns: (0..=n_cpus).map(slowdown).collect(),
             ready: BTreeSet::new(),
             look: 0,
             next_look: f64::INFINITY,
@@ -477,9 +490,7 @@ impl<'a> World<'a> {
     fn scaled(&mut self, ix: usize, ns: f64) -> f64 {
         let mut factor = 1.0 + self.setup.jitter * (2.0 * self.rng.uniform() - 1.0);
         if self.threads[ix].n_held == 0 && self.n_busy > 1 {
-            let others = (self.cpus.len().min(self.threads.len()) - 1).max(1);
-            let share = ((self.n_busy - 1) as f64 / others as f64).min(1.0);
-            factor *= 1.0 + (self.setup.machine.slowdown - 1.0) * share;
+            factor *= self.slowdowns[self.n_busy];
         }
         ns * factor
     }
