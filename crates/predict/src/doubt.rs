@@ -34,7 +34,7 @@ pub(crate) struct Apart {
 /// Why there is no number, each a clause; empty: there is no reason.
 pub(crate) fn reasons(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
     let mut out = Vec::new();
-    let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
+    let used = (p.work_ns + first.spinning_ns).max(1) as f64;
     let share = |ns: u64| ns as f64 / used;
     if p.replay_error().abs() > REPLAY {
         out.push(format!(
@@ -97,8 +97,8 @@ fn undecided(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
 
 /// Threads that spin for each other need a CPU each: else it depends on the scheduler whether the one that is waited for has one.
 /// Returns how many those are; none: there is not much spinning.
-fn spinners(first: &Extract) -> Option<usize> {
-    let used = (first.program.work_ns() + first.spinning_ns).max(1) as f64;
+fn spinners(work_ns: u64, first: &Extract) -> Option<usize> {
+    let used = (work_ns + first.spinning_ns).max(1) as f64;
     (first.spinning_ns as f64 / used > SPINNING).then_some(first.spinners)
 }
 
@@ -108,7 +108,7 @@ impl Prediction {
     pub(crate) fn refuse(&mut self, mut reasons: Vec<String>, first: &Extract) {
         let threads = self.threads.max(1);
         let measured = self.second.as_ref().map(|s| s.cpus.min(threads));
-        let spinners = spinners(first).unwrap_or(0);
+        let spinners = spinners(self.work_ns, first).unwrap_or(0);
         let is_all = !reasons.is_empty();
         let is_known: Vec<bool> = (self.points.iter())
             .map(|p| {

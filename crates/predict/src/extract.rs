@@ -155,6 +155,10 @@ struct Reader<'a> {
     timed_steps: Vec<Vec<TimedStep>>,
     program: Program,
     locks: HashMap<(ProcessIx, u64), u32>,
+    /// By lock, who took it last, and until when: threads are gone through one after the other.
+    open_until: Vec<(ThreadIx, Time)>,
+    /// By lock, in whose script it is held.
+    held_by: Vec<ThreadIx>,
     spins: HashSet<(ProcessIx, u64)>,
     /// Of waits at barriers in which tasks ran: when the last of these ended. The thread had come when its own work was done, but
     /// without them nobody goes on.
@@ -215,6 +219,8 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
         timed_steps: Vec::new(),
         program: Program::default(),
         locks: HashMap::new(),
+        open_until: Vec::new(),
+        held_by: Vec::new(),
         spins: (trace.locks.iter())
             .filter(|l| l.kind == LockKind::Spin)
             .map(|l| (l.process, l.object))
@@ -326,6 +332,8 @@ impl Reader<'_> {
                 object: s.object[row],
                 spins: self.spins.contains(&key),
             });
+            self.open_until.push((ThreadIx::NONE, Time::MIN));
+            self.held_by.push(ThreadIx::NONE);
             self.program.locks.len() as u32 - 1
         })
     }
@@ -335,8 +343,10 @@ impl Reader<'_> {
         let trace = self.trace;
         let s = &trace.slices;
         let rows = trace.threads[thread.ix()].slices.clone();
+        let kinds = &s.kind[rows.start as usize..rows.end as usize];
+        let n_holds = kinds.iter().filter(|&&kind| kind == SliceKind::LockHold);
+        self.timed_steps[self.script_of[thread.ix()] as usize].reserve(2 * n_holds.count());
         let mut gaps = Vec::new();
-        let mut open_until: HashMap<u32, Time> = HashMap::new();
         let mut barriers: Vec<AtBarrier> = Vec::new();
         for row in rows.start as usize..rows.end as usize {
             let (start, end) = (s.start[row], s.end[row]);
@@ -357,10 +367,11 @@ impl Reader<'_> {
                 SliceKind::LockHold if end > start && s.open[row] & open::BEGIN_UNSEEN == 0 => {
                     let lock = self.lock(row);
                     // A recursive lock's inner holds change nothing.
-                    if open_until.get(&lock).is_some_and(|&until| start < until) {
+                    let open_until = &mut self.open_until[lock as usize];
+                    if open_until.0 == thread && start < open_until.1 {
                         continue;
                     }
-                    open_until.insert(lock, end);
+                    *open_until = (thread, end);
                     let shared = s.open[row] & open::SHARED != 0;
                     self.add_step(thread, start, 3, Step::Acquire(lock, shared));
                     self.add_step(thread, end, 0, Step::Release(lock));
@@ -548,8 +559,10 @@ impl Reader<'_> {
         let s = &self.trace.slices;
         let mut begins: HashMap<ProcessIx, Vec<(Time, ThreadIx)>> = HashMap::new();
         for row in 0..s.start.len() {
-            let (name, thread) = (self.trace.strings.get(s.name[row]), s.thread[row]);
-            if s.kind[row] == SliceKind::Work && name.starts_with(REGION) {
+            if s.kind[row] == SliceKind::Work
+                && self.trace.strings.get(s.name[row]).starts_with(REGION)
+            {
+                let thread = s.thread[row];
                 let process = self.trace.threads[thread.ix()].process;
                 begins
                     .entry(process)
@@ -610,7 +623,6 @@ impl Reader<'_> {
         let mut at = 0;
         let mut done = Time::MIN;
         let mut stamps = 0.0;
-        let mut held: HashMap<u32, u32> = HashMap::new();
         for timed in &timed_steps {
             let mut ns = 0;
             while let Some(&(start, end)) = running.get(at)
@@ -630,14 +642,14 @@ impl Reader<'_> {
             match timed.step {
                 Step::Acquire(lock, _) => {
                     stamps += annotation_ns;
-                    *held.entry(lock).or_default() += 1;
+                    self.held_by[lock as usize] = thread;
                 }
                 Step::Release(lock) => {
                     stamps += annotation_ns;
-                    if held.get(&lock).is_none_or(|&n| n == 0) {
+                    let held_by = &mut self.held_by[lock as usize];
+                    if std::mem::replace(held_by, ThreadIx::NONE) != thread {
                         continue;
                     }
-                    held.insert(lock, 0);
                 }
                 _ => {}
             }

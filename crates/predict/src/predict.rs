@@ -1,19 +1,20 @@
 //! The prediction: replays on many CPU counts, the models beside them, what limits, what if.
 //!
 //! Each CPU count is replayed with three seeds (long programs: with one), and the mean is the prediction; the interval comes
-//! from replays with the machine's uncertain costs at their worst and best. Results are remembered by (CPU count, variant), because the limits, the
-//! what-ifs and the lock class ask for the same ones. A second recording on more CPUs replaces assumed costs of sharing by
-//! measured ones (`Runs::learn`).
+//! from replays with the machine's uncertain costs at their worst and best. Replays know nothing of each other, so some run
+//! at once. Results are remembered by (CPU count, variant), because the limits, the what-ifs and the lock class ask for the
+//! same ones. A second recording on more CPUs replaces assumed costs of sharing by measured ones (`Runs::learn`).
 use crate::answer::*;
 use crate::extract::{Extract, Recording, Unfit, extract};
 use crate::machine::Machine;
 use crate::models::{self, Load};
-use crate::program::Program;
+use crate::program::{Program, Sums};
 use crate::replay::{LockUse, Outcome, Setup, replay};
 use crate::second::{Replayed, SCATTER, SecondRun};
 use crate::{doubt, profile, whatif};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Options of a prediction.
 #[derive(Clone, Debug)]
@@ -75,8 +76,9 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         None => (),
     }
     let program = &first.program;
-    let load = profile::load(program);
+    let load = profile::load(&runs.sums);
     let graph = profile::graph(program);
+    runs.ahead(&options.cpus);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
     let apart = doubt::Apart {
         hidden: runs.hidden.unwrap_or(1.0),
@@ -91,12 +93,12 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         recorded_cpus: first.n_cpus,
         recorded_wall_ns: first.wall_ns,
         lost_wall_ns: first.lost_ns,
-        replayed_wall_ns: runs.mean(program, first.n_cpus.max(1)).0 as u64,
+        replayed_wall_ns: runs.replayed_wall(first.n_cpus.max(1)) as u64,
         threads: program.scripts.len(),
-        workers: program.workers(),
-        work_ns: program.work_ns(),
+        workers: runs.sums.workers,
+        work_ns: runs.sums.work_ns,
         span_ns: graph.span() as u64,
-        lock_ratio: has_locks.then(|| ratio(program.inside_ns(), program.work_ns())),
+        lock_ratio: has_locks.then(|| ratio(runs.sums.inside_ns, runs.sums.work_ns)),
         lock_efficiency: has_locks.then_some(efficiency),
         without_locks,
         class: has_locks.then(|| Class::of(efficiency, cap.as_ref().map(|c| c.speedup))),
@@ -123,12 +125,20 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let replayed: Vec<f64> = (options.cpus.iter())
         .map(|&cpus| runs.speedup(cpus, Variant::Expected))
         .collect();
-    out.models = models_beside(&out, &replayed, &load, &graph, program);
+    out.models = models_beside(&out, &replayed, &load, &graph, &runs.sums);
     out.believed = believed(&out, &runs);
-    if options.what_if {
-        out.what_if = changes(&mut runs, &out, &replayed);
-    }
     let reasons = doubt::reasons(&out, first, &apart);
+    // Of a changed program nothing is said where nothing is said of the recorded one.
+    if reasons.is_empty() || out.second.is_some() {
+        let more = runs.more_threads(&options.cpus);
+        for ((point, more), replayed) in out.points.iter_mut().zip(more).zip(&replayed) {
+            // What the measurement makes of these threads it makes of more.
+            point.more_threads = more.map(|more| more * point.speedup / replayed.max(1e-9));
+        }
+        if options.what_if {
+            out.what_if = changes(&mut runs, &out, &replayed);
+        }
+    }
     out.refuse(reasons, first);
     if !out.points.is_empty() {
         out.notes.extend(runs.range_notes());
@@ -165,17 +175,48 @@ fn is_wanted(lock: &LockUse, wall: f64) -> bool {
     lock.waited_ns > 0.02 * wall
 }
 
+/// Jobs that run at a time, where there are as many CPUs: each may have a changed copy of the program.
+const AT_ONCE: usize = 3;
+
+/// The answer of each job. In which order they come about changes none.
+fn at_once<J: Sync, T: Send>(jobs: &[J], answer: impl Fn(&J) -> T + Sync) -> Vec<T> {
+    let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let take = || next.fetch_add(1, Ordering::Relaxed);
+        let mine = std::iter::from_fn(|| Some(take())).take_while(|&at| at < jobs.len());
+        mine.map(|at| (at, answer(&jobs[at]))).collect::<Vec<_>>()
+    };
+    let mut all = std::thread::scope(|scope| {
+        let more = AT_ONCE.min(n_cpus).min(jobs.len()).saturating_sub(1);
+        let others: Vec<_> = (0..more).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            all.extend(
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
+        }
+        all
+    });
+    all.sort_unstable_by_key(|one| one.0);
+    all.into_iter().map(|one| one.1).collect()
+}
+
 /// Replays of one program, remembered.
 struct Runs<'a> {
     first: &'a Extract,
+    sums: Sums,
     machine: Machine,
     /// Whether code outside locks was seen to slow down, or only the machine says so.
     slowdown_is_seen: bool,
     transfer: Vec<f64>,
     inflation: Vec<Option<f64>>,
     fitted: Option<Fitted<'a>>,
-    known: HashMap<(usize, Variant), Rc<(f64, Outcome)>>,
-    more: HashMap<usize, Option<f64>>,
+    known: HashMap<(usize, Variant), Arc<(f64, Outcome)>>,
+    /// Wall times of other programs on each number of CPUs.
+    others: HashMap<(Other, usize), f64>,
     seeds: u64,
     /// The most waits that one replay had to break, but for circles of locks.
     forced: u64,
@@ -203,6 +244,15 @@ enum Variant {
     Dear,
 }
 
+/// A program beside the recorded one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Other {
+    /// With the waits that one CPU hides.
+    Tied,
+    /// The second recording.
+    Second,
+}
+
 impl<'a> Runs<'a> {
     fn new(first: &'a Extract, machine: Machine) -> Runs<'a> {
         let steps: usize = first.program.scripts.iter().map(|s| s.steps.len()).sum();
@@ -212,13 +262,14 @@ impl<'a> Runs<'a> {
         }
         Runs {
             first,
+            sums: first.program.sums(),
             machine,
             slowdown_is_seen: false,
             transfer: Vec::new(),
             inflation: vec![None; first.program.locks.len()],
             fitted: None,
             known: HashMap::new(),
-            more: HashMap::new(),
+            others: HashMap::new(),
             seeds: if steps > 1_000_000 { 1 } else { 3 },
             forced: 0,
             deadlocked: BTreeSet::new(),
@@ -231,16 +282,17 @@ impl<'a> Runs<'a> {
     /// From a second run on more CPUs: how much slower code inside and outside locks is there.
     fn learn(&mut self, second: &Extract) {
         let (a, b) = (&self.first.program, &second.program);
-        let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
-        if outside(a) > 0.0 {
+        let (sums_a, sums_b) = (&self.sums, b.sums());
+        let outside = |sums: &Sums| sums.work_ns.saturating_sub(sums.inside_ns) as f64;
+        if outside(sums_a) > 0.0 {
             // Faster there by more than a little is a machine that was slower during the first run, not the program.
-            self.machine.slowdown = (outside(b) / outside(a)).clamp(0.97, 3.0);
+            self.machine.slowdown = (outside(&sums_b) / outside(sums_a)).clamp(0.97, 3.0);
             self.slowdown_is_seen = true;
         }
         // How often a lock changes CPUs decides what one change costs: ask a replay.
         let plain = replay(a, &Setup::new(&self.machine, second.n_cpus.max(2)));
-        let (hold_a, n_a) = (a.hold_ns(), a.acquisitions());
-        let (hold_b, n_b) = (b.hold_ns(), b.acquisitions());
+        let (hold_a, n_a) = (&sums_a.hold_ns, &sums_a.acquisitions);
+        let (hold_b, n_b) = (&sums_b.hold_ns, &sums_b.acquisitions);
         let mut transfer = Vec::new();
         // Addresses differ between runs, names do not; of equal names, the same in the order of first use.
         let mut of_name: HashMap<&str, VecDeque<usize>> = HashMap::new();
@@ -312,24 +364,54 @@ impl<'a> Runs<'a> {
     }
 
     /// The recorded program on so many CPUs; more CPUs than threads change nothing.
-    fn get(&mut self, cpus: usize, variant: Variant) -> Rc<(f64, Outcome)> {
+    fn get(&mut self, cpus: usize, variant: Variant) -> Arc<(f64, Outcome)> {
         let cpus = cpus.min(self.first.program.scripts.len()).max(1);
         if let Some(known) = self.known.get(&(cpus, variant)) {
             return known.clone();
         }
-        let answer = match variant {
+        let answer = self.made(cpus, variant);
+        self.keep(cpus, variant, answer)
+    }
+
+    fn made(&self, cpus: usize, variant: Variant) -> (f64, Outcome) {
+        match variant {
             Variant::Expected => self.mean(&self.first.program, cpus),
             _ => {
                 let outcome = self.run(&self.first.program, cpus, variant, 1);
                 (outcome.wall_ns, outcome)
             }
-        };
+        }
+    }
+
+    fn keep(
+        &mut self,
+        cpus: usize,
+        variant: Variant,
+        answer: (f64, Outcome),
+    ) -> Arc<(f64, Outcome)> {
         let outcome = &answer.1;
         self.forced = self.forced.max(outcome.forced - outcome.deadlocks);
         self.deadlocked.extend(outcome.deadlocked.iter().cloned());
-        let answer = Rc::new(answer);
+        let answer = Arc::new(answer);
         self.known.insert((cpus, variant), answer.clone());
         answer
+    }
+
+    /// Makes the replays that these numbers of CPUs ask for, several at a time.
+    fn ahead(&mut self, cpus: &[usize]) {
+        let n = self.first.program.scripts.len();
+        let counts: BTreeSet<usize> = (cpus.iter().map(|&cpus| cpus.min(n).max(1)))
+            .chain([1])
+            .collect();
+        let all = [Variant::Expected, Variant::Cheap, Variant::Dear];
+        let mut wanted: Vec<(usize, Variant)> = (counts.into_iter())
+            .flat_map(|cpus| all.map(|variant| (cpus, variant)))
+            .collect();
+        wanted.retain(|key| !self.known.contains_key(key));
+        let made = at_once(&wanted, |&(cpus, variant)| self.made(cpus, variant));
+        for ((cpus, variant), answer) in wanted.into_iter().zip(made) {
+            self.keep(cpus, variant, answer);
+        }
     }
 
     /// Over the same program on one CPU. More than there are CPUs is not said: there it would be one CPU that loses time, not
@@ -345,9 +427,8 @@ impl<'a> Runs<'a> {
         let Some(tied) = &self.first.tied else {
             return ends;
         };
-        let one = self.run(tied, 1, Variant::Expected, 1).wall_ns;
-        let n = cpus.min(tied.scripts.len()).max(1);
-        let other = over(one, self.run(tied, n, Variant::Expected, 1).wall_ns, cpus);
+        let one = self.wall_of(Other::Tied, tied, 1);
+        let other = over(one, self.wall_of(Other::Tied, tied, cpus), cpus);
         let (expected, low, high) = ends;
         let middle = (expected * other).sqrt();
         (self.hidden).get_or_insert((expected / other).max(other / expected));
@@ -374,13 +455,28 @@ impl<'a> Runs<'a> {
     }
 
     fn replayed(&mut self, second: &Extract, cpus: usize) -> Replayed {
-        let one = self.run(&second.program, 1, Variant::Expected, 1).wall_ns;
-        let cpus_of_second = cpus.min(second.program.scripts.len()).max(1);
-        let many = self.run(&second.program, cpus_of_second, Variant::Expected, 1);
+        let one = self.wall_of(Other::Second, &second.program, 1);
+        let many = self.wall_of(Other::Second, &second.program, cpus);
         Replayed {
             first: self.speedup(cpus, Variant::Expected),
-            second: over(one, many.wall_ns, cpus),
+            second: over(one, many, cpus),
         }
+    }
+
+    fn wall_of(&mut self, which: Other, program: &Program, cpus: usize) -> f64 {
+        let cpus = cpus.min(program.scripts.len()).max(1);
+        if let Some(&known) = self.others.get(&(which, cpus)) {
+            return known;
+        }
+        let wall = self.run(program, cpus, Variant::Expected, 1).wall_ns;
+        self.others.insert((which, cpus), wall);
+        wall
+    }
+
+    /// The recorded program's wall time on as many CPUs as it was recorded on.
+    fn replayed_wall(&self, cpus: usize) -> f64 {
+        let known = self.known.get(&(cpus, Variant::Expected));
+        known.map_or_else(|| self.mean(&self.first.program, cpus).0, |known| known.0)
     }
 
     /// What the second run makes of a replayed speed-up: the expected, the lowest and the highest.
@@ -417,51 +513,38 @@ impl<'a> Runs<'a> {
         let run = self.get(cpus, Variant::Expected);
         let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
-        let workers = self.first.program.workers();
         let lock_wait = outcome.lock_wait_ns();
         Point {
             cpus,
             speedup: fitted,
             low,
             high,
-            // What the measurement makes of these threads it makes of more.
-            more_threads: (self.more_threads(cpus)).map(|more| more * fitted / speedup.max(1e-9)),
+            more_threads: None,
             cpu_use: busy.min(1.0),
-            wait_ratio: lock_wait / (lock_wait + self.first.program.work_ns() as f64).max(1.0),
+            wait_ratio: lock_wait / (lock_wait + self.sums.work_ns as f64).max(1.0),
             limit: match &self.fitted {
                 Some(f) if f.run.lack > LACKS => Limit::Unseen { lack: f.run.lack },
-                _ => self.limit(cpus, speedup, wall, outcome, workers),
+                _ => self.limit(cpus, speedup, wall, outcome),
             },
         }
     }
 
-    /// As many threads as CPUs, with the same work in all.
-    fn more_threads(&mut self, cpus: usize) -> Option<f64> {
-        let workers = self.first.program.workers().max(1);
-        let k = cpus.div_ceil(workers);
-        if k < 2 {
-            return None;
-        }
-        if let Some(&known) = self.more.get(&cpus) {
-            return known;
-        }
-        let answer = whatif::more_threads(&self.first.program, k).map(|program| {
-            let one = self.get(1, Variant::Expected).0;
+    /// As many threads as CPUs, with the same work in all: the speed-ups.
+    fn more_threads(&mut self, cpus: &[usize]) -> Vec<Option<f64>> {
+        let one = self.get(1, Variant::Expected).0;
+        at_once(cpus, |&cpus| {
+            let k = cpus.div_ceil(self.sums.workers.max(1));
+            if k < 2 {
+                return None;
+            }
+            let program = whatif::more_threads(&self.first.program, k)?;
             let many = self.run(&program, cpus, Variant::Expected, 1);
-            over(one, many.wall_ns, cpus)
-        });
-        self.more.insert(cpus, answer);
-        answer
+            Some(over(one, many.wall_ns, cpus))
+        })
     }
 
-    fn limit(
-        &self,
-        cpus: usize,
-        speedup: f64,
-        wall: f64,
-        outcome: &Outcome,
-        workers: usize,
-    ) -> Limit {
+    fn limit(&self, cpus: usize, speedup: f64, wall: f64, outcome: &Outcome) -> Limit {
+        let workers = self.sums.workers;
         if speedup > 0.93 * cpus as f64 {
             return Limit::Cpus;
         }
@@ -481,7 +564,7 @@ impl<'a> Runs<'a> {
             }
         }
         let lost =
-            (wall * cpus.min(program.scripts.len()) as f64 - program.work_ns() as f64).max(1.0);
+            (wall * cpus.min(program.scripts.len()) as f64 - self.sums.work_ns as f64).max(1.0);
         if workers < cpus && speedup > 0.85 * workers as f64 {
             return Limit::Threads { n: workers };
         }
@@ -494,12 +577,12 @@ impl<'a> Runs<'a> {
         // A thread that only starts the others waits for them all the time, and keeps no other from running.
         let starters = program.scripts.len().saturating_sub(workers) as f64;
         let joined = (outcome.joined_ns - wall * starters).max(0.0);
-        let delay = program.delay_ns() as f64;
+        let delay = self.sums.delay_ns as f64;
         if let Some(lock) = most
             && lock_wait > 0.4 * lost
             && lock_wait > joined.min(lost)
         {
-            let share = lock_wait / (lock_wait + program.work_ns() as f64);
+            let share = lock_wait / (lock_wait + self.sums.work_ns as f64);
             return Limit::LockWaits {
                 name: program.locks[lock].name.clone(),
                 share,
@@ -541,10 +624,11 @@ impl<'a> Runs<'a> {
     /// The lock that threads take in turns for longest.
     fn cap(&mut self, points: &[Point]) -> Option<Cap> {
         let one = self.get(1, Variant::Expected).0;
-        let serial = self.first.program.serial_ns();
         // Where one thread holds it nearly always the program waits for that thread, lock or no lock.
         let shared = |&(_, &(all, most)): &(usize, &(u64, u64))| (all - most) * 20 >= all.max(1);
-        let (lock, &(ns, _)) = serial
+        let (lock, &(ns, _)) = self
+            .sums
+            .serial_ns
             .iter()
             .enumerate()
             .filter(shared)
@@ -573,8 +657,12 @@ impl<'a> Runs<'a> {
 
     fn lock_profiles(&mut self, points: &[Point]) -> Vec<LockProfile> {
         let program = &self.first.program;
-        let (holds, n) = (program.hold_ns(), program.acquisitions());
-        let work = program.work_ns();
+        let Sums {
+            hold_ns: holds,
+            acquisitions: n,
+            ..
+        } = &self.sums;
+        let work = self.sums.work_ns;
         let mut out: Vec<(usize, LockProfile)> = program
             .locks
             .iter()
@@ -667,7 +755,7 @@ impl<'a> Runs<'a> {
         if first.tied.is_some() && self.fitted.is_none() {
             out.push(format!(
                 "for {:.0} % of the CPU time a thread that was woken took the CPU of the one that woke it; whether that one waits for it on more CPUs is not known, and the range has both (--second-run tells)",
-                100.0 * ratio(first.hidden_ns, first.program.work_ns())
+                100.0 * ratio(first.hidden_ns, self.sums.work_ns)
             ));
         }
         if !self.machine.is_measured {
@@ -686,7 +774,7 @@ fn models_beside(
     replayed: &[f64],
     load: &Load,
     graph: &models::workspan::Graph,
-    program: &Program,
+    sums: &Sums,
 ) -> Vec<ModelAnswer> {
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
     let mut out = Vec::new();
@@ -704,7 +792,7 @@ fn models_beside(
             .into(),
     });
     if !load.holds.is_empty() {
-        out.extend(lock_models(p, load, program, &cpus));
+        out.extend(lock_models(p, load, sums, &cpus));
     }
     let t1 = graph.work();
     out.push(model(
@@ -749,7 +837,7 @@ fn model(
 }
 
 /// The models of programs with locks.
-fn lock_models(p: &Prediction, load: &Load, program: &Program, cpus: &[usize]) -> Vec<ModelAnswer> {
+fn lock_models(p: &Prediction, load: &Load, sums: &Sums, cpus: &[usize]) -> Vec<ModelAnswer> {
     let (one, n) = (load.one_cpu_rate(), load.n_threads);
     let slowed = Load {
         compute: load.compute * p.machine.slowdown,
@@ -774,8 +862,8 @@ fn lock_models(p: &Prediction, load: &Load, program: &Program, cpus: &[usize]) -
             |c| (c >= n).then(|| models::repairman::throughput(&slowed) / one),
         ));
     }
-    let holds = program.hold_ns();
-    let shares: Vec<f64> = holds.iter().map(|&h| ratio(h, program.work_ns())).collect();
+    let share = |&h: &u64| ratio(h, sums.work_ns);
+    let shares: Vec<f64> = sums.hold_ns.iter().map(share).collect();
     out.push(model(
         "Eyerman-Eeckhout",
         "critical sections collide at random; the slowest thread collides with all others",
@@ -843,24 +931,25 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
 }
 
 fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf> {
-    let program = runs.first.program.clone();
+    let program = &runs.first.program;
     let one = runs.get(1, Variant::Expected).0;
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
     let n = program.scripts.len();
     let mut out = Vec::new();
+    let counts: BTreeSet<usize> = cpus.iter().map(|&c| c.min(n).max(1)).collect();
+    let counts: Vec<usize> = counts.into_iter().collect();
     let mut add = |change: String, program: Program| {
-        let mut known: HashMap<usize, f64> = HashMap::new();
-        let speedup = cpus
-            .iter()
-            .enumerate()
-            .map(|(i, &c)| {
-                let c = c.min(n).max(1);
-                let changed = *known.entry(c).or_insert_with(|| {
-                    over(one, runs.run(&program, c, Variant::Expected, 1).wall_ns, c)
-                });
-                // What a second run makes of the program it makes of the changed one.
-                changed * p.points[i].speedup / replayed[i].max(1e-9)
-            })
+        let walls = at_once(&counts, |&c| {
+            runs.run(&program, c, Variant::Expected, 1).wall_ns
+        });
+        let changed = |c: usize| {
+            let c = c.min(n).max(1);
+            let at = counts.partition_point(|&count| count < c);
+            over(one, walls[at], c)
+        };
+        // What a second run makes of the program it makes of the changed one.
+        let speedup = (cpus.iter().enumerate())
+            .map(|(i, &c)| changed(c) * p.points[i].speedup / replayed[i].max(1e-9))
             .collect();
         out.push(WhatIf { change, speedup });
     };
@@ -873,22 +962,39 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf>
         let name = &worst.name;
         add(
             format!("`{name}` split in 4"),
-            whatif::split(&program, ix, 4),
+            whatif::split(program, ix, 4),
         );
         add(
             format!("`{name}` held half as long"),
-            whatif::scale_holds(&program, ix, 0.5),
+            whatif::scale_holds(program, ix, 0.5),
         );
         add(
             format!("`{name}` removed, its work kept"),
-            whatif::without_lock(&program, Some(ix)),
+            whatif::without_lock(program, Some(ix)),
         );
         if p.locks.len() > 1 {
             add(
                 "no locks at all".into(),
-                whatif::without_lock(&program, None),
+                whatif::without_lock(program, None),
             );
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_jobs_come_in_their_order_and_a_panic_is_passed_on() {
+        let jobs: Vec<usize> = (0..100).collect();
+        assert_eq!(
+            at_once(&jobs, |&job| 2 * job),
+            jobs.iter().map(|job| 2 * job).collect::<Vec<_>>()
+        );
+        assert!(at_once(&[], |job: &usize| *job).is_empty());
+        let panics = || at_once(&jobs, |&job| assert_ne!(job, 50));
+        assert!(std::panic::catch_unwind(panics).is_err());
+    }
 }

@@ -3,16 +3,15 @@
 //! [`load`] averages all workers' rounds into one for the queueing models; [`graph`] keeps the order of the waits for each
 //! other and drops the locks, for the work and span model.
 use crate::models::{Load, workspan::Graph};
-use crate::program::{Program, Step};
+use crate::program::{Program, Step, Sums};
 
 /// The average round of a worker: what it does from one acquisition to the next. Without locks, all it does.
-pub fn load(program: &Program) -> Load {
-    let holds = program.hold_ns();
-    let n: u64 = program.acquisitions().iter().sum();
-    let n_threads = program.workers().max(1);
+pub fn load(sums: &Sums) -> Load {
+    let n: u64 = sums.acquisitions.iter().sum();
+    let n_threads = sums.workers.max(1);
     let rounds = if n == 0 { n_threads as f64 } else { n as f64 };
-    let mut outside = program.work_ns().saturating_sub(program.inside_ns());
-    let mut holds: Vec<u64> = holds.into_iter().filter(|&h| h > 0).collect();
+    let mut outside = sums.work_ns.saturating_sub(sums.inside_ns);
+    let mut holds: Vec<u64> = sums.hold_ns.iter().copied().filter(|&h| h > 0).collect();
     if holds.len() > MOST_LOCKS {
         // Each of the others is held so little that threads rarely meet there.
         holds.sort_unstable_by(|a, b| b.cmp(a));
@@ -21,7 +20,7 @@ pub fn load(program: &Program) -> Load {
     Load {
         n_threads,
         compute: outside as f64 / rounds,
-        delay: program.delay_ns() as f64 / rounds,
+        delay: sums.delay_ns as f64 / rounds,
         holds: holds.iter().map(|&h| h as f64 / rounds).collect(),
     }
 }

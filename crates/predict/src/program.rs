@@ -2,8 +2,6 @@
 //! `Acquire` of the same lock by the same thread; every event that is waited for is posted once, or never (then no thread
 //! waits for it in the replay either).
 
-use std::collections::HashMap;
-
 /// One action of a thread. Times are CPU time of the recording, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -70,108 +68,101 @@ impl Program {
         self.scripts.iter().map(Script::work_ns).sum()
     }
 
-    /// CPU time inside each lock, ns; a nested hold counts for every lock held.
-    pub fn hold_ns(&self) -> Vec<u64> {
-        let mut out = vec![0; self.locks.len()];
+    /// All sums over the scripts, in one pass.
+    pub fn sums(&self) -> Sums {
+        let n = self.locks.len();
+        let mut out = Sums {
+            hold_ns: vec![0; n],
+            serial_ns: vec![(0, 0); n],
+            acquisitions: vec![0; n],
+            ..Sums::default()
+        };
+        let mut held = vec![Held::default(); n];
+        let mut touched = Vec::new();
+        let mut works = Vec::with_capacity(self.scripts.len());
         for script in &self.scripts {
-            // CPU time of the thread when it took what it holds: as many locks may be held at once as there are.
-            let mut since: HashMap<u32, u64> = HashMap::new();
-            let mut done = 0;
+            // Its CPU time, and that with its delays, so far.
+            let (mut done, mut now, mut n_held) = (0, 0, 0usize);
             for step in &script.steps {
                 match *step {
-                    Step::Acquire(lock, _) => {
-                        since.entry(lock).or_insert(done);
-                    }
-                    Step::Release(lock) => {
-                        if let Some(from) = since.remove(&lock) {
-                            out[lock as usize] += done - from;
+                    Step::Acquire(lock, shared) => {
+                        n_held += 1;
+                        out.acquisitions[lock as usize] += 1;
+                        let held = &mut held[lock as usize];
+                        if !std::mem::replace(&mut held.is_touched, true) {
+                            touched.push(lock);
+                        }
+                        held.since.get_or_insert(done);
+                        if !shared {
+                            held.alone_since.get_or_insert(now);
                         }
                     }
-                    Step::Compute(ns) => done += ns,
+                    Step::Release(lock) => {
+                        n_held = n_held.saturating_sub(1);
+                        let held = &mut held[lock as usize];
+                        held.release(done, now, &mut out.hold_ns[lock as usize]);
+                    }
+                    Step::Compute(ns) => {
+                        done += ns;
+                        now += ns;
+                        out.inside_ns += if n_held > 0 { ns } else { 0 };
+                    }
+                    Step::Delay(ns) => {
+                        now += ns;
+                        out.delay_ns += ns;
+                    }
                     _ => {}
                 }
             }
-            for (lock, from) in since {
-                out[lock as usize] += done - from;
+            for lock in touched.drain(..) {
+                let mut held = std::mem::take(&mut held[lock as usize]);
+                held.release(done, now, &mut out.hold_ns[lock as usize]);
+                let of = &mut out.serial_ns[lock as usize];
+                *of = (of.0 + held.alone_ns, of.1.max(held.alone_ns));
             }
+            works.push(done);
         }
+        out.work_ns = works.iter().sum();
+        let most = works.iter().copied().max().unwrap_or(0).max(1);
+        let works = works.iter().filter(|&&ns| ns.saturating_mul(20) >= most);
+        out.workers = works.count();
         out
     }
+}
 
+/// What a program does in all. Of its passes over millions of steps this is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// CPU time of all threads, ns.
+    pub work_ns: u64,
+    /// Of it, inside any lock.
+    pub inside_ns: u64,
+    /// Time off the CPU for outside reasons, ns.
+    pub delay_ns: u64,
+    /// CPU time inside each lock, ns; a nested hold counts for every lock held.
+    pub hold_ns: Vec<u64>,
     /// For each lock, how long it is held alone: by all threads together, and by the one that holds it longest, ns. Delays inside
     /// count, as no other thread gets the lock meanwhile.
-    pub fn serial_ns(&self) -> Vec<(u64, u64)> {
-        let mut out = vec![(0, 0); self.locks.len()];
-        for script in &self.scripts {
-            let mut since: HashMap<u32, u64> = HashMap::new();
-            let mut own: HashMap<u32, u64> = HashMap::new();
-            let mut now = 0;
-            for step in &script.steps {
-                match *step {
-                    Step::Acquire(lock, false) => {
-                        since.entry(lock).or_insert(now);
-                    }
-                    Step::Release(lock) => {
-                        if let Some(from) = since.remove(&lock) {
-                            *own.entry(lock).or_default() += now - from;
-                        }
-                    }
-                    Step::Compute(ns) | Step::Delay(ns) => now += ns,
-                    _ => {}
-                }
-            }
-            for (lock, from) in since {
-                *own.entry(lock).or_default() += now - from;
-            }
-            for (lock, ns) in own {
-                let of = &mut out[lock as usize];
-                *of = (of.0 + ns, of.1.max(ns));
-            }
-        }
-        out
-    }
-
-    /// CPU time inside any lock, ns.
-    pub fn inside_ns(&self) -> u64 {
-        let mut total = 0;
-        for script in &self.scripts {
-            let mut held = 0usize;
-            for step in &script.steps {
-                match *step {
-                    Step::Acquire(..) => held += 1,
-                    Step::Release(_) => held = held.saturating_sub(1),
-                    Step::Compute(ns) if held > 0 => total += ns,
-                    _ => {}
-                }
-            }
-        }
-        total
-    }
-
-    /// Time off the CPU for outside reasons, ns.
-    pub fn delay_ns(&self) -> u64 {
-        let delay = |step: &Step| if let Step::Delay(ns) = *step { ns } else { 0 };
-        self.scripts.iter().flat_map(|s| &s.steps).map(delay).sum()
-    }
-
+    pub serial_ns: Vec<(u64, u64)>,
     /// Acquisitions of each lock.
-    pub fn acquisitions(&self) -> Vec<u64> {
-        let mut out = vec![0; self.locks.len()];
-        for step in self.scripts.iter().flat_map(|s| &s.steps) {
-            if let Step::Acquire(lock, _) = *step {
-                out[lock as usize] += 1;
-            }
-        }
-        out
-    }
-
+    pub acquisitions: Vec<u64>,
     /// Threads that do a twentieth or more of an equal share of the work: the others only start and wait.
-    pub fn workers(&self) -> usize {
-        let work: Vec<u64> = self.scripts.iter().map(Script::work_ns).collect();
-        let most = work.iter().copied().max().unwrap_or(0).max(1);
-        work.iter()
-            .filter(|&&ns| ns.saturating_mul(20) >= most)
-            .count()
+    pub workers: usize,
+}
+
+/// A lock as one thread holds it: since which moment of its CPU time, and, alone, of its time.
+#[derive(Clone, Default)]
+struct Held {
+    is_touched: bool,
+    since: Option<u64>,
+    alone_since: Option<u64>,
+    alone_ns: u64,
+}
+
+impl Held {
+    fn release(&mut self, done: u64, now: u64, hold_ns: &mut u64) {
+        *hold_ns += self.since.take().map_or(0, |since| done - since);
+        self.alone_ns += self.alone_since.take().map_or(0, |since| now - since);
     }
 }
 

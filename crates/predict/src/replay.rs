@@ -226,6 +226,47 @@ impl Ord for Entry {
     }
 }
 
+/// Times are not negative, so their bits order as they do; then an event's number.
+type Event = (u64, u64, Entry);
+
+/// What is to come. The next events are mostly those that were added last (a CPU goes on to its next step before much else
+/// happens), so the [`NEAR`] next ones are kept in order beside the heap of the others.
+#[derive(Default)]
+struct Events {
+    /// The last is the next.
+    near: Vec<Event>,
+    later: BinaryHeap<Reverse<Event>>,
+}
+
+const NEAR: usize = 8;
+
+impl Events {
+    fn push(&mut self, event: Event) {
+        let is_near = match self.later.peek() {
+            Some(first) => event < first.0,
+            None => true,
+        };
+        if !is_near {
+            return self.later.push(Reverse(event));
+        }
+        // Mostly it is the next one, or nearly so.
+        let mut at = self.near.len();
+        self.near.push(event);
+        while at > 0 && self.near[at - 1] < event {
+            self.near.swap(at - 1, at);
+            at -= 1;
+        }
+        if self.near.len() > NEAR {
+            self.later.push(Reverse(self.near.remove(0)));
+        }
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let near = self.near.pop();
+        near.or_else(|| self.later.pop().map(|event| event.0))
+    }
+}
+
 /// A thread that waits for a CPU; in order of what it is charged, then of coming.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
@@ -254,11 +295,12 @@ struct World<'a> {
     setup: &'a Setup<'a>,
     now: f64,
     order: u64,
-    /// Times are not negative, so their bits order as they do.
-    events: BinaryHeap<Reverse<(u64, u64, Entry)>>,
+    events: Events,
     threads: Vec<Thread>,
     cpus: Vec<Cpu>,
     n_busy: usize,
+    /// How much longer work takes outside locks, by how many CPUs are busy.
+    slowdowns: Vec<f64>,
     ready: BTreeSet<Ready>,
     /// The look that counts, and when it is.
     look: u32,
@@ -324,15 +366,21 @@ impl<'a> World<'a> {
             idle_since: 0.0,
             busy_since: 0.0,
         };
+        let others = (n_cpus.min(program.scripts.len()).saturating_sub(1)).max(1);
+        let slowdown = |n_busy: usize| {
+            let share = (n_busy.saturating_sub(1) as f64 / others as f64).min(1.0);
+            1.0 + (setup.machine.slowdown - 1.0) * share
+        };
         let mut world = World {
             program,
             setup,
             now: 0.0,
             order: 0,
-            events: BinaryHeap::new(),
+            events: Events::default(),
             threads: (0..program.scripts.len()).map(thread).collect(),
             cpus: vec![cpu; n_cpus],
             n_busy: 0,
+            slowdowns: (0..=n_cpus).map(slowdown).collect(),
             ready: BTreeSet::new(),
             look: 0,
             next_look: f64::INFINITY,
@@ -381,13 +429,12 @@ impl<'a> World<'a> {
 
     fn at(&mut self, time: f64, what: What) {
         self.order += 1;
-        self.events
-            .push(Reverse((time.to_bits(), self.order, Entry(what))));
+        self.events.push((time.to_bits(), self.order, Entry(what)));
     }
 
     fn run(&mut self) {
         while self.n_done < self.threads.len() {
-            let Some(Reverse((time, _, Entry(what)))) = self.events.pop() else {
+            let Some((time, _, Entry(what))) = self.events.pop() else {
                 if self.force() {
                     continue;
                 }
@@ -443,9 +490,7 @@ impl<'a> World<'a> {
     fn scaled(&mut self, ix: usize, ns: f64) -> f64 {
         let mut factor = 1.0 + self.setup.jitter * (2.0 * self.rng.uniform() - 1.0);
         if self.threads[ix].n_held == 0 && self.n_busy > 1 {
-            let others = (self.cpus.len().min(self.threads.len()) - 1).max(1);
-            let share = ((self.n_busy - 1) as f64 / others as f64).min(1.0);
-            factor *= 1.0 + (self.setup.machine.slowdown - 1.0) * share;
+            factor *= self.slowdowns[self.n_busy];
         }
         ns * factor
     }
@@ -657,5 +702,32 @@ impl<'a> World<'a> {
             self.make_ready(thread, None);
         }
         !here.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_the_order_of_time_and_of_equal_ones_the_first_first() {
+        let mut rng = Rng::new(3);
+        let (mut events, mut all) = (Events::default(), BinaryHeap::new());
+        let mut left = 0;
+        for order in 0..20_000 {
+            // Mostly few, at times many.
+            let most = if order % 5_000 < 4_000 { 12 } else { 200 };
+            if left < most && rng.below(2) == 0 {
+                let event = (rng.below(50) as u64, order, Entry(What::Look(order as u32)));
+                events.push(event);
+                all.push(Reverse(event));
+                left += 1;
+            } else {
+                let number = |event: Event| (event.0, event.1);
+                let expected = all.pop().map(|event| number(event.0));
+                left -= usize::from(expected.is_some());
+                assert_eq!(events.pop().map(number), expected);
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! k, critical sections made shorter, locks removed, the work dealt to more threads. A change keeps the invariant of
 //! [`crate::program`] (releases follow acquisitions, events are posted once), and keeps the total work unless it is the
 //! change itself.
-use crate::program::{Lock, Program, Step};
+use crate::program::{Lock, Program, Script, Step};
 use kasuri_base::random::Rng;
 
 /// Lock `lock` becomes `k` locks; each acquisition takes one of them by lot.
@@ -53,14 +53,26 @@ pub fn scale_holds(program: &Program, lock: u32, factor: f64) -> Program {
 
 /// The same work without one lock, or without any if `lock` is none.
 pub fn without_lock(program: &Program, lock: Option<u32>) -> Program {
-    let mut out = program.clone();
-    for script in &mut out.scripts {
-        script.steps.retain(|step| match step {
-            Step::Acquire(l, _) | Step::Release(l) => lock.is_some_and(|lock| lock != *l),
-            _ => true,
-        });
+    let stays = |step: &&Step| match step {
+        Step::Acquire(l, _) | Step::Release(l) => lock.is_some_and(|lock| lock != *l),
+        _ => true,
+    };
+    let without = |script: &Script| {
+        let all = || script.steps.iter().filter(stays);
+        let mut steps = Vec::with_capacity(all().count());
+        steps.extend(all());
+        Script {
+            name: script.name.clone(),
+            steps,
+            ..*script
+        }
+    };
+    Program {
+        scripts: program.scripts.iter().map(without).collect(),
+        locks: program.locks.clone(),
+        n_events: program.n_events,
+        rounds: program.rounds.clone(),
     }
-    out
 }
 
 /// The same work by more threads: every worker's script is dealt out, a stretch between two moments without locks at a
@@ -74,7 +86,9 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
         .unwrap_or(0);
     let mut out = Program {
         scripts: Vec::new(),
-        ..program.clone()
+        locks: program.locks.clone(),
+        n_events: program.n_events,
+        rounds: program.rounds.clone(),
     };
     for script in &program.scripts {
         if script.work_ns() * 20 < most.max(1) {
@@ -98,15 +112,17 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
         deal(&script.steps[from..to], &mut parts);
         parts[0].extend(&script.steps[to..]);
         for (i, steps) in parts.into_iter().enumerate() {
-            let mut part = script.clone();
-            part.name = format!("{}.{i}", script.name);
-            part.steps = if i > 0 && matches!(script.steps.first(), Some(Step::Wait(_))) {
+            let steps = if i > 0 && matches!(script.steps.first(), Some(Step::Wait(_))) {
                 // All parts begin when the thread did.
                 follow(&mut out, &script.steps[0], steps)?
             } else {
                 steps
             };
-            out.scripts.push(part);
+            out.scripts.push(Script {
+                name: format!("{}.{i}", script.name),
+                steps,
+                ..*script
+            });
         }
     }
     Some(out)

@@ -64,7 +64,7 @@ fn makes_sense(program: &Program, n_cpus: usize, out: &Outcome, what: &str) {
     let acquired: u64 = out.locks.iter().map(|l| l.n).sum();
     assert_eq!(
         acquired,
-        program.acquisitions().iter().sum::<u64>(),
+        program.sums().acquisitions.iter().sum::<u64>(),
         "{what}: all of it"
     );
     let work = program.work_ns() as f64;

@@ -512,7 +512,7 @@ fn models_stay_near_the_referee() {
         };
         let rounds = truth.rounds(8_000, &mut Rng::new(11));
         let want = referee(&rounds, truth.locks, 1) / referee(&rounds, truth.locks, n_cpus);
-        let load = load(&program(&rounds, truth.locks));
+        let load = load(&program(&rounds, truth.locks).sums());
         let queueing = models::ctmc::throughput(&load, n_cpus).unwrap() / load.one_cpu_rate();
         let error = queueing / want - 1.0;
         assert!(

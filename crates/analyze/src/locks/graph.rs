@@ -5,9 +5,9 @@
 //! listed where at most [`PASSED`] holds overlap the wait, or at most so many threads took the lock; else the holders
 //! are *many*. Time and memory are linear in the acquisitions.
 use super::answer::{CONTENDED_NS, Convoy, MANY, WaitsFor};
-use super::holds::{Acquisition, LockKey, Owner, StatesOf};
+use super::holds::{Acquisition, LockKey, Owner, Read, StatesOf};
 use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Holds that are listed for one wait, and threads for one lock.
 const PASSED: usize = 256;
@@ -37,7 +37,7 @@ fn party_of(trace: &Trace, owner: Owner) -> Party {
     }
 }
 
-/// Holds of one lock, or those of one owner, that do not overlap: of shared ones that do, the first counts.
+/// Holds of one lock, or those of one owner, that do not overlap (of shared ones that do, the first counts); those that a wait overlaps.
 #[derive(Default)]
 struct Track<'a> {
     from: Vec<Time>,
@@ -122,25 +122,39 @@ struct Holds<'a> {
 }
 
 impl<'a> Holds<'a> {
-    fn new(mut holds: Vec<(Time, Time, &'a Acquisition)>, states: &mut StatesOf<'_>) -> Holds<'a> {
-        holds.sort_unstable_by_key(|h| (h.0, h.1, h.2.owner()));
+    /// Of one lock's acquisitions and the waits for it.
+    fn new(all: &[&'a Acquisition], waits: &[Wait], states: &mut StatesOf<'_>) -> Holds<'a> {
+        let mut holds: Vec<(Time, Time, &Acquisition)> = (all.iter())
+            .filter_map(|a| a.hold.map(|(from, to)| (from, to, *a)))
+            .collect();
+        // Each thread's are in order.
+        holds.sort_by_key(|h| (h.0, h.1, h.2.owner()));
+        let mut waited = union(waits.iter().map(|w| w.1)).into_iter().peekable();
+        let mut owners = BTreeSet::new();
         let mut out = Holds::default();
-        let mut known = Time::MIN;
+        let (mut known, mut last) = (Time::MIN, None);
         for (from, to, holder) in holds {
             let from = from.max(known);
             if to <= from {
                 continue;
             }
             known = to;
-            out.all.push(from, to, holder, states);
-            if out.is_crowd {
+            let owner = holder.owner();
+            if !out.is_crowd && last.replace(owner) != Some(owner) {
+                owners.insert(owner);
+                if owners.len() > PASSED {
+                    out.is_crowd = true;
+                    out.by_owner.clear();
+                }
+            }
+            while waited.next_if(|w| w.1 <= from).is_some() {}
+            if waited.peek().is_none_or(|w| to <= w.0) {
                 continue;
             }
-            let own = out.by_owner.entry(holder.owner()).or_default();
-            own.push(from, to, holder, states);
-            if out.by_owner.len() > PASSED {
-                out.is_crowd = true;
-                out.by_owner.clear();
+            out.all.push(from, to, holder, states);
+            if !out.is_crowd {
+                let own = out.by_owner.entry(owner).or_default();
+                own.push(from, to, holder, states);
             }
         }
         out
@@ -182,27 +196,38 @@ pub(super) struct WaitGraph {
 /// The waiter, and the wait's start and end.
 type Wait = (Owner, (Time, Time));
 
+/// What the intervals cover, in order.
+fn union(all: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
+    let mut all: Vec<(Time, Time)> = all.collect();
+    all.sort_unstable();
+    all.dedup_by(|next, last| {
+        let is_inside = next.0 <= last.1;
+        last.1 = if is_inside {
+            last.1.max(next.1)
+        } else {
+            last.1
+        };
+        is_inside
+    });
+    all
+}
+
 /// Every contended wait, cut into the holds that overlap it and the rest.
-pub(super) fn wait_graph(trace: &Trace, all: &[Acquisition]) -> WaitGraph {
-    let mut waits: BTreeMap<LockKey, Vec<Wait>> = BTreeMap::new();
-    for a in all {
-        if let Some(wait) = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS) {
-            waits.entry(a.lock).or_default().push((a.owner(), wait));
-        }
-    }
-    let mut holds: HashMap<LockKey, Vec<(Time, Time, &Acquisition)>> = HashMap::new();
-    for a in all.iter().filter(|a| waits.contains_key(&a.lock)) {
-        if let Some((from, to)) = a.hold {
-            holds.entry(a.lock).or_default().push((from, to, a));
-        }
-    }
+pub(super) fn wait_graph(trace: &Trace, read: &Read, of_lock: &[Vec<&Acquisition>]) -> WaitGraph {
     let mut states = StatesOf::new(trace);
     let mut out = WaitGraph {
         edges: BTreeMap::new(),
         blame: HashMap::new(),
     };
-    for (lock, waits) in waits {
-        let holds = Holds::new(holds.remove(&lock).unwrap_or_default(), &mut states);
+    for (&(lock, _), all) in read.locks.iter().zip(of_lock) {
+        let waits: Vec<Wait> = (all.iter())
+            .filter_map(|a| Some((a.owner(), a.wait?)))
+            .filter(|(_, (from, to))| (*to - *from).ns() >= CONTENDED_NS)
+            .collect();
+        if waits.is_empty() {
+            continue;
+        }
+        let holds = Holds::new(all, &waits, &mut states);
         let mut blame = Split::default();
         for (waiter, wait) in waits {
             let waiting = party_of(trace, waiter);
@@ -274,18 +299,18 @@ impl WaitGraph {
 /// The longest chain of acquisitions of one lock that each waited while the one before held it; shorter ones than
 /// twice the threads in it are no convoy.
 pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
-    let mut order: Vec<(Time, Time, Option<Time>, Owner)> = all
-        .iter()
-        .filter_map(|a| {
-            let (from, to) = a.hold?;
-            let asked = a
-                .wait
-                .filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS)
-                .map(|w| w.0);
-            Some((from, to, asked, a.owner()))
-        })
+    let asked = |a: &Acquisition| {
+        let wait = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS);
+        wait.map(|w| w.0)
+    };
+    if all.iter().all(|a| asked(a).is_none()) {
+        return None;
+    }
+    let mut order: Vec<(Time, Time, Option<Time>, Owner)> = (all.iter())
+        .filter_map(|a| a.hold.map(|(from, to)| (from, to, asked(a), a.owner())))
         .collect();
-    order.sort_unstable();
+    // Each thread's are in order.
+    order.sort();
     let mut best: Option<Convoy> = None;
     let mut first = 0;
     for i in 1..=order.len() {

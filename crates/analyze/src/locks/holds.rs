@@ -1,6 +1,8 @@
 //! Slices -> acquisitions: each with its wait, its hold, and what its thread did during both.
 use crate::cut::Cut;
+use crate::quick_map::QuickMap;
 use kasuri_model::{ProcessIx, SliceKind, StrIx, TaskIx, ThreadIx, ThreadState, Time, Trace, open};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// A lock: its process and address.
@@ -17,6 +19,8 @@ pub(super) struct Acquisition {
     /// The task that took it, if one did.
     pub task: TaskIx,
     pub lock: LockKey,
+    /// The lock's row in [`Read::locks`].
+    pub lock_ix: u32,
     /// Place that asked for it, when known.
     pub site: StrIx,
     /// Requested..acquired; none: not seen.
@@ -37,11 +41,12 @@ pub(super) struct Acquisition {
 
 impl Acquisition {
     /// One of which neither wait nor hold is filled in.
-    fn of(span: &Span) -> Acquisition {
+    fn of(span: &Span, lock_ix: u32) -> Acquisition {
         Acquisition {
             thread: span.thread,
             task: span.owner.0,
             lock: span.lock,
+            lock_ix,
             site: StrIx::NONE,
             wait: None,
             hold: None,
@@ -72,7 +77,8 @@ impl Acquisition {
 pub(crate) struct Read {
     /// By thread, in order of the requests.
     pub(super) all: Vec<Acquisition>,
-    pub(super) names: HashMap<LockKey, StrIx>,
+    /// The locks in order, with their names.
+    pub(super) locks: Vec<(LockKey, StrIx)>,
 }
 
 fn owner(task: TaskIx, thread: ThreadIx) -> Owner {
@@ -102,47 +108,59 @@ impl Read {
     /// All acquisitions that touch the range, cut to it.
     pub(crate) fn new(cut: &Cut<'_>) -> Read {
         crate::built::count(crate::built::Built::Acquisitions);
-        let mut spans = spans(cut, |kind| {
+        let reader = Reader::new(cut, |kind| {
             matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
         });
-        spans.sort_by_key(|s| (s.owner, s.from, s.kind));
         let mut pairing = Pairing {
-            read: Read {
-                all: Vec::new(),
-                names: HashMap::new(),
-            },
+            all: Vec::with_capacity(reader.most()),
+            locks: Vec::new(),
+            known: HashMap::new(),
             owner: None,
             waits: HashMap::new(),
-            outer: HashMap::new(),
+            outer: QuickMap::default(),
             covered: Time::MIN,
             states: StatesOf::new(cut.trace),
         };
-        for span in &spans {
-            pairing.add(span);
+        if cut.trace.tasks.is_empty() {
+            // Each thread owns its own: one at a time takes the memory of one.
+            let mut spans = Vec::new();
+            for thread in reader.threads() {
+                reader.read(thread, &mut spans);
+                spans = joined(spans);
+                pairing.add_all(&mut spans);
+                spans.clear();
+            }
+        } else {
+            pairing.add_all(&mut reader.all());
         }
-        let mut out = pairing.read;
-        let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
-        out.all.sort_by_key(|a| (a.thread, asked(a)));
-        out
+        pairing.finish()
     }
 }
 
 /// Makes acquisitions of waits and holds, which come by owner and in order of time: a hold belongs to the wait for its
 /// lock that ended as the hold began.
 struct Pairing<'t> {
-    read: Read,
+    all: Vec<Acquisition>,
+    /// The locks in the order in which they came, with their names, and where each is there.
+    locks: Vec<(LockKey, StrIx)>,
+    known: HashMap<LockKey, u32>,
     /// The owner of the spans that come.
     owner: Option<Owner>,
     /// Waits not yet followed by their hold, by lock and end: the last of each.
-    waits: HashMap<(LockKey, Time), usize>,
+    waits: HashMap<(u32, Time), usize>,
     /// Until when each lock is held: a recursive lock's inner holds are part of the outer one.
-    outer: HashMap<LockKey, Time>,
+    outer: QuickMap<u32, Time>,
     /// Until when the owner's holds so far last.
     covered: Time,
     states: StatesOf<'t>,
 }
 
 impl Pairing<'_> {
+    fn add_all(&mut self, spans: &mut [Span]) {
+        spans.sort_by_key(|s| (s.owner, s.from, s.kind));
+        spans.iter().for_each(|span| self.add(span));
+    }
+
     fn add(&mut self, span: &Span) {
         if self.owner != Some(span.owner) {
             self.owner = Some(span.owner);
@@ -150,40 +168,57 @@ impl Pairing<'_> {
             self.outer.clear();
             self.covered = Time::MIN;
         }
-        self.read.names.entry(span.lock).or_insert(span.name);
+        let lock = *self.known.entry(span.lock).or_insert_with(|| {
+            self.locks.push((span.lock, span.name));
+            self.locks.len() as u32 - 1
+        });
         match span.kind {
-            SliceKind::LockWait => self.add_wait(span),
-            _ => self.add_hold(span),
+            SliceKind::LockWait => self.add_wait(span, lock),
+            _ => self.add_hold(span, lock),
         }
     }
 
-    fn add_wait(&mut self, span: &Span) {
-        let at = self.read.all.len();
-        self.waits.insert((span.lock, span.to), at);
-        self.read.all.push(Acquisition {
+    /// All that were read, and the locks numbered in their order.
+    fn finish(self) -> Read {
+        let (mut all, mut locks) = (self.all, self.locks);
+        locks.sort_unstable();
+        let mut place = vec![0; locks.len()];
+        for (ix, (lock, _)) in locks.iter().enumerate() {
+            place[self.known[lock] as usize] = ix as u32;
+        }
+        all.iter_mut()
+            .for_each(|a| a.lock_ix = place[a.lock_ix as usize]);
+        let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
+        all.sort_by_key(|a| (a.thread, asked(a)));
+        Read { all, locks }
+    }
+
+    fn add_wait(&mut self, span: &Span, lock: u32) {
+        self.waits.insert((lock, span.to), self.all.len());
+        self.all.push(Acquisition {
             site: span.site,
             wait: Some((span.from, span.to)),
             spun_ns: span.states[0],
-            ..Acquisition::of(span)
+            ..Acquisition::of(span, lock)
         });
     }
 
-    fn add_hold(&mut self, span: &Span) {
-        let held_until = self.outer.get(&span.lock);
+    fn add_hold(&mut self, span: &Span, lock: u32) {
+        let held_until = self.outer.get(&lock);
         if held_until.is_some_and(|&until| span.from < until) {
             return;
         }
-        self.outer.insert(span.lock, span.to);
-        let all = &mut self.read.all;
-        let at = match self.waits.remove(&(span.lock, span.from)) {
+        self.outer.insert(lock, span.to);
+        let all = &mut self.all;
+        let at = match self.waits.remove(&(lock, span.from)) {
             Some(wait) => wait,
             None => {
-                all.push(Acquisition::of(span));
+                all.push(Acquisition::of(span, lock));
                 all.len() - 1
             }
         };
-        let inside_ns = self.uncovered_ns(span, self.read.all[at].task);
-        let a = &mut self.read.all[at];
+        let inside_ns = self.uncovered_ns(span, self.all[at].task);
+        let a = &mut self.all[at];
         a.hold = Some((span.from, span.to));
         a.is_shared = span.open & open::SHARED != 0;
         [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = span.states;
@@ -207,22 +242,54 @@ impl Pairing<'_> {
     }
 }
 
-/// Slices of these kinds, cut to the range; those of one task joined.
-pub(super) fn spans(cut: &Cut<'_>, wanted: impl Fn(SliceKind) -> bool) -> Vec<Span> {
-    let trace = cut.trace;
-    let s = &trace.slices;
-    let w = &trace.lock_waits;
-    let sites: HashMap<(ThreadIx, Time, u64), StrIx> = (0..w.start.len())
-        .map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i]))
-        .collect();
-    let mut out = Vec::new();
-    for thread in cut.threads().filter(|&t| cut.is_shown(t)) {
+/// Reads slices of some kinds, cut to the range.
+pub(super) struct Reader<'a, 't, W> {
+    cut: &'a Cut<'t>,
+    wanted: W,
+    sites: HashMap<(ThreadIx, Time, u64), StrIx>,
+}
+
+impl<'a, 't, W: Fn(SliceKind) -> bool> Reader<'a, 't, W> {
+    pub fn new(cut: &'a Cut<'t>, wanted: W) -> Reader<'a, 't, W> {
+        let w = &cut.trace.lock_waits;
+        let rows = match wanted(SliceKind::LockWait) {
+            true => 0..w.start.len(),
+            false => 0..0,
+        };
+        Reader {
+            cut,
+            wanted,
+            sites: rows
+                .map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i]))
+                .collect(),
+        }
+    }
+
+    fn threads(&self) -> impl Iterator<Item = ThreadIx> {
+        let cut = self.cut;
+        cut.threads().filter(move |&t| cut.is_shown(t))
+    }
+
+    /// As many slices as there may be.
+    fn most(&self) -> usize {
+        let trace = self.cut.trace;
+        let of = |t: ThreadIx| {
+            let rows = &trace.threads[t.ix()].slices;
+            let kinds = &trace.slices.kind[rows.start as usize..rows.end as usize];
+            kinds.iter().filter(|&&kind| (self.wanted)(kind)).count()
+        };
+        self.threads().map(of).sum()
+    }
+
+    fn read(&self, thread: ThreadIx, out: &mut Vec<Span>) {
+        let (cut, trace) = (self.cut, self.cut.trace);
+        let s = &trace.slices;
         let info = &trace.threads[thread.ix()];
         let states = States::new(trace, thread);
         for row in info.slices.start as usize..info.slices.end as usize {
             let kind = s.kind[row];
             let is_hold = kind == SliceKind::LockHold;
-            if !wanted(kind)
+            if !(self.wanted)(kind)
                 || !cut.touches(s.start[row], s.end[row])
                 || is_hold && s.open[row] & open::BEGIN_UNSEEN != 0
             {
@@ -231,7 +298,9 @@ pub(super) fn spans(cut: &Cut<'_>, wanted: impl Fn(SliceKind) -> bool) -> Vec<Sp
             let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
             let site = match is_hold {
                 true => None,
-                false => sites.get(&(thread, s.start[row], s.object[row])).copied(),
+                false => (self.sites)
+                    .get(&(thread, s.start[row], s.object[row]))
+                    .copied(),
             };
             out.push(Span {
                 owner: owner(s.task[row], thread),
@@ -247,15 +316,22 @@ pub(super) fn spans(cut: &Cut<'_>, wanted: impl Fn(SliceKind) -> bool) -> Vec<Sp
             });
         }
     }
-    let is_part = |s: &Span| s.open & (open::CONTINUES | open::CONTINUED) != 0;
-    match out.iter().any(is_part) {
-        true => joined(out),
-        false => out,
+
+    /// Those of all threads; of one task joined.
+    pub fn all(&self) -> Vec<Span> {
+        let mut out = Vec::new();
+        self.threads()
+            .for_each(|thread| self.read(thread, &mut out));
+        joined(out)
     }
 }
 
 /// A task that is suspended takes its waits and holds along: the parts are one, and it sleeps in between.
 fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    let is_part = |s: &Span| s.open & (open::CONTINUES | open::CONTINUED) != 0;
+    if !spans.iter().any(is_part) {
+        return spans;
+    }
     spans.sort_by_key(|s| (s.owner, s.lock, s.kind, s.from));
     let mut out: Vec<Span> = Vec::with_capacity(spans.len());
     for part in spans {
@@ -292,6 +368,8 @@ pub(super) struct States<'t> {
     marks: Vec<[i64; 4]>,
     /// When the last row ends.
     end: Time,
+    /// The row last asked for, with the sums before it: the next question is mostly about the same.
+    last: Cell<(usize, [i64; 4])>,
 }
 
 impl<'t> States<'t> {
@@ -304,6 +382,7 @@ impl<'t> States<'t> {
             state: &trace.states.state[rows],
             marks: Vec::with_capacity(start.len() / MARK + 1),
             end: start.last().map_or(Time::MIN, |&s| s.max(info.alive.end)),
+            last: Cell::new((0, [0; 4])),
         };
         let mut sums = [0; 4];
         for row in 0..start.len() {
@@ -321,11 +400,16 @@ impl<'t> States<'t> {
     }
 
     fn until(&self, time: Time) -> [i64; 4] {
-        let Some(row) = self.start.partition_point(|&s| s <= time).checked_sub(1) else {
-            return [0; 4];
-        };
-        let mut sums = self.marks[row / MARK];
-        (row / MARK * MARK..row).for_each(|row| self.add(row, &mut sums));
+        let (mut row, mut sums) = self.last.get();
+        let is_in = |row: usize| self.start.get(row).is_some_and(|&s| s <= time);
+        if !is_in(row) || is_in(row + 1) {
+            let Some(other) = self.start.partition_point(|&s| s <= time).checked_sub(1) else {
+                return [0; 4];
+            };
+            (row, sums) = (other, self.marks[other / MARK]);
+            (row / MARK * MARK..row).for_each(|row| self.add(row, &mut sums));
+            self.last.set((row, sums));
+        }
         sums[class(self.state[row])] += (time.min(self.end) - self.start[row]).ns().max(0);
         sums
     }
@@ -382,14 +466,13 @@ impl<'t> StatesOf<'t> {
 
 /// Each lock's name: as annotated, else its address. Several of one name in a process are numbered by address.
 pub(super) fn names(trace: &Trace, read: &Read) -> HashMap<LockKey, String> {
-    let mut keys: Vec<LockKey> = read.names.keys().copied().collect();
-    keys.sort_unstable();
-    let text = |key: &LockKey| trace.strings.get(read.names[key]).trim_start_matches('&');
+    let text = |name: StrIx| trace.strings.get(name).trim_start_matches('&');
     let mut of_name: HashMap<(ProcessIx, &str), u32> = HashMap::new();
-    keys.iter()
-        .for_each(|key| *of_name.entry((key.0, text(key))).or_default() += 1);
+    for &(key, name) in &read.locks {
+        *of_name.entry((key.0, text(name))).or_default() += 1;
+    }
     let mut seen: HashMap<(ProcessIx, &str), u32> = HashMap::new();
-    let mut name = |key: &LockKey| match text(key) {
+    let mut name = |key: LockKey, name: StrIx| match text(name) {
         "" => format!("{:#x}", key.1),
         text if of_name[&(key.0, text)] == 1 => text.into(),
         text => {
@@ -398,5 +481,6 @@ pub(super) fn names(trace: &Trace, read: &Read) -> HashMap<LockKey, String> {
             format!("{text} [{n}]")
         }
     };
-    keys.iter().map(|key| (*key, name(key))).collect()
+    let named = |&(key, of): &(LockKey, StrIx)| (key, name(key, of));
+    read.locks.iter().map(named).collect()
 }

@@ -45,8 +45,9 @@ pub(crate) fn answer(cut: &Cut<'_>, read: &Read) -> Locks {
     out.cpu_ns = cpu.values().sum();
     let names = holds::names(trace, read);
     let name_of = |key: LockKey| names.get(&key).cloned().unwrap_or_default();
-    tables(cut, &read.all, &cpu, &name_of, &mut out);
-    let wait_graph = graph::wait_graph(trace, &read.all);
+    let of_lock = of_locks(read);
+    tables(cut, read, &of_lock, &cpu, &name_of, &mut out);
+    let wait_graph = graph::wait_graph(trace, read, &of_lock);
     blame(trace, &wait_graph, &mut out);
     out.tasks = owners::tasks(cut, &read.all);
     out.waits = owners::waits(cut);
@@ -57,7 +58,7 @@ pub(crate) fn answer(cut: &Cut<'_>, read: &Read) -> Locks {
     out.kernel_locks = kernel::kernel_locks(cut);
     out.unseen_futex_ns = kernel::unseen_futex_ns(cut);
     if cut.whole && out.knows_states && !read.all.is_empty() {
-        on_path(trace, &read.all, &mut out);
+        on_path(trace, read, &mut out);
     }
     out.total.finish(&mut Vec::new(), out.cpu_ns);
     out.lock_probe = trace.info.lock_probe.clone();
@@ -132,66 +133,97 @@ fn cpu_time(cut: &Cut<'_>) -> BTreeMap<ThreadIx, i64> {
 /// The sum of acquisitions, with the length of each hold.
 type Sum = (Use, Vec<i64>);
 
+/// The acquisitions of each lock.
+fn of_locks(read: &Read) -> Vec<Vec<&Acquisition>> {
+    let mut counts = vec![0; read.locks.len()];
+    read.all
+        .iter()
+        .for_each(|a| counts[a.lock_ix as usize] += 1);
+    let mut out: Vec<Vec<&Acquisition>> = counts.into_iter().map(Vec::with_capacity).collect();
+    read.all
+        .iter()
+        .for_each(|a| out[a.lock_ix as usize].push(a));
+    out
+}
+
 /// Sums by everything that a table has a row for.
 #[derive(Default)]
 struct Sums {
-    by_lock: BTreeMap<LockKey, (Sum, BTreeSet<Owner>)>,
     by_thread: BTreeMap<ThreadIx, Sum>,
     by_process: BTreeMap<ProcessIx, Sum>,
     by_site: BTreeMap<(LockKey, String), Sum>,
 }
 
+fn add_to<'a>(
+    (used, lengths): &mut Sum,
+    all: impl IntoIterator<Item = &'a Acquisition, IntoIter: ExactSizeIterator>,
+) {
+    let all = all.into_iter();
+    lengths.reserve(all.len());
+    for a in all {
+        used.add(a);
+        lengths.extend(a.hold_ns());
+    }
+}
+
 impl Sums {
     fn of(trace: &Trace, all: &[Acquisition]) -> Sums {
         let mut out = Sums::default();
-        for a in all {
-            let process = trace.threads[a.thread.ix()].process;
-            let (of_lock, owners) = out.by_lock.entry(a.lock).or_default();
-            owners.insert(a.owner());
-            let site = a.site.is_some().then(|| {
-                let site = (a.lock, trace.strings.get(a.site).into());
-                out.by_site.entry(site).or_default()
-            });
-            let sums = [
-                of_lock,
-                out.by_thread.entry(a.thread).or_default(),
-                out.by_process.entry(process).or_default(),
-            ];
-            for (used, lengths) in sums.into_iter().chain(site) {
-                used.add(a);
-                lengths.extend(a.hold_ns());
-            }
+        // By thread, as they are.
+        for own in all.chunk_by(|a, b| a.thread == b.thread) {
+            let thread = own[0].thread;
+            let process = trace.threads[thread.ix()].process;
+            add_to(out.by_thread.entry(thread).or_default(), own);
+            add_to(out.by_process.entry(process).or_default(), own);
+        }
+        let mut by_site: HashMap<(LockKey, StrIx), Vec<&Acquisition>> = HashMap::new();
+        for a in all.iter().filter(|a| a.site.is_some()) {
+            by_site.entry((a.lock, a.site)).or_default().push(a);
+        }
+        for ((lock, site), all) in by_site {
+            let site = (lock, trace.strings.get(site).into());
+            add_to(out.by_site.entry(site).or_default(), all);
         }
         out
     }
 }
 
+/// How many threads or tasks these are.
+fn owners(all: &[&Acquisition]) -> usize {
+    // Many in a row are one thread's.
+    let runs = all.chunk_by(|a, b| a.owner() == b.owner());
+    runs.map(|run| run[0].owner())
+        .collect::<BTreeSet<Owner>>()
+        .len()
+}
+
 fn tables(
     cut: &Cut<'_>,
-    all: &[Acquisition],
+    read: &Read,
+    of_lock: &[Vec<&Acquisition>],
     cpu: &BTreeMap<ThreadIx, i64>,
     name_of: &dyn Fn(LockKey) -> String,
     out: &mut Locks,
 ) {
     let trace = cut.trace;
-    let sums = Sums::of(trace, all);
-    all.iter().for_each(|a| out.total.add(a));
+    let sums = Sums::of(trace, &read.all);
+    read.all.iter().for_each(|a| out.total.add(a));
     let mut cpus: HashMap<ProcessIx, i64> = HashMap::new();
     for (thread, ns) in cpu {
         *cpus.entry(trace.threads[thread.ix()].process).or_default() += ns;
     }
     let cpu_of = |process| cpus.get(&process).copied().unwrap_or(0);
-    let mut of_lock: HashMap<LockKey, Vec<&Acquisition>> = HashMap::new();
-    all.iter()
-        .for_each(|a| of_lock.entry(a.lock).or_default().push(a));
-    let locks = sums.by_lock.into_iter();
-    let locks = locks.map(|(key, ((mut used, mut lengths), owners))| {
+    let locks = read.locks.iter().zip(of_lock);
+    let locks = locks.map(|(&(key, _), all)| {
+        let mut sum = Sum::default();
+        add_to(&mut sum, all.iter().copied());
+        let (mut used, mut lengths) = sum;
         used.inside_cpu_ns = used.hold_cpu_ns;
         used.finish(&mut lengths, cpu_of(key.0));
-        let row = lock_row(trace, key, used, &of_lock[&key]);
+        let row = lock_row(trace, key, used, all);
         LockRow {
             name: name_of(key),
-            threads: owners.len() as u32,
+            threads: owners(all) as u32,
             ..row
         }
     });
@@ -285,7 +317,7 @@ fn blame(trace: &Trace, wait_graph: &graph::WaitGraph, out: &mut Locks) {
 }
 
 /// Each lock's share of the critical path. A hold inside a hold of another lock counts for both.
-fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
+fn on_path(trace: &Trace, read: &Read, out: &mut Locks) {
     let path = crate::critical_path::stretches(trace);
     let length: i64 = path.iter().map(|(_, from, to)| (*to - *from).ns()).sum();
     if length == 0 {
@@ -296,37 +328,37 @@ fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
     for &(thread, from, to) in path.iter().rev() {
         of_thread.entry(thread).or_default().push((from, to));
     }
-    // Length of a thread's stretches before each, and of all: a hold may last over very many.
-    let mut before: HashMap<ThreadIx, Vec<i64>> = HashMap::new();
-    for (&thread, stretches) in &of_thread {
-        let mut sum = 0;
-        let sums = before.entry(thread).or_default();
-        for (from, to) in stretches {
-            sums.push(sum);
-            sum += (*to - *from).ns();
-        }
-        sums.push(sum);
-    }
-    let until = |thread: ThreadIx, time: Time| {
-        let stretches = &of_thread[&thread];
-        let n = stretches.partition_point(|s| s.0 < time);
-        let over = n.checked_sub(1).map_or(0, |last| {
-            (stretches[last].1 - time.min(stretches[last].1)).ns()
-        });
-        before[&thread][n] - over
-    };
-    let mut sums: HashMap<(i32, u64), i64> = HashMap::new();
-    for a in all {
-        if !of_thread.contains_key(&a.thread) {
+    let mut of_lock = vec![0; read.locks.len()];
+    for own in read.all.chunk_by(|a, b| a.thread == b.thread) {
+        let Some(stretches) = of_thread.get(&own[0].thread) else {
             continue;
+        };
+        // Length of the thread's stretches before each, and of all: a hold may last over very many.
+        let mut before = vec![0];
+        let lengths = stretches.iter().map(|(from, to)| (*to - *from).ns());
+        before.extend(lengths.scan(0, |sum, ns| {
+            *sum += ns;
+            Some(*sum)
+        }));
+        let until = |time: Time| {
+            let n = stretches.partition_point(|s| s.0 < time);
+            let over = n.checked_sub(1).map_or(0, |last| {
+                (stretches[last].1 - time.min(stretches[last].1)).ns()
+            });
+            before[n] - over
+        };
+        for a in own {
+            // While a task waits its worker does something else.
+            let wait = a.wait.filter(|_| !a.task.is_some());
+            for (from, to) in wait.into_iter().chain(a.hold) {
+                of_lock[a.lock_ix as usize] += until(to) - until(from);
+            }
         }
-        let pid = trace.processes[a.lock.0.ix()].pid;
-        let sum = sums.entry((pid, a.lock.1)).or_default();
-        // While a task waits its worker does something else.
-        let wait = a.wait.filter(|_| !a.task.is_some());
-        for (from, to) in wait.into_iter().chain(a.hold) {
-            *sum += until(a.thread, to) - until(a.thread, from);
-        }
+    }
+    let mut sums: HashMap<(i32, u64), i64> = HashMap::new();
+    for ((lock, _), ns) in read.locks.iter().zip(of_lock) {
+        let pid = trace.processes[lock.0.ix()].pid;
+        *sums.entry((pid, lock.1)).or_default() += ns;
     }
     for lock in &mut out.locks {
         let ns = sums.get(&(lock.pid, lock.object)).copied().unwrap_or(0);

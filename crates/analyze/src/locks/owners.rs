@@ -4,7 +4,7 @@
 //! and process, since a program may have millions. Their CPU time is that of their runs, without the runs of other tasks
 //! that their thread did inside them.
 use super::answer::{TaskRow, Use, WaitRow};
-use super::holds::{self, Acquisition, LockKey, Owner, States};
+use super::holds::{Acquisition, LockKey, Owner, Reader, States};
 use crate::cut::Cut;
 use kasuri_model::{LockKind, ProcessIx, SliceKind, StrIx, TaskIx, Trace};
 use std::cmp::Reverse;
@@ -82,7 +82,7 @@ fn cpu_of_tasks(cut: &Cut<'_>) -> HashMap<Named, i64> {
 /// Waits for conditions, barriers, semaphores, ends of threads, by place and object.
 pub(super) fn waits(cut: &Cut<'_>) -> Vec<WaitRow> {
     let trace = cut.trace;
-    let spans = holds::spans(cut, |kind| kind_of_wait(kind).is_some());
+    let spans = Reader::new(cut, |kind| kind_of_wait(kind).is_some()).all();
     let mut rows: BTreeMap<(LockKey, SliceKind, StrIx), (WaitRow, BTreeSet<Owner>)> =
         BTreeMap::new();
     for span in spans {

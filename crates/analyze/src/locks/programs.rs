@@ -84,10 +84,9 @@ pub(super) fn programs(
         return Vec::new();
     }
     let mut uses: HashMap<StrIx, (Use, Vec<i64>)> = HashMap::new();
-    for a in all {
-        let (used, lengths) = uses.entry(name_of(process_of(a.thread))).or_default();
-        used.add(a);
-        lengths.extend(a.hold_ns());
+    for own in all.chunk_by(|a, b| a.thread == b.thread) {
+        let sum = uses.entry(name_of(process_of(own[0].thread))).or_default();
+        super::add_to(sum, own);
     }
     let mut of_name: HashMap<StrIx, Vec<ProcessIx>> = HashMap::new();
     for &process in cpus.keys() {

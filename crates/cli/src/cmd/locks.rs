@@ -56,15 +56,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .choose_or_say(&mut trace, "kasuri locks", &name)?;
     let options = range::options(&trace, args.range, args.all)?;
     let session = Session::new(&trace, &options);
-    let wanted = kasuri_predict::Options {
+    // The class is a prediction for two CPUs; of a part of the recording there is none.
+    let is_whole = options.range.is_none() && !session.locks().locks.is_empty();
+    let wanted = || kasuri_predict::Options {
         machine: machine(false),
         cpus: vec![2],
         what_if: false,
         ..kasuri_predict::Options::default()
     };
-    // The class is a prediction for two CPUs; of a part of the recording there is none.
-    let is_whole = options.range.is_none() && !session.locks().locks.is_empty();
-    let prediction = is_whole.then(|| of_locks(&session, &wanted).ok()).flatten();
+    let prediction = is_whole
+        .then(|| of_locks(&session, &wanted()).ok())
+        .flatten();
     let answer = LocksAnswer::new(session.locks(), prediction.as_ref());
     show(&answer, args.json, &layout(&trace, args.top))
 }

@@ -1,24 +1,22 @@
 //! The kernel's list of symbols, of which a table is kept on the disk until the machine is started again.
 //!
 //! The kernel takes 25 to 40 ms to format the list, which was half of what call paths cost a short recording. The table holds addresses that the
-//! kernel hides from all but root, so it is a file that only the user who made it can read, in a directory that nobody else can change.
+//! kernel hides from all but root, so it lies where nobody else can read or write ([`kept`](super::kept)).
 //! What is not whole, not ours or of another kernel is ignored, and replaced. docs/security.md.
-use crate::guard::safefs::{self, Access, Held};
+use super::kept::{self, Kept, fact};
+use crate::guard::safefs;
 use kasuri_symbols::List;
 use kasuri_symbols::kallsyms::{HEAD_BYTES, Head, Index, KEY_BYTES, Key, Miss, build};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufReader, Cursor, Read};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Bytes of the list.
 const LIST_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of a file below /proc or /sys on which the key depends.
-const FACT_BYTES_MAX: u64 = 1 << 20;
 const NAME: &str = "kallsyms";
-const ON_THE_WAY: &str = "kallsyms.new";
 
 /// The list, or the lines of it that name these addresses; `None`: it cannot be read.
 pub(crate) fn list(addresses: &[(u64, u32)]) -> Option<List> {
@@ -34,7 +32,7 @@ fn live() -> Option<List> {
 /// Where tables are kept, and whose is right.
 struct Cache {
     /// `None`: nowhere.
-    dir: Option<Held>,
+    dir: Option<Kept>,
     key: Option<Key>,
 }
 
@@ -42,7 +40,7 @@ impl Cache {
     fn own() -> Cache {
         let key = key();
         Cache {
-            dir: key.and_then(|_| directory()),
+            dir: key.and_then(|_| Kept::own()),
             key,
         }
     }
@@ -60,13 +58,14 @@ impl Cache {
         live()?.read_to_end(&mut text).ok()?;
         // Without a table the next recording asks the kernel again.
         if let Some(table) = build(&mut &text[..], key) {
-            let _ = dir.publish(NAME, ON_THE_WAY, &table);
+            dir.put(NAME, &table);
         }
         Some(Box::new(Cursor::new(text)))
     }
 
     fn part(&self, addresses: &[(u64, u32)]) -> Result<Vec<u8>, Miss> {
-        let file = self.open().ok_or(Miss::Damaged)?;
+        let file = self.dir.as_ref().and_then(|dir| dir.file(NAME));
+        let file = file.ok_or(Miss::Damaged)?;
         let head = self.head(&file).ok_or(Miss::Damaged)?;
         let mut read = |place: Range<usize>| {
             let mut bytes = vec![0; place.len()];
@@ -84,45 +83,11 @@ impl Cache {
         file.read_exact_at(&mut bytes, 0).ok()?;
         Head::parse(&bytes).filter(|head| Some(head.key) == self.key)
     }
-
-    /// The file, if nobody else can have written it.
-    fn open(&self) -> Option<File> {
-        let file = self.dir.as_ref()?.file(NAME, Access::Read).ok()?;
-        let meta = file.metadata().ok()?;
-        let is_ours = meta.uid() == rustix::process::geteuid().as_raw();
-        (is_ours && meta.mode() & 0o077 == 0).then_some(file)
-    }
-}
-
-/// The directory of tables, made if need be; `None`: there is none that our user alone can change.
-fn directory() -> Option<Held> {
-    let path = directory_path(&|name| std::env::var_os(name).map(PathBuf::from))?;
-    directory_at(&path)
-}
-
-fn directory_at(path: &Path) -> Option<Held> {
-    let (parent, name) = Held::parent_of(path).ok()?;
-    let dir = parent.directory(&name).or_else(|_| parent.make(&name));
-    dir.ok().filter(|dir| dir.is_ours_alone().unwrap_or(false))
-}
-
-/// Root's is not where a user's variables lead, which sudo(8) may leave.
-fn directory_path(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    if let Some(given) = variable("KASURI_CACHE_DIR") {
-        return absolute(given);
-    }
-    if rustix::process::geteuid().is_root() {
-        return Some("/var/cache/kasuri".into());
-    }
-    let cache = variable("XDG_CACHE_HOME").and_then(absolute);
-    let cache = cache.or_else(|| Some(variable("HOME").and_then(absolute)?.join(".cache")));
-    Some(cache?.join("kasuri"))
 }
 
 /// What the table depends on: this boot of the machine, and the modules that are loaded. `None`: not known, or one is on its way.
 fn key() -> Option<Key> {
-    let boot = fact("/proc/sys/kernel/random/boot_id")?;
+    let boot = kept::boot()?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&fact("/sys/kernel/notes").unwrap_or_default());
     hasher.write(env!("CARGO_PKG_VERSION").as_bytes());
@@ -136,10 +101,7 @@ fn key() -> Option<Key> {
         }
     }
     let mut key = [0; KEY_BYTES];
-    let digits = boot.iter().filter_map(|b| char::from(*b).to_digit(16));
-    for (at, digit) in digits.take(32).enumerate() {
-        key[at / 2] = key[at / 2] << 4 | digit as u8;
-    }
+    key[..16].copy_from_slice(&boot);
     key[16..].copy_from_slice(&hasher.finish().to_le_bytes());
     Some(key)
 }
@@ -165,16 +127,12 @@ impl Module<'_> {
     }
 }
 
-fn fact(path: &str) -> Option<Vec<u8>> {
-    let file = safefs::open_regular(Path::new(path)).ok()?;
-    safefs::read_at_most(file, FACT_BYTES_MAX).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     const LIST: &str = "1000 T _stext\n1900 T do_it\n2000 T _etext\n";
     const KEY: Key = [1; KEY_BYTES];
@@ -187,7 +145,7 @@ mod tests {
             Some(Box::new(LIST.as_bytes()) as List)
         };
         let cache = Cache {
-            dir: directory_at(dir),
+            dir: Kept::at(dir),
             key: Some(key),
         };
         let mut text = String::new();
@@ -309,23 +267,6 @@ mod tests {
         for strange in ["ext4 983040 1 - Loading 0x0", "", "../x 1 0 - Live 0x1"] {
             assert_eq!(facts(strange), None);
         }
-    }
-
-    #[test]
-    fn roots_tables_are_not_where_a_users_variables_lead() {
-        let is_root = rustix::process::geteuid().is_root();
-        let users = |name: &str| (name != "KASURI_CACHE_DIR").then(|| "/home/a".into());
-        let expected = if is_root {
-            "/var/cache/kasuri"
-        } else {
-            "/home/a/kasuri"
-        };
-        assert_eq!(directory_path(&users), Some(expected.into()));
-        assert_eq!(
-            directory_path(&|_| Some("/given".into())),
-            Some("/given".into())
-        );
-        assert_eq!(directory_path(&|_| Some("not/absolute".into())), None);
     }
 
     #[test]

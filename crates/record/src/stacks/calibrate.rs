@@ -1,11 +1,15 @@
 //! The rate of a timer of our own that costs little on this machine.
 //!
 //! An interrupt cost 22 to 38 us on a virtual machine whose timers the host must set, and costs far less elsewhere. So it is
-//! measured: the same work with and without an event that fires often, some milliseconds of it at the start of a recording.
+//! measured: the same work with and without an event that fires often. That takes 16 ms, so the cost is kept for a day, until the
+//! machine is started again at most.
 use super::events::{enable, open_samples};
+use crate::guard::safefs;
+use crate::kernel::kept::{self, BOOT_BYTES, Kept};
 use crate::kernel::perf::Reach;
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
+use std::time::Duration;
 
 /// Share of the program's CPU time that samples may cost by this measurement. It is quick, so its caches are warm: a sample
 /// of a program may cost more (docs/design/call-paths.md).
@@ -20,10 +24,43 @@ const OFTEN_NS: u64 = 100_000;
 const PAIRS: usize = 12;
 const STEPS: u64 = 300_000;
 
+/// The file of the cost: the boot that it was measured in, and ns.
+const NAME: &str = "sample-cost";
+/// A virtual machine may go on elsewhere, so the cost is measured again after that.
+const LASTS: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// CPU time between two samples, ns.
 pub(super) fn period_ns() -> u64 {
-    let cost = interrupt_ns().unwrap_or(25_000.0);
+    let kept = kept::boot().and_then(|boot| Some((Kept::own()?, boot)));
+    let cost = match &kept {
+        Some((dir, boot)) => known_ns(dir, boot, interrupt_ns),
+        None => interrupt_ns(),
+    };
+    let cost = cost.unwrap_or(25_000.0);
     ((cost / SHARE) as u64).clamp(SHORTEST_NS, LONGEST_NS)
+}
+
+/// The cost that is kept, else the measured one.
+fn known_ns(
+    dir: &Kept,
+    boot: &[u8; BOOT_BYTES],
+    measure: impl FnOnce() -> Option<f64>,
+) -> Option<f64> {
+    if let Some(cost) = kept_ns(dir, boot) {
+        return Some(cost);
+    }
+    let cost = measure()?;
+    dir.put(NAME, &[&boot[..], &cost.to_le_bytes()].concat());
+    Some(cost)
+}
+
+fn kept_ns(dir: &Kept, boot: &[u8; BOOT_BYTES]) -> Option<f64> {
+    let file = dir.file(NAME)?;
+    let age = file.metadata().ok()?.modified().ok()?.elapsed().ok()?;
+    let bytes = safefs::read_at_most(file, 2 * BOOT_BYTES as u64).ok()?;
+    let cost = bytes.strip_prefix(boot)?.try_into().ok()?;
+    let cost = f64::from_le_bytes(cost);
+    (age < LASTS && cost.is_finite()).then_some(cost)
 }
 
 /// What one sample costs the thread that it interrupts, ns.
@@ -61,6 +98,34 @@ fn work_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cost_is_measured_once_a_day_in_a_boot() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("kasuri");
+        let dir = Kept::at(&path).unwrap();
+        let (boot, other) = ([1; BOOT_BYTES], [2; BOOT_BYTES]);
+        let never = || panic!("it is kept");
+        assert_eq!(known_ns(&dir, &boot, || None), None);
+        assert_eq!(known_ns(&dir, &boot, || Some(7e3)), Some(7e3));
+        assert_eq!(known_ns(&dir, &boot, never), Some(7e3));
+        assert_eq!(known_ns(&dir, &other, || Some(8e3)), Some(8e3));
+        let put = |bytes: &[u8]| dir.put(NAME, bytes);
+        let whole = [&boot[..], &9e3f64.to_le_bytes()].concat();
+        put(&whole);
+        assert_eq!(known_ns(&dir, &boot, never), Some(9e3));
+        let not_a_number = [&boot[..], &f64::NAN.to_le_bytes()].concat();
+        let too_long = [&whole[..], &[0]].concat();
+        for damaged in [&whole[..23], &[], &too_long, &not_a_number] {
+            put(damaged);
+            assert_eq!(kept_ns(&dir, &boot), None, "{damaged:?}");
+        }
+        put(&whole);
+        let file = std::fs::File::options().write(true).open(path.join(NAME));
+        let yesterday = std::time::SystemTime::now() - LASTS;
+        file.unwrap().set_modified(yesterday).unwrap();
+        assert_eq!(kept_ns(&dir, &boot), None);
+    }
 
     #[test]
     fn the_period_is_within_its_bounds_whatever_was_measured() {
