@@ -6,7 +6,8 @@
 //! | SIGCHLD | default | where it is ignored (daemons, `trap '' CHLD`) the kernel forgets children that end, and none could be waited for |
 //! | SIGXFSZ | ignored while recording | a file beyond RLIMIT_FSIZE is an error of a write, as on a full disk |
 //!
-//! A signal that is ignored stays so over exec(2): the program gets what it would have got alone.
+//! A signal that is ignored stays so over exec(2): the program gets what it would have got alone. Rust's start also opens /dev/null in the
+//! place of each of the first three descriptors that is closed: these are closed again.
 use crate::program::signals::is_ignored;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -15,13 +16,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bit N: signal N was ignored when this process began. Relaxed: written before there is a second thread.
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
+/// Bit N: descriptor N was closed when this process began. Relaxed: as above.
+static CLOSED: AtomicU32 = AtomicU32::new(0);
+
 const CHANGED: [i32; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 
-/// Runs before Rust's start, which ignores SIGPIPE.
+/// Runs before Rust's start, which ignores SIGPIPE and opens what is closed.
 extern "C" fn look() {
     let ignored = CHANGED.into_iter().filter(|&signal| is_ignored(signal));
     let bits = ignored.fold(0, |bits, signal| bits | 1 << signal);
     IGNORED.store(bits, Ordering::Relaxed);
+    // SAFETY: asks for a flag of a descriptor, whatever it is.
+    let closed = (0..3).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1);
+    let bits = closed.fold(0, |bits, fd| bits | 1 << fd);
+    CLOSED.store(bits, Ordering::Relaxed);
 }
 
 // SAFETY: the C library calls each function of this array once, before `main`; this one makes system calls alone.
@@ -39,7 +47,7 @@ pub fn outlive_long_files() {
     set(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
-/// A program that is started, or becomes this process, with these signals as they were.
+/// A program that is started, or becomes this process, with these signals and descriptors as they were.
 pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     // SAFETY: between fork and exec `give_back` makes system calls alone.
@@ -52,7 +60,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Between fork and exec: these signals as they were. Async-signal-safe.
+/// Between fork and exec: these signals and descriptors as they were. Async-signal-safe.
 pub(crate) fn give_back() {
     let ignored = IGNORED.load(Ordering::Relaxed);
     for signal in CHANGED {
@@ -62,6 +70,11 @@ pub(crate) fn give_back() {
             libc::SIG_DFL
         };
         set(signal, action);
+    }
+    let closed = CLOSED.load(Ordering::Relaxed);
+    for fd in (0..3).filter(|fd| closed >> fd & 1 == 1) {
+        // SAFETY: what lies there is Rust's own; nothing of this process is written between here and exec.
+        unsafe { libc::close(fd) };
     }
 }
 
