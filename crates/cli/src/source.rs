@@ -1,7 +1,8 @@
 //! `FILE | -- PROGRAM`: a recording that exists, or one that is made now and thrown away.
 use crate::message;
 use crate::open::Input;
-use anyhow::{Context, bail};
+use crate::scratch::Scratch;
+use anyhow::bail;
 use kasuri_model::Trace;
 use kasuri_record::{LockProbe, Notice, Options, Target};
 use std::ffi::OsString;
@@ -67,15 +68,10 @@ impl Source {
         keep: Option<PathBuf>,
         adjust: &dyn Fn(&mut Options),
     ) -> anyhow::Result<Trace> {
-        let scratch = tempfile::Builder::new()
-            .prefix("kasuri-")
-            .tempdir()
-            .context("cannot make a directory for the recording")?;
+        let scratch = Scratch::new("run")?;
         let output = keep.unwrap_or_else(|| scratch.path().join("run.kasuri"));
         let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
-        if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
-            options.shm_dir = PathBuf::from(dir);
-        }
+        options.shm_dir = crate::cmd::shm_dir();
         options.locks = Some(LockProbe::Full);
         options.lock_functions.clone_from(&self.lock_function);
         adjust(&mut options);
