@@ -42,6 +42,7 @@ static void begin(uint32_t *word, struct ito__waiters *queue, bool cancellable) 
     me->self = ito__self();
     me->wait_queue = queue;
     me->wait_cancellable = cancellable;
+    store_relaxed(&me->wait_cut, 0);
     /* ORDER release; pairs with the acquire load in interrupt(). Publishes what else is put down. */
     store_release(&me->wait_word, word);
     /* The middle of ito is no place to be unwound from. The wait is ended by interrupt(). */
@@ -67,7 +68,7 @@ static void end(void) {
     struct light *me = &light_self;
     store_relaxed(&me->wait_word, NULL);
     not_before_looked(me);
-    if (me->wait_cancellable)
+    if (me->wait_cancellable && load_relaxed(&me->wait_cut))
         REAL(pthread_testcancel)();
     if (me->kind != LIGHT_THREAD)
         REAL(pthread_setcanceltype)(me->cancel_type, NULL);
@@ -76,7 +77,9 @@ static void end(void) {
 
 bool light_wait_begin(uint32_t *word, struct ito__waiters *queue) {
     begin(word, queue, true);
-    return !tls_cancelled() && !is_asked();
+    bool cut = tls_cancelled() || is_asked();
+    store_relaxed(&light_self.wait_cut, cut);
+    return !cut;
 }
 
 void light_wait_end(void) {
@@ -288,6 +291,8 @@ static enum outcome interrupt(struct light *l, bool cancel) {
     if (word && (l->wait_cancellable || !cancel)) {
         uint32_t state = ito__word_lock(word);
         w = take_off(l->wait_queue, l->self);
+        if (w)
+            store_relaxed(&l->wait_cut, 1); /* waking it publishes this */
         r = w || load_relaxed(&l->self->wait_kind) != ITO__WAIT_NONE ? DONE : IS_ON_ITS_WAY;
         ito__word_unlock(word, state);
     } else if (load_relaxed(&l->call_tid) && (cancel ? l->may_cancel : !l->not_by_handlers) &&

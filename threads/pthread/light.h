@@ -53,6 +53,7 @@ enum {
  *   joiners          same: at most one                  same
  *   self, wait_*     itself                             who looks at it: what it waits for (cancel.c); null: nothing
  *   looked_at        any, under the bit                 itself, at the end of a wait
+ *   wait_cut         itself, then who looked at it      itself, at the end of a wait: it was not for what it waited for
  *   joiner_id        the joiner, under the bit          the thread itself (who would wait for itself?)
  *   call_tid         itself                             any, under the bit, as wait_word: the kernel thread of its call
  *   may_cancel       itself                             any: a hint; its call or wait is a cancellation point
@@ -69,6 +70,7 @@ struct light {
     struct ito_thread *self;
     uint32_t *wait_word; /* atomic */
     uint32_t looked_at;  /* atomic */
+    uint32_t wait_cut;   /* atomic */
     struct ito__waiters *wait_queue;
     struct ito_thread *thread;
     struct ito__stack *stack;
@@ -151,7 +153,8 @@ void tls_begin(void);
 void tls_end(void); /* thread_local destructors of the caller */
 
 /* cancel.c: around a wait in the queue of an object whose bit is in `word`. begin: false, do not wait; end follows in any
- * case, and does not return if the caller was cancelled. A wait that was cut short gives ECANCELED. */
+ * case, and does not return if the wait was cut short and the caller cancelled: what it got by then it keeps. A wait that was cut
+ * short gives ECANCELED. */
 bool light_wait_begin(uint32_t *word, struct ito__waiters *queue);
 void light_wait_end(void);
 /* The same where a cancellation does not end the wait: begin is false, and a wait cut short, where the thread is to be

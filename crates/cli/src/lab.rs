@@ -1,4 +1,5 @@
 //! Parts shared by the measuring commands: a CPU, a directory for raw pages, a flag that Ctrl-C sets.
+use crate::scratch::Scratch;
 use anyhow::Context;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ pub struct Place {
     /// CPU on which operations run.
     pub cpu: u32,
     /// For raw pages; removed when dropped.
-    pub scratch: tempfile::TempDir,
+    pub scratch: Scratch,
     /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
     /// The process that runs operations.
@@ -22,17 +23,13 @@ impl Place {
     /// # Errors
     /// When no directory can be made.
     pub fn new(cpu: Option<u32>) -> anyhow::Result<Place> {
-        let shm_dir = std::env::var_os("KASURI_SHM_DIR")
-            .map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+        let shm_dir = crate::cmd::shm_dir();
         let parent = if shm_dir.is_dir() {
             shm_dir.clone()
         } else {
             std::env::temp_dir()
         };
-        let scratch = tempfile::Builder::new()
-            .prefix("kasuri-lab-")
-            .tempdir_in(parent)
-            .context("cannot make a directory for what the tracers write")?;
+        let scratch = Scratch::new_in("lab", &parent)?;
         let cpu = match cpu {
             Some(cpu) => cpu,
             None => kasuri_record::host::allowed_cpus()

@@ -17,6 +17,7 @@ mod output;
 mod program;
 mod programs;
 mod range;
+mod scratch;
 mod serve;
 mod show;
 mod source;

@@ -1,7 +1,8 @@
 //! `FILE | -- PROGRAM`: a recording that exists, or one that is made now and thrown away.
 use crate::message;
 use crate::open::Input;
-use anyhow::{Context, bail};
+use crate::scratch::Scratch;
+use anyhow::bail;
 use kasuri_model::Trace;
 use kasuri_record::{LockProbe, Notice, Options, Target};
 use std::ffi::OsString;
@@ -67,10 +68,7 @@ impl Source {
         keep: Option<PathBuf>,
         adjust: &dyn Fn(&mut Options),
     ) -> anyhow::Result<Trace> {
-        let scratch = tempfile::Builder::new()
-            .prefix("kasuri-")
-            .tempdir()
-            .context("cannot make a directory for the recording")?;
+        let scratch = Scratch::new("run")?;
         let output = keep.unwrap_or_else(|| scratch.path().join("run.kasuri"));
         let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
         options.shm_dir = crate::cmd::shm_dir();

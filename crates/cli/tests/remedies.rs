@@ -254,7 +254,11 @@ fn a_kill_leaves_no_program_and_no_recorder() {
     wait_until("it is gone", || running(&sleep) == 0);
 
     // Two runs before the recording, which is the third.
-    let mut child = command(&["-q", "--", "sleep", "1.0123"]).spawn().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut child = command(&["-q", "--", "sleep", "1.0123"])
+        .env("TMPDIR", scratch.path())
+        .spawn()
+        .unwrap();
     wait_until("it is recorded", || !recorders(child.id()).is_empty());
     let recorder = recorders(child.id())[0];
     child.kill().unwrap();
@@ -276,6 +280,19 @@ fn a_kill_leaves_no_program_and_no_recorder() {
         .filter(|dir| dir.file_name().to_string_lossy().starts_with(&of_it))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+    // What it had written goes when the next one begins.
+    let names = || std::fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(names(), 1);
+    let next = command(&["-q", "--only", "--arm", "x=true", "--", "true"])
+        .env("TMPDIR", scratch.path())
+        .output()
+        .unwrap();
+    assert_eq!(
+        (next.status.code(), names()),
+        (Some(0), 0),
+        "{}",
+        text(&next.stderr)
+    );
 }
 
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.

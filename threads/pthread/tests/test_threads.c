@@ -325,6 +325,89 @@ static void cancel(void) {
     CHECK(result == PTHREAD_CANCELED && atomic_load(&cleaned) == 1);
 }
 
+/* A thread that is cancelled after it got what it waited for keeps that, or it goes to another: it is never lost. */
+static pthread_mutex_t token_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t token_came = PTHREAD_COND_INITIALIZER;
+static int token_waiters, tokens, tokens_taken;
+
+static void unlocks(void *lock) {
+    pthread_mutex_unlock(lock);
+}
+static void *takes_token(void *unused) {
+    struct timespec until;
+    (void)unused;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60; /* where the token is lost */
+    pthread_mutex_lock(&token_lock);
+    pthread_cleanup_push(unlocks, &token_lock);
+    token_waiters++;
+    while (!tokens && pthread_cond_timedwait(&token_came, &token_lock, &until) == 0)
+        ;
+    tokens_taken += tokens;
+    tokens = 0;
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+static pthread_t waits_for_token(int waiters) {
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, takes_token, NULL) == 0);
+    for (int n = 0; n < waiters; sched_yield()) {
+        pthread_mutex_lock(&token_lock);
+        n = token_waiters;
+        pthread_mutex_unlock(&token_lock);
+    }
+    return t;
+}
+static void cancel_loses_no_signal(void) {
+    pthread_t first = waits_for_token(1), second = waits_for_token(2);
+    void *result;
+    pthread_mutex_lock(&token_lock);
+    tokens = 1;
+    pthread_cond_signal(&token_came);
+    CHECK(pthread_cancel(first) == 0);
+    pthread_mutex_unlock(&token_lock);
+    CHECK(pthread_join(first, &result) == 0);
+    if (result != PTHREAD_CANCELED) { /* it has the token; the other one waits for nothing */
+        pthread_mutex_lock(&token_lock);
+        CHECK(tokens_taken == 1);
+        tokens = 1;
+        pthread_cond_signal(&token_came);
+        pthread_mutex_unlock(&token_lock);
+    }
+    CHECK(pthread_join(second, NULL) == 0);
+    CHECK(tokens_taken == (result == PTHREAD_CANCELED ? 1 : 2));
+}
+
+static sem_t unit;
+static void *takes_unit(void *unused) {
+    (void)unused;
+    return sem_wait(&unit) == 0 ? &unit : NULL;
+}
+/* Itself light: of those on one worker the other one does not run before it waits. */
+static void *posts_and_cancels(void *unused) {
+    for (int i = 0; i < 200; i++) {
+        pthread_t t;
+        void *result;
+        int left;
+        CHECK(sem_init(&unit, 0, 0) == 0);
+        CHECK(pthread_create(&t, NULL, takes_unit, NULL) == 0);
+        for (int turns = i % 4; turns > 0; turns--)
+            sched_yield();
+        CHECK(sem_post(&unit) == 0);
+        CHECK(pthread_cancel(t) == 0);
+        CHECK(pthread_join(t, &result) == 0);
+        CHECK(sem_getvalue(&unit, &left) == 0);
+        CHECK(result == PTHREAD_CANCELED ? left == 1 : result == &unit && left == 0);
+        sem_destroy(&unit);
+    }
+    return unused;
+}
+static void cancel_loses_no_unit(void) {
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, posts_and_cancels, NULL) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+}
+
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
 static void *forks(void *unused) {
@@ -646,6 +729,8 @@ static const struct test tests[] = {
     {"joining", joining},
     {"stacks", stacks},
     {"cancel", cancel},
+    {"cancel_loses_no_signal", cancel_loses_no_signal},
+    {"cancel_loses_no_unit", cancel_loses_no_unit},
     {"forking", forking},
     {"signals", signals},
     {"signals_of_threads", signals_of_threads},

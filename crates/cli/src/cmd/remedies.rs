@@ -2,6 +2,7 @@
 use crate::cmd::remedies_text::{self, Arm, Tried};
 use crate::cmd::what_if;
 use crate::facts;
+use crate::scratch::Scratch;
 use crate::trial::{How, Runner, recording, shown};
 use crate::{exit, message};
 use anyhow::{Context, bail};
@@ -86,10 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let baseline = Line::of(&facts::with_threads(&args.program, threads)?);
     let own = own_arms(&args.arms)?;
     let mut runner = Runner::new(&how, 0)?;
-    let scratch = tempfile::Builder::new()
-        .prefix("kasuri-try-")
-        .tempdir()
-        .context("cannot make a directory for recordings")?;
+    let scratch = Scratch::new("try")?;
     let say = |text: String| {
         if !how.quiet {
             message::note(text);

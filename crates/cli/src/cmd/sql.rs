@@ -4,6 +4,7 @@ use crate::message;
 use crate::open::Input;
 use crate::output::Output;
 use crate::program::ProgramArgs;
+use crate::scratch::Scratch;
 use anyhow::{Context, bail};
 use kasuri_tables::queries::{QUERIES, Query, query};
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
@@ -95,7 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if asked.is_none() && (args.output.is_some() || args.format != Format::Pretty) {
         bail!("the prompt writes to the screen; use .mode and .output there, or give a QUERY");
     }
-    let scratch = tempfile::Builder::new().prefix("kasuri-sql-").tempdir()?;
+    let scratch = Scratch::new("sql")?;
     let cleaner = Cleaner::of(scratch.path())?;
     let is_set = file.is_dir() && dataset::is_dataset(&file);
     let wanted = asked.as_deref().map_or_else(all_names, names_in);

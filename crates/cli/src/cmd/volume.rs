@@ -1,7 +1,8 @@
 //! `kasuri overhead --volume`: how many bytes each selection of events writes, by kind and CPU, and packed.
 use crate::lab::Place;
 use crate::message;
-use anyhow::Context;
+use crate::scratch::Scratch;
+
 use indicatif::ProgressBar;
 use kasuri_lab::volume::{Kind, Options, Volume, Written, measure};
 use kasuri_record::selection::Selections;
@@ -39,10 +40,7 @@ pub fn run(
         let events = events.into_iter().map(|(e, _)| e.replacen('/', ":", 1));
         selections.push((name, events.collect()));
     }
-    let scratch = tempfile::Builder::new()
-        .prefix("kasuri-volume-")
-        .tempdir()
-        .context("cannot make a directory for the recordings")?;
+    let scratch = Scratch::new("volume")?;
     let options = Options {
         selections,
         time,

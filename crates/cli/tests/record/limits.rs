@@ -3,6 +3,7 @@
 //! Small file systems are mounted in a mount name space of the test's own (`unshare -m`); without the right to do that these
 //! tests are skipped.
 use crate::support::*;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -345,6 +346,74 @@ fn shared_memory_too_small_for_a_chunk_is_said_and_counted() {
     let said = said(&output);
     assert!(said.contains("160000 annotations LOST"), "{said}");
     assert!(said.contains("--shm-size"), "{said}");
+}
+
+/// Little of one thing after the other, and no rights: the program is unharmed, what is recorded and what is lost add up, and what is
+/// missing is said.
+#[test]
+fn little_of_anything_loses_nothing_in_silence() {
+    if !is_root() {
+        return;
+    }
+    // Where any user may go and write.
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(dir.path(), 0o777);
+    for (from, to) in [
+        (Path::new(env!("CARGO_BIN_EXE_kasuri")), "kasuri"),
+        (&program("emitter"), "emitter"),
+    ] {
+        copy_program(from, dir.path().join(to));
+        open(&dir.path().join(to), 0o755);
+    }
+    std::fs::create_dir(dir.path().join("closed")).unwrap();
+    open(&dir.path().join("closed"), 0o555);
+    let homes = "export HOME=$PWD/closed TMPDIR=$PWD/closed XDG_CONFIG_HOME=$PWD/closed XDG_CACHE_HOME=$PWD/closed";
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let starts = [
+        ("memory", "ulimit -v 1000000", ""),
+        ("locked memory", "ulimit -l 0", ""),
+        ("stack", "ulimit -Ss 200", ""),
+        ("descriptors", "ulimit -n 40", ""),
+        ("rights", "true", nobody),
+        ("rights, locked memory", "ulimit -l 0", nobody),
+        ("rights, processes", "ulimit -u 200", nobody),
+        ("places to write", homes, nobody),
+    ];
+    for (little, limit, user) in starts {
+        let script = format!(
+            "{limit}; rm -rf counts* run.kasuri*; exec {user} ./kasuri record -o run.kasuri -- \
+             sh -c './emitter 3 20000 counts 0; echo ended $?'"
+        );
+        let output = run(Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(dir.path())
+            .env_remove("KASURI_SESSION"));
+        let what = format!("little of {little}: {}", said(&output));
+        assert!(output.status.success(), "{what}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "ended 0\n",
+            "{what}"
+        );
+        let facts = facts(&dir.path().join("run.kasuri"));
+        assert_eq!(
+            facts.annotations + facts.lost,
+            counted(&dir.path().join("counts")),
+            "{what}"
+        );
+        assert_eq!(facts.annotations + facts.lost, 60_000, "{what}");
+        assert_eq!(
+            said(&output).contains("none lost"),
+            facts.lost == 0,
+            "{what}"
+        );
+        if !user.is_empty() {
+            assert!(said(&output).contains("missing: "), "{what}");
+        }
+    }
 }
 
 /// A recording directory may lie as deep as a path can be long, and the session in it.

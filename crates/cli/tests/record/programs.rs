@@ -277,6 +277,82 @@ fn ignored_signals_are_the_same_in_the_program() {
     }
 }
 
+/// Started in whatever way, the program is handed what it would have been handed alone: but for variables, which probes need.
+#[test]
+fn what_a_program_inherits_alone_it_inherits_recorded() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let (starter, path) = (program("surroundings"), |name: &str| dir.path().join(name));
+    let starts = [
+        "as_ever",
+        "ignored",
+        "blocked",
+        "closed",
+        "no_input",
+        "descriptors",
+        "limits",
+        "umask",
+        "nice",
+        "batch",
+        "one_cpu",
+        "nowhere",
+        "prctl",
+        "timer",
+    ];
+    let probes = [
+        ("--locks", "lock/libkasuri-lock.so"),
+        ("--openmp", "openmp/libkasuri-openmp.so"),
+    ];
+    let built = repository().join("build/probes");
+    let probes = probes
+        .iter()
+        .filter(|(_, library)| built.join(library).exists());
+    let modes: Vec<&[&str]> = std::iter::once(&[][..])
+        .chain(probes.map(|(mode, _)| std::slice::from_ref(mode)))
+        .collect();
+    let handed = |start: &str, words: &[&str], name: &str| {
+        let mut command = Command::new(&starter);
+        command
+            .arg(start)
+            .args(words)
+            .arg(&starter)
+            .arg("say")
+            .arg(path(name));
+        // One file for all runs: its number is among what is compared.
+        let said = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path("said"))
+            .unwrap();
+        command.env_remove("KASURI_SESSION").stdin(Stdio::null());
+        command.stdout(said.try_clone().unwrap()).stderr(said);
+        let status = command.status().unwrap();
+        let said = std::fs::read_to_string(path("said")).unwrap();
+        assert!(status.success(), "{start} {words:?}: {status:?} {said}");
+        std::fs::read_to_string(path(name)).unwrap()
+    };
+    let output = path("run.kasuri").to_string_lossy().into_owned();
+    for start in starts {
+        let alone = handed(start, &[], "alone");
+        assert!(alone.lines().count() > 30, "{alone}");
+        for mode in &modes {
+            let command = [
+                &[env!("CARGO_BIN_EXE_kasuri"), "record", "-q", "-o", &output][..],
+                mode,
+                &["--"],
+            ]
+            .concat();
+            assert_eq!(
+                handed(start, &command, "recorded"),
+                alone,
+                "{start} {mode:?}"
+            );
+        }
+    }
+}
+
 /// `ulimit -f`: the program runs to its end, whatever it annotates, and what there was no room for is counted or said.
 #[test]
 fn a_limit_of_the_length_of_files_ends_no_program() {

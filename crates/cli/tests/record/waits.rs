@@ -180,6 +180,48 @@ fn a_wait_in_vfork_is_no_disk_wait() {
 mod measured {
     use super::*;
 
+    /// What the recorder reads of a program holds a lock of that: no thread waits for it longer than 1 ms. Not meant is the time before
+    /// the program is executed, when its process waits until the recording is on.
+    #[test]
+    fn the_recorder_keeps_no_thread_waiting() {
+        if !waits_are_known() {
+            return;
+        }
+        let script = "import threading,time\nend=time.time()+1\ndef f():\n while time.time()<end: a=bytearray(1<<20); time.sleep(.0005)\n\
+                      ts=[threading.Thread(target=f) for _ in range(30)]\n[t.start() for t in ts]\n[t.join() for t in ts]";
+        measure(|| {
+            let dir = scratch();
+            let output = run(kasuri(dir.path()).args([
+                "record",
+                "-q",
+                "-o",
+                "run.kasuri",
+                "--",
+                "python3",
+                "-c",
+                script,
+            ]));
+            assert!(output.status.success(), "{}", said(&output));
+            let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+            let stat: Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+            let of = |row: &Value| {
+                let classes = rows(row, "classes").iter();
+                classes
+                    .filter(|class| class["class"] == "tracing")
+                    .map(ns)
+                    .sum::<f64>()
+            };
+            // The first thread is the one that waits at the start.
+            let waits: Vec<f64> = rows(&stat["account"], "threads")
+                .iter()
+                .skip(1)
+                .map(of)
+                .collect();
+            assert!(waits.len() >= 30, "{waits:?}");
+            assert!(waits.iter().all(|&ns| ns < 1e6), "{waits:?}");
+        });
+    }
+
     #[test]
     fn a_pipe_of_three_stages_waits_for_the_one_that_computes() {
         if !waits_are_known() {

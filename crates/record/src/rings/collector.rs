@@ -47,8 +47,6 @@ struct Client {
     looked_for: HashSet<u32>,
     /// Chunks that threads owned when the dead were last looked for.
     owned_then: usize,
-    /// All its chunks were taken and its ring files removed.
-    done: bool,
     /// Runs of chunk numbers in `have` beyond one for each stream.
     early: usize,
     /// Too much to remember: nothing more is taken from it.
@@ -176,7 +174,6 @@ impl Collector {
             for segment in client.segments.drain(..) {
                 let _ = self.session.remove(segment.name());
             }
-            client.done = true;
         }
     }
 
@@ -310,7 +307,7 @@ impl Collector {
     /// Clients whose process has ended: their ring files have all that they will ever have.
     pub(super) fn who_is_gone(&mut self) -> Vec<ClientId> {
         let open = self.clients.iter_mut();
-        let open = open.filter(|(_, c)| !c.done && !c.segments.is_empty());
+        let open = open.filter(|(_, c)| !c.segments.is_empty());
         open.filter_map(|(&id, client)| client.is_gone(id.0).then_some(id))
             .collect()
     }
@@ -450,7 +447,6 @@ impl Collector {
                 .or_insert_with(|| Client::new(ring.pid));
             if !client.given_up {
                 client.segments.push(segment);
-                client.done = false;
             }
         }
     }
@@ -500,16 +496,14 @@ impl Collector {
         }
     }
 
-    /// Takes what a client that has ended left, and removes its ring files. It may have grown since it was last looked at, and
-    /// the chunks that its threads wrote into are still theirs: all of it is read here, before anything is removed.
+    /// Takes what a client that has ended left, and removes its ring files: those that were read here, the chunks that its threads
+    /// wrote into last too. A file that it made since the last look stays, and is found by the next one.
     pub(super) fn close_client(&mut self, id: ClientId, sum: &mut Collected) -> Result<()> {
         let Some(client) = self.clients.get_mut(&id).filter(|c| !c.given_up) else {
             return Ok(());
         };
-        let rest = self.discovery.rest_of(id, &client.segments)?;
-        client.segments.extend(rest);
         if !client.segments.iter_mut().all(Segment::is_only_ours) {
-            // Somebody has what it made last: looked at again.
+            // Somebody has what was found since it was taken for gone: asked again.
             return Ok(());
         }
         client.find(true, &mut self.found);
@@ -522,7 +516,6 @@ impl Collector {
         for segment in client.segments.drain(..) {
             let _ = self.session.remove(segment.name());
         }
-        client.done = true;
         client.out = None;
         client.newest = HashMap::new();
         client.have = HashMap::new();
@@ -543,7 +536,6 @@ impl Client {
             place: Place::Later,
             looked_for: HashSet::new(),
             owned_then: 0,
-            done: false,
             early: 0,
             given_up: false,
         }
@@ -562,7 +554,6 @@ impl Client {
         self.early = 0;
         self.out = None;
         self.given_up = true;
-        self.done = true;
     }
 
     /// Drops the ring files that their program cut: their content is lost.

@@ -4,14 +4,12 @@
 //! look takes a few: thousands of files that never become rings cost each tick the same as none.
 use crate::error::{Error, Result};
 use crate::guard::safefs::Held;
-use crate::rings::ringfile::{ClientId, DirWatch, NotYet, RingName, Segment, is_shortage};
+use crate::rings::ringfile::{DirWatch, NotYet, RingName, Segment, is_shortage};
 use crate::rings::shm::Shared;
 use std::collections::{HashSet, VecDeque};
 
 /// Unfinished files that one look tries.
 const TRIES: usize = 256;
-/// The most ring files of one client (`KASURI__MAX_SEGMENTS` in kasuri.h).
-const MAX_SEGMENTS: u32 = 128;
 /// Below so many remembered names none is forgotten.
 const FEW_NAMES: usize = 4096;
 
@@ -22,8 +20,6 @@ pub struct Discovery {
     watch: DirWatch,
     /// Names that need no more looking at: opened, refused, or in the queue.
     seen: HashSet<String>,
-    /// Those of them that there was no room for.
-    refused: HashSet<String>,
     waiting: VecDeque<(String, RingName)>,
 }
 
@@ -34,7 +30,6 @@ impl Discovery {
             session: session.clone(),
             watch: DirWatch::new(session),
             seen: HashSet::new(),
-            refused: HashSet::new(),
             waiting: VecDeque::new(),
         }
     }
@@ -68,41 +63,6 @@ impl Discovery {
         ready
     }
 
-    /// The ring files of a client that has ended which no look has opened yet: those that it made since. A client makes them in
-    /// the order of their numbers, and the last may be unfinished.
-    ///
-    /// # Errors
-    /// When one cannot be opened for want of descriptors or memory.
-    pub fn rest_of(&mut self, id: ClientId, known: &[Segment]) -> Result<Vec<Segment>> {
-        let is_known = |index| known.iter().any(|segment| segment.index() == index);
-        let made = known.iter().map(|s| s.index() + 1).max().unwrap_or(0);
-        let mut rest = Vec::new();
-        for index in 0..MAX_SEGMENTS {
-            let ring = RingName {
-                pid: id.0,
-                generation: id.1,
-                index,
-            };
-            let name = ring.to_string();
-            if is_known(index) || self.refused.contains(&name) {
-                continue;
-            }
-            match Segment::open(&self.session, &name, &ring) {
-                Ok(segment) => {
-                    self.seen.insert(name);
-                    rest.push(segment);
-                }
-                Err(NotYet) => {
-                    self.want(&name)?;
-                    if index >= made {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(rest)
-    }
-
     /// Whether all files that are rings could be opened; to be asked at the end.
     ///
     /// # Errors
@@ -110,15 +70,10 @@ impl Discovery {
     pub fn check(&self) -> Result<()> {
         self.waiting
             .iter()
-            .try_for_each(|(name, _)| self.want(name))
-    }
-
-    /// An error when the file cannot be opened for want of descriptors or memory.
-    fn want(&self, name: &str) -> Result<()> {
-        match Shared::open(&self.session, name) {
-            Err(e) if is_shortage(&e) => Err(Error::file("open", &self.session.named(name), e)),
-            _ => Ok(()),
-        }
+            .try_for_each(|(name, _)| match Shared::open(&self.session, name) {
+                Err(e) if is_shortage(&e) => Err(Error::file("open", &self.session.named(name), e)),
+                _ => Ok(()),
+            })
     }
 
     /// Puts what is new into the queue; says how many.
@@ -130,7 +85,6 @@ impl Discovery {
         if self.seen.len() > 2 * names.len() + FEW_NAMES {
             let there: HashSet<&String> = names.iter().collect();
             self.seen.retain(|name| there.contains(name));
-            self.refused.retain(|name| there.contains(name));
             self.waiting.retain(|(name, _)| there.contains(name));
         }
         let before = self.waiting.len();
@@ -141,9 +95,8 @@ impl Discovery {
             if !self.seen.insert(name.clone()) {
                 continue;
             }
-            match room(&ring) {
-                true => self.waiting.push_back((name, ring)),
-                false => drop(self.refused.insert(name)),
+            if room(&ring) {
+                self.waiting.push_back((name, ring));
             }
         }
         self.waiting.len() - before

@@ -435,6 +435,16 @@ fn is_session_name(name: &str) -> bool {
     })
 }
 
+/// Removes the session that a recording directory names, where its recorder is dead: for a recording that nobody wants.
+pub fn discard(recording: &Held, shm_dir: &Path) {
+    if let Ok(Some(left)) = Left::of(recording, shm_dir)
+        && !is_alive(left.dir())
+    {
+        left.stop();
+        left.remove();
+    }
+}
+
 /// The session of a dead recorder, which a recording directory names.
 #[derive(Debug)]
 pub struct Left {

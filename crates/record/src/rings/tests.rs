@@ -1,14 +1,18 @@
 //! Ring files as programs leave them, sound and damaged, and what the collector makes of them.
+use crate::guard::apart;
 use crate::guard::safefs::Held;
-use crate::rings::collector::Collector;
+use crate::rings::collector::{Collected, Collector};
 use crate::rings::ringfile::{RingName, Segment};
+use crate::rings::shm::Shared;
 use crate::rings::slices::{LongSlice, OnSlice, SliceWatch};
 use kasuri_format::ring::{
     self, ABI_VERSION, ChunkHeader, ChunkState, Kind, LOST_CAUSES, Lost, MAGIC_SEGMENT,
     SEQ_EMPTYING, parse_chunks,
 };
 use std::mem::{offset_of, size_of};
+use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::time::Duration;
 
 mod life;
 
@@ -123,6 +127,20 @@ impl Place {
         Collector::new(&self.session, &self.dir)
     }
 
+    /// What the recording says that NOBODY lost, by cause.
+    fn losses(&self) -> Vec<u64> {
+        let bytes = std::fs::read(self.at("dir").join(file(NOBODY, "lost"))).unwrap();
+        let words = bytes.chunks_exact(8);
+        words
+            .map(|b| u64::from_le_bytes(b.try_into().unwrap()))
+            .collect()
+    }
+
+    /// NOBODY's names in the recording.
+    fn sites(&self) -> Vec<u8> {
+        std::fs::read(self.at("dir").join(file(NOBODY, "sites"))).unwrap()
+    }
+
     /// (stream, seq, events) of the chunks in a client's file.
     fn kept(&self, name: &str) -> Vec<(u32, u64, usize)> {
         chunks_of(&self.at("dir").join(name))
@@ -190,15 +208,120 @@ fn losses_of_threads_without_a_chunk_are_written_at_the_end() {
         .u32(offset_of!(ring::Segment, index), 1)
         .lost(Lost::Full, 1000);
     place.put(&file(NOBODY, "ring1"), &second);
+    std::fs::write(place.at("session").join(file(NOBODY, "sites")), "names").unwrap();
     place.collector().finish().unwrap();
-    let bytes = std::fs::read(place.at("dir").join(file(NOBODY, "lost"))).unwrap();
-    let counts: Vec<u64> = bytes
-        .chunks_exact(8)
-        .map(|b| u64::from_le_bytes(b.try_into().unwrap()))
-        .collect();
     let mut expected = vec![0; LOST_CAUSES];
     (expected[Lost::Full as usize], expected[Lost::Big as usize]) = (70, 2);
-    assert_eq!(counts, expected);
+    assert_eq!(place.losses(), expected);
+    assert_eq!(place.sites(), b"names");
+}
+
+/// Nobody looks at a client's ring files once they are removed: what they hold is in the recording by then, or they stay.
+#[test]
+fn what_a_client_leaves_is_written_before_its_ring_files_go() {
+    let place = Place::new();
+    let mut ring = Ring::new(1);
+    ring.chunk(0, ChunkState::Owned, 1, 0, 3)
+        .lost(Lost::Full, 70);
+    let name = file(NOBODY, "ring0");
+    place.put(&name, &ring);
+    let (client, mut sum) = ((NOBODY, 0), Collected::default());
+    let mut collector = place.collector();
+    collector.discover();
+    for what in ["chunks", "lost"] {
+        let taken = place.at("dir").join(file(NOBODY, what));
+        std::fs::create_dir(&taken).unwrap();
+        let error = collector.close_client(client, &mut sum).unwrap_err();
+        assert!(error.to_string().contains(&file(NOBODY, what)), "{error}");
+        assert!(place.at(&format!("session/{name}")).exists(), "{what}");
+        std::fs::remove_dir(taken).unwrap();
+    }
+    collector.close_client(client, &mut sum).unwrap();
+    assert!(!place.at(&format!("session/{name}")).exists());
+    collector.finish().unwrap();
+    assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 0, 3)]);
+    assert_eq!(place.losses()[Lost::Full as usize], 70);
+    assert_eq!(
+        (sum.bytes, collector.bytes()),
+        (HEADER as u64 + 48, HEADER as u64 + 48)
+    );
+}
+
+#[test]
+fn the_end_finds_a_ring_behind_hundreds_of_files_that_are_none() {
+    let place = Place::new();
+    let (name, half) = (file(NOBODY, "ring0"), Ring(vec![0; 4096]));
+    place.put(&name, &half);
+    let mut collector = place.collector();
+    collector.tick(None).unwrap();
+    for pid in 1..300 {
+        place.put(&file(NOBODY + pid, "ring0"), &half);
+    }
+    let mut ring = Ring::new(1);
+    ring.chunk(0, ChunkState::Owned, 1, 0, 3);
+    place.put(&name, &ring);
+    collector.finish().unwrap();
+    assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 0, 3)]);
+}
+
+/// Of a process that lives on: the chunks that nobody will write into any more, of threads that ended and of a thread's earlier life.
+#[test]
+fn chunks_of_threads_that_ended_are_taken_while_their_process_lives() {
+    // Looked at once a second; or at once, when there are many.
+    for (dead, asked) in [(2, true), (60, false)] {
+        let place = Place::new();
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let (path, read_fd) = (place.at("session"), read.as_raw_fd());
+        let program = apart::fork(read_fd, || {
+            let session = Held::open(&path).unwrap();
+            let name = file(std::process::id(), "ring0");
+            let map = loop {
+                if let Ok(map) = Shared::open(&session, &name) {
+                    break map;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            apart::is_readable(read_fd, Duration::from_secs(100));
+            drop(map);
+        });
+        let program = program.unwrap();
+        let pid = program.as_raw_nonzero().get() as u32;
+        let mut ring = Ring::new(dead + 3);
+        // Taken a moment ago: its owner is about to write its name into it.
+        ring.state(dead + 2, ChunkState::Owned);
+        for chunk in 0..dead + 2 {
+            let stream = 1 + chunk as u32;
+            ring.chunk(chunk, ChunkState::Owned, stream, 0, 2);
+            let tid = if chunk < dead { NOBODY } else { pid };
+            ring.field(chunk, offset_of!(ChunkHeader, tid), tid);
+        }
+        let name = file(pid, "ring0");
+        place.put(&name, &ring);
+        let mut other = Shared::open(&place.session, &name).unwrap();
+        while other.is_only_ours(&place.session, &name).unwrap() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(other);
+        let mut collector = place.collector();
+        collector.discover();
+        let sum = match asked {
+            true => collector.reap(None).unwrap(),
+            false => collector.tick(None).unwrap(),
+        };
+        // All but the newest of a thread that lives.
+        assert_eq!(sum.chunks, dead as u64 + 1);
+        let kept = place.kept(&file(pid, "chunks"));
+        let newest = 2 + dead as u32;
+        assert!(
+            kept.iter().all(|&(stream, _, _)| stream != newest),
+            "{kept:?}"
+        );
+        let left = std::fs::read(place.at(&format!("session/{name}"))).unwrap();
+        let state = left[size_of::<ring::Segment>() + 4 * (dead + 2)];
+        assert_eq!(u32::from(state), ChunkState::Owned as u32);
+        drop(write);
+        assert!(apart::give_up(program));
+    }
 }
 
 /// A recorder that was killed after it wrote a chunk and before it freed it, and in the middle of writing the next one.
@@ -372,8 +495,7 @@ fn chunks_of_dead_threads_are_handed_over_and_their_client_closed() {
         !place.at("session").join(&name).exists(),
         "its process is gone"
     );
-    let sites = std::fs::read(place.at("dir").join(file(NOBODY, "sites"))).unwrap();
-    assert_eq!(sites, b"names");
+    assert_eq!(place.sites(), b"names");
     // One that comes late, by a process of the same number, is another segment of the same client.
     let mut late = Ring::new(1);
     late.u32(offset_of!(ring::Segment, index), 1)
@@ -524,19 +646,18 @@ fn a_snapshot_frees_nothing_and_leaves_out_what_is_being_emptied() {
         40,
     );
     place.put(&file(NOBODY, "ring0"), &ring);
+    std::fs::write(place.at("session").join(file(NOBODY, "sites")), "names").unwrap();
     let mut collector = place.collector();
     for _ in 0..2 {
         let copied = collector.snapshot(&place.dir).unwrap();
         assert_eq!(copied, 2 * HEADER as u64 + 5 * 16);
         assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 0, 3), (1, 2, 2)]);
-        let lost = std::fs::read(place.at("dir").join(file(NOBODY, "lost"))).unwrap();
-        let at = 8 * Lost::Overwritten as usize;
-        let overwritten = u64::from_le_bytes(lost[at..at + 8].try_into().unwrap());
         assert_eq!(
-            overwritten,
+            place.losses()[Lost::Overwritten as usize],
             40 + 4,
             "of the chunk that is being emptied: its earlier lives, and this one"
         );
+        assert_eq!(place.sites(), b"names");
     }
     let left = std::fs::read(place.at("session").join(file(NOBODY, "ring0"))).unwrap();
     assert_eq!(left, ring.0);

@@ -2,11 +2,12 @@
 //!
 //! | the client | the recorder meanwhile |
 //! |---|---|
-//! | appears: makes ring 0, publishes its head | `tick` finds it, takes FULL chunks |
+//! | appears: makes ring 0, hands a chunk over, owns the next | `tick` finds it, takes FULL chunks |
+//! | gives ring 0 back: nobody maps it, its OWNED chunk stays OWNED | takes the client for gone, as long as it knows no other ring |
+//! | grows: makes ring 1, another thread owns a chunk of it | finds it at its next `tick`, not before: also after it closed the client |
 //! | hands a chunk over, owns the next | as before |
-//! | grows: makes ring 1, another thread owns a chunk of it | finds it at its next `tick`, not before |
 //! | ends: its mappings are gone, OWNED chunks stay OWNED | `who_is_gone`: true from now on |
-//! | - | `hand_over`, `tick`, then `close_client`: opens what it made last, takes all chunks, removes its files |
+//! | - | `hand_over`, `tick`, then `close_client`: takes all chunks of the rings it knows, removes these, and no others |
 //!
 //! A fork is another client. An exec ends one, and the next of the same pid has the first generation whose `.sites` does not exist; `close_client`
 //! leaves that file, so a reused pid is another client, too.
@@ -14,7 +15,7 @@ use super::{NOBODY, Place, Ring, chunks_of, file};
 use crate::rings::collector::{Collected, Collector};
 use crate::rings::ringfile::ClientId;
 use crate::rings::shm::Shared;
-use kasuri_format::ring::{self, ChunkHeader, ChunkState};
+use kasuri_format::ring::{self, ChunkHeader, ChunkState, Kind};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::Ordering;
 
@@ -22,7 +23,7 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 struct Client {
     step: usize,
-    maps: Vec<Shared>,
+    maps: [Option<Shared>; 2],
 }
 
 const STEPS: usize = 5;
@@ -32,31 +33,40 @@ const WRITTEN: [(u32, u64, usize); 4] = [(1, 0, 2), (1, 1, 3), (2, 0, 4), (2, 1,
 impl Client {
     fn step(&mut self, place: &Place) {
         match self.step {
-            0 => self.make(place, 0, &WRITTEN[..2]),
-            1 => self.next_chunk(0, WRITTEN[0].2),
+            0 => {
+                self.make(place, 0, &WRITTEN[..2]);
+                self.next_chunk(0, WRITTEN[0].2);
+            }
+            1 => self.maps[0] = None,
             2 => self.make(place, 1, &WRITTEN[2..]),
             3 => self.next_chunk(1, WRITTEN[2].2),
-            _ => self.maps.clear(),
+            _ => self.maps[1] = None,
         }
         self.step += 1;
     }
 
-    /// A ring whose first chunk a thread writes into. What the second will hold lies there already, in a chunk that is free.
-    fn make(&mut self, place: &Place, index: u32, chunks: &[(u32, u64, usize)]) {
+    /// A ring whose first chunk a thread begins to write into. What the second will hold lies there already, in a chunk that is free.
+    fn make(&mut self, place: &Place, index: usize, chunks: &[(u32, u64, usize)]) {
         let mut ring = Ring::new(chunks.len());
-        ring.u32(offset_of!(ring::Segment, index), index);
+        ring.u32(offset_of!(ring::Segment, index), index as u32);
         for (chunk, &(stream, seq, events)) in chunks.iter().enumerate() {
-            let state = [ChunkState::Owned, ChunkState::Free][chunk];
-            ring.chunk(chunk, state, stream, seq, events);
+            let (state, begun) = [(ChunkState::Owned, 1), (ChunkState::Free, events)][chunk];
+            ring.chunk(chunk, state, stream, seq, begun);
         }
         let name = file(NOBODY, &format!("ring{index}"));
         place.put(&name, &ring);
-        self.maps.push(Shared::open(&place.session, &name).unwrap());
+        self.maps[index] = Some(Shared::open(&place.session, &name).unwrap());
     }
 
-    /// The first chunk of the ring is full, the second has an owner.
+    /// The first chunk of the ring gets the rest of its events and is full, the second has an owner.
     fn next_chunk(&mut self, ring: usize, events: usize) {
-        let map = &self.maps[ring];
+        let map = self.maps[ring].as_ref().expect("it maps this ring");
+        for event in 1..events {
+            let at = 4096 + super::HEADER + 16 * event;
+            let word = Kind::Instant as u64 | 1 << 8;
+            map.u64_at(at).store(1 + event as u64, Ordering::Relaxed);
+            map.u64_at(at + 8).store(word, Ordering::Release);
+        }
         let used = super::HEADER + 16 * events;
         map.u32_at(4096 + offset_of!(ChunkHeader, used))
             .store(used as u32, Ordering::Relaxed);
@@ -145,7 +155,6 @@ fn every_order_of_a_client_and_its_recorder_keeps_every_event() {
 #[test]
 fn removing_what_a_client_made_last_unread_is_noticed() {
     let close = |collector: &mut Collector, id| collector.close_unread(id);
-    let lost = orders().filter(|&order| run(order, &close) != WRITTEN);
-    let lost = lost.count();
-    assert!(0 < lost && lost < 3003, "{lost}");
+    assert!(orders().any(|order| run(order, &close) != WRITTEN));
+    assert!(orders().any(|order| run(order, &close) == WRITTEN));
 }
