@@ -2,12 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { format, parse } from "../../src/view/fragment";
 import { Arranger, COMPACT, rowAt, trackAt, type Choices } from "../../src/view/layout";
-import { clampRange, fitted, MIN_NS, panned, timeAt, zoomed, type Viewport } from "../../src/view/viewport";
+import { clampRange, fitted, MIN_NS, panned, timeAt, xOf, zoomed, type Viewport } from "../../src/view/viewport";
 import { duration, instant, percent, tickLabel, tickStep } from "../../src/view/units";
 import { homeOf, lifeOf } from "../../src/ui/life";
 import { recordingOf } from "./made";
 
 const view = (t0: number, t1: number): Viewport => ({ t0, t1, width: 1000, height: 500, scroll: 0 });
+
+void test("a time is drawn where the pointer finds it, later ones to the right", () => {
+  const shown = view(2e6, 4e6);
+  assert.deepEqual([2e6, 2.5e6, 4e6, 5e6].map((t) => xOf(shown, t)), [0, 250, 1000, 1500]);
+  for (const t of [1e6, 2e6, 3.3e6]) assert(Math.abs(timeAt(shown, xOf(shown, t)) - t) < 1e-3);
+});
 
 void test("zooming keeps the time under the pointer", () => {
   for (const x of [0, 250, 999]) {
