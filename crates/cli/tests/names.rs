@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// What commands that read a recording are asked, `FILE` standing for it.
-const READERS: [&[&str]; 23] = [
+const READERS: [&[&str]; 25] = [
     &["stat", "FILE"],
     &["stat", "FILE", "--all", "-v"],
     &["stat", "FILE", "--json"],
@@ -35,6 +35,8 @@ const READERS: [&[&str]; 23] = [
     &["merge", "out.json", "out.json", "-o", "out.kasuri"],
     &["recover", "FILE", "-o", "saved.kasuri"],
     &["symbolize", "FILE", "-o", "named.kasuri"],
+    &["where", "FILE"],
+    &["where", "FILE", "--json"],
 ];
 
 /// Commands that print nothing of a recording, do not end by themselves, or measure for long. `sql` and `mcp` answer with tables and JSON of a

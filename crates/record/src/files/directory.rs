@@ -7,10 +7,9 @@
 use crate::error::{Error, Result};
 use crate::files::output::{self, Kind};
 use crate::guard::foreign::{self, Foreign};
-use crate::guard::safefs::{Access, Held};
+use crate::guard::safefs::{self, Access, Held};
 use crate::sent::{SENT, SENT_NEW};
 use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, SamplingRow, to_lines};
-use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -89,7 +88,7 @@ pub fn output_for(dir: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Busy`] when a recorder has it.
 pub fn lock(dir: &Held) -> Result<()> {
-    match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+    match safefs::lock_soon(dir) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy {
             path: dir.path().to_owned(),
         }),

@@ -12,8 +12,9 @@
 //! This module is the only one of the crate that changes owners, modes or names, removes files, or opens files that
 //! other users may have put there; `tests/lint/session-paths` refuses such calls elsewhere.
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fchown, fstat, linkat, mkdirat,
-    open, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, fchmod, fchown, flock,
+    fstat, linkat, mkdirat, open, openat, openat2, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -23,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,6 +400,20 @@ fn reopen(seen: &OwnedFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(File::from(open(path, flags, Mode::empty())?))
+}
+
+/// Takes a lock. A recorder that was killed leaves its locks for a moment to processes that it had just forked, which have not yet
+/// closed its files; so this tries for half a second.
+pub(crate) fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
+    let until = Instant::now() + Duration::from_millis(500);
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// All bytes of a file that has at most `limit`.

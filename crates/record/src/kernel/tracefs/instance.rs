@@ -7,12 +7,13 @@
 //! right about pid reuse.
 use super::events::{Catalogue, Formats, page_bytes};
 use super::probes::{self, Probes, Uprobe};
-use super::{Tracefs, open_dir, read, write};
+use super::{Tracefs, once_free, open_dir, patience, read, write};
+use crate::guard::safefs;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
+use rustix::process::{Pid, test_kill_process};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 /// Prefix of our instances' names. The recorder's pid, `-` and eight hexadecimal digits follow.
 const PREFIX: &str = "kasuri-";
@@ -257,18 +258,11 @@ impl Drop for Instance {
     }
 }
 
-/// Removes an instance. Open files of it in a dying splice keep it busy for a moment, so it retries.
+/// Removes an instance. Open files of it in a dying splice keep it busy for a moment.
 fn remove(parent: impl AsFd, name: &str) -> io::Result<()> {
-    let mut tries = 0;
-    loop {
-        match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-            Err(rustix::io::Errno::BUSY) if tries < 50 => {
-                tries += 1;
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            other => return Ok(other?),
-        }
-    }
+    once_free(patience(), || {
+        Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+    })
 }
 
 /// Sets the size, halving it while the kernel has no memory for it.
@@ -364,6 +358,15 @@ pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
     dead
 }
 
+/// Whether no process here has the number in an instance's name.
+fn is_gone(name: &str) -> bool {
+    let pid = name
+        .strip_prefix(PREFIX)
+        .and_then(|rest| rest.split_once('-'));
+    let pid = pid.and_then(|(pid, _)| Pid::from_raw(pid.parse().ok()?));
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+}
+
 fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str)) -> Vec<String> {
     let Ok(parent) = open_dir(tracefs.root(), "instances") else {
         return Vec::new();
@@ -376,7 +379,11 @@ fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str
         let Ok(dir) = open_dir(&parent, &name) else {
             continue;
         };
-        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let is_free = match is_gone(&name) {
+            true => safefs::lock_soon(&dir).is_ok(),
+            false => flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        };
+        if is_free {
             act(&parent, &dir, &name);
             dead.push(name);
         }

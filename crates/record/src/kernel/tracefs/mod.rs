@@ -21,9 +21,27 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// statfs(2) f_type of tracefs.
 const TRACEFS_MAGIC: u64 = 0x7472_6163;
+
+/// Until when to try again what is busy.
+fn patience() -> Instant {
+    Instant::now() + Duration::from_millis(100)
+}
+
+/// Does what the kernel may refuse for a moment, while files that were closed are still on their way out.
+fn once_free(until: Instant, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match act() {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
 
 /// An open trace file system.
 #[derive(Debug)]

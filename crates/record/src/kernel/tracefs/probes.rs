@@ -2,7 +2,7 @@
 //!
 //! A group belongs to the instance of its name. The instance is made before its probes and removed before them, so a
 //! group without an instance has no owner: the next recorder removes such groups, which a killed one left behind.
-use super::read;
+use super::{once_free, patience, read};
 use rustix::fs::{Mode, OFlags, openat};
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,10 +63,15 @@ impl Probes {
 
 impl Drop for Probes {
     fn drop(&mut self) {
-        for name in &self.names {
-            // A probe that another tracer has switched on stays; the next recorder tries again.
-            let _ = append(&self.root, &format!("-:{name}"));
-        }
+        remove(&self.root, self.names.iter().map(String::as_str));
+    }
+}
+
+/// Removes probes. One that another tracer has switched on stays; the next recorder tries again.
+fn remove<'a>(root: &OwnedFd, names: impl Iterator<Item = &'a str>) {
+    let until = patience();
+    for name in names {
+        let _ = once_free(until, || append(root, &format!("-:{name}")));
     }
 }
 
@@ -96,9 +101,8 @@ pub fn reap(
         return;
     }
     let alive: Vec<String> = instances().iter().map(|name| group_of(name)).collect();
-    for (name, group) in ours {
-        if !alive.iter().any(|alive| alive == group) {
-            let _ = append(root, &format!("-:{name}"));
-        }
-    }
+    let dead = ours
+        .iter()
+        .filter(|(_, group)| !alive.iter().any(|alive| alive == group));
+    remove(root, dead.map(|(name, _)| *name));
 }
