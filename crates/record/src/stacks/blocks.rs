@@ -382,6 +382,12 @@ impl Blocks {
         let n = self.events.len();
         let most = (BURST_ALL / (n as u64).max(1)).clamp(8, BURST);
         let mut frequent = Vec::new();
+        // A sample may be on its way through the ring, or be none that counts: then the kernel knows.
+        for event in &mut self.events {
+            if event.left() <= most.min(event.room).max(2) / 2 {
+                event.used = event.used.max(event.count());
+            }
+        }
         let used_up = self.used_up();
         for at in 0..n {
             let ix = (self.next + at) % n;
@@ -434,8 +440,7 @@ impl Blocks {
     /// After the last samples: says which were not all taken.
     pub(super) fn finish(mut self, state: &mut State) {
         for event in &mut self.events {
-            let seen = state.seen.events.get(&event.id);
-            event.used = seen.map_or(event.used, |count| count.samples);
+            event.used = event.used.max(event.count());
         }
         self.say_partial(self.used_up(), state);
     }
@@ -491,6 +496,7 @@ mod tests {
     use crate::kernel::perf::Reach;
     use crate::stacks::plan::Plan;
     use kasuri_unwind::Cpu;
+    use std::io::Write;
 
     fn state() -> Option<State> {
         let plan = Plan::of(Cpu::own()?, Reach::System, false);
@@ -515,9 +521,9 @@ mod tests {
     #[test]
     fn events_that_took_all_their_samples_are_said_not_to_have_all() {
         let Some(mut state) = state() else { return };
-        let event = |source, id, given| Limited {
-            event: std::fs::File::open("/dev/null").expect("open").into(),
-            id,
+        let event = |source, event, given| Limited {
+            event,
+            id: 1,
             point: Point {
                 kind: SampleKind::Blocked,
                 source,
@@ -529,29 +535,31 @@ mod tests {
             used: 0,
             given_ns: 0,
         };
-        let events = [("one", 1), ("other", 2), ("other", 3), ("none", 4)];
-        let events = events.map(|(source, id)| event(source, id, if id == 4 { 0 } else { 7 }));
-        let mut blocks = blocks(events.into());
+        // The kernel's counts are read from pipes.
+        let (one, to_one) = std::io::pipe().expect("a pipe");
+        let (other, to_other) = std::io::pipe().expect("a pipe");
+        let none = std::fs::File::open("/dev/zero").expect("open");
+        let mut blocks = blocks(vec![
+            event("one", one.into(), 7),
+            event("other", other.into(), 7),
+            event("none", none.into(), 0),
+        ]);
         blocks.credit_ns = -1;
-        let seen = |state: &mut State, id, samples| {
-            let count = Count {
-                kind: SampleKind::Blocked,
-                samples,
-                last_ns: 0,
-            };
-            state.seen.events.insert(id, count);
+        let counts = |in_one: u64, in_other: u64| {
+            for (mut to, count) in [(&to_one, in_one), (&to_other, in_other)] {
+                to.write_all(&count.to_ne_bytes()).expect("written");
+            }
         };
         let said = |state: &mut State| -> Vec<String> {
             let rows = state.take_rows();
             rows.into_iter().map(|row| row.source).collect()
         };
         for (samples, says) in [(6, &[][..]), (7, &["other"]), (7, &[])] {
-            seen(&mut state, 1, 6);
-            seen(&mut state, 3, samples);
+            counts(6, samples);
             blocks.turn(&[], &mut state, (0, 0), 1);
             assert_eq!(said(&mut state), says, "{samples}");
         }
-        seen(&mut state, 1, 7);
+        counts(7, 7);
         blocks.finish(&mut state);
         assert_eq!(said(&mut state), ["one"], "what the last samples show");
     }
