@@ -9,7 +9,7 @@ static pthread_mutex_t book_lock = PTHREAD_MUTEX_INITIALIZER;
 static int book;
 
 static double step(double x) {
-    for (int i = 0; i < 600000; i++)
+    for (int i = 0; i < 60000; i++)
         x = x * 0.999 + 1;
     return x;
 }
@@ -28,7 +28,7 @@ static void note(double x) {
 static void *work(void *unused) {
     double x = 0;
 
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 800; i++) {
         x = step(x);
         note(x);
     }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { SIZE = 20000, REQUESTS = 150 };
+enum { SIZE = 1000, REQUESTS = 3000 };
 
 static double library(double x) {
     double sum = 0;
