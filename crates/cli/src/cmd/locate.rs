@@ -1,8 +1,9 @@
 //! `kasuri where FILE | -p PID`.
 use crate::open::Input;
+use crate::scratch::Scratch;
 use crate::show::{layout, show};
 use crate::source;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use kasuri_analyze::Session;
 use kasuri_answers::whereabouts::Where;
 use kasuri_record::{Options, Target};
@@ -77,10 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Records the process for a moment, into nothing that lasts.
 fn watch(pid: i32) -> anyhow::Result<kasuri_model::Trace> {
-    let scratch = tempfile::Builder::new()
-        .prefix("kasuri-")
-        .tempdir()
-        .context("cannot make a directory for the recording")?;
+    let scratch = Scratch::new("where")?;
     let output = scratch.path().join("where.kasuri");
     let mut options = Options::new(Target::Process(pid), output.clone());
     options.shm_dir = super::shm_dir();

@@ -22,11 +22,12 @@ use crate::clock;
 use crate::guard::apart;
 use crate::guard::place::{Call, last_cpu, small_file};
 use crate::guard::reader::Readers;
+use crate::guard::safefs;
 use kasuri_format::meta::{AtEnd, Peer, Proc};
 use std::collections::{HashMap, HashSet};
 use std::fs::read_link;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Most threads that are looked at, and for whose waits someone is searched.
@@ -37,6 +38,8 @@ const MOST: Duration = Duration::from_millis(500);
 const PEERS_MAX: usize = 4;
 /// Most descriptors of other processes that are looked at.
 const LINKS_MAX: usize = 1 << 16;
+/// Most bytes of a list of the kernel's that anyone can make longer; of a longer one nothing is told.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a lock, from the word that is waited at on.
 const LOCK_BYTES: usize = 24;
 /// A futex word of the kernel's (PI, robust): who owns it, and that others wait.
@@ -264,7 +267,7 @@ impl Waiting {
 
     /// Who has the lock, as /proc/locks has it: `7: FLOCK ADVISORY WRITE PID ...`, and below it `7: -> FLOCK ADVISORY WRITE PID`.
     fn file_lock(&mut self) {
-        let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        let text = list("/proc/locks");
         let pid = self.row.pid.to_string();
         let mut holder = None;
         for line in text.lines() {
@@ -308,6 +311,12 @@ impl Waiting {
             }
         }
     }
+}
+
+fn list(path: &str) -> String {
+    let file = safefs::open_regular(Path::new(path)).ok();
+    let bytes = file.and_then(|file| safefs::read_at_most(file, LIST_BYTES_MAX).ok());
+    String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
 }
 
 /// A thread with its name.
@@ -379,7 +388,7 @@ impl OtherEnds {
 /// The inode of the socket at the other end of a TCP connection of this machine, as /proc/PID/net/tcp has it.
 fn tcp_peer(pid: i32, inode: &str) -> Option<String> {
     for file in ["tcp", "tcp6"] {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        let text = list(&format!("/proc/{pid}/net/{file}"));
         let rows = || {
             text.lines().skip(1).filter_map(|line| {
                 let words: Vec<&str> = line.split_ascii_whitespace().collect();
