@@ -13,6 +13,7 @@ use crate::quick_map::QuickMap;
 use kasuri_model::{PathIx, ThreadEnd, ThreadIx, ThreadState, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// Schema of [`AtEnd`].
 pub const AT_END_SCHEMA: &str = "kasuri.where/1";
@@ -84,8 +85,17 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
     let mut threads: Vec<ThreadAtEnd> = ends
         .map(|end| thread_at_end(trace, cover, &mut frames, end))
         .collect();
-    let circles = circles(&threads);
-    count_waiters(&mut threads);
+    let nexts = nexts(&threads);
+    let circles = circles(&nexts);
+    let waiters = waiters(&nexts, &circles);
+    let tid = |&at: &usize| threads[at].tid;
+    let circles = circles
+        .iter()
+        .map(|circle| circle.iter().map(tid).collect());
+    let circles = circles.collect();
+    for (thread, n) in threads.iter_mut().zip(waiters) {
+        thread.waiters = n;
+    }
     threads.sort_by_key(|t| {
         let since = t.since_ns.unwrap_or(0);
         (std::cmp::Reverse((t.waiters, since)), t.pid, t.tid)
@@ -207,56 +217,71 @@ fn most_run(
     }
 }
 
-/// The thread that this one waits for, which must be one of them: the holder of its lock, or the one that it joins.
-fn next(threads: &[ThreadAtEnd], at: usize) -> Option<usize> {
-    let of = &threads[at];
-    let [by] = &of.by[..] else {
-        return None;
+/// By thread, the one that it waits for, which must be one of them: the holder of its lock, or the one that it joins.
+fn nexts(threads: &[ThreadAtEnd]) -> Vec<Option<usize>> {
+    let numbered = threads.iter().enumerate();
+    let places: HashMap<(i32, i32), usize> = numbered.map(|(at, t)| ((t.pid, t.tid), at)).collect();
+    let next = |of: &ThreadAtEnd| {
+        let [by] = &of.by[..] else {
+            return None;
+        };
+        let is_thread = ["mutex", "rwlock", "thread"].contains(&of.on.as_str());
+        places.get(&(by.pid, by.tid)).copied().filter(|_| is_thread)
     };
-    let is_thread = ["mutex", "rwlock", "thread"].contains(&of.on.as_str());
-    is_thread.then(|| {
-        threads
-            .iter()
-            .position(|t| (t.pid, t.tid) == (by.pid, by.tid))
-    })?
+    threads.iter().map(next).collect()
 }
 
 /// Threads that wait for each other.
-fn circles(threads: &[ThreadAtEnd]) -> Vec<Vec<i32>> {
+fn circles(nexts: &[Option<usize>]) -> Vec<Vec<usize>> {
     let mut circles = Vec::new();
-    // By thread: the walk that came here first.
-    let mut seen = vec![usize::MAX; threads.len()];
-    for start in 0..threads.len() {
+    // By thread: the walk that came here first, and how far it was.
+    let mut seen = vec![(usize::MAX, 0); nexts.len()];
+    for start in 0..nexts.len() {
         let mut way: Vec<usize> = Vec::new();
         let mut at = Some(start);
         while let Some(here) = at {
-            if seen[here] == start {
-                let from = way.iter().position(|&w| w == here).unwrap_or(0);
-                circles.push(way[from..].iter().map(|&w| threads[w].tid).collect());
+            match seen[here] {
+                (walk, from) if walk == start => circles.push(way[from..].to_vec()),
+                (usize::MAX, _) => {
+                    seen[here] = (start, way.len());
+                    way.push(here);
+                    at = nexts[here];
+                    continue;
+                }
+                _ => {}
             }
-            if seen[here] != usize::MAX {
-                break;
-            }
-            seen[here] = start;
-            way.push(here);
-            at = next(threads, here);
+            break;
         }
     }
     circles
 }
 
-/// Counts the threads that wait for each, also by way of others; none for itself.
-fn count_waiters(threads: &mut [ThreadAtEnd]) {
-    for start in 0..threads.len() {
-        let mut passed = vec![start];
-        while let Some(there) = next(threads, passed[passed.len() - 1]) {
-            if passed.contains(&there) {
-                break;
-            }
-            threads[there].waiters += 1;
-            passed.push(there);
+/// By thread, how many wait for it, also by way of others; none for itself. In one pass, from those for which nobody waits on.
+fn waiters(nexts: &[Option<usize>], circles: &[Vec<usize>]) -> Vec<usize> {
+    let mut waiters = vec![0; nexts.len()];
+    let mut is_in_circle = vec![false; nexts.len()];
+    circles
+        .iter()
+        .flatten()
+        .for_each(|&at| is_in_circle[at] = true);
+    let mut left = vec![0; nexts.len()];
+    nexts.iter().flatten().for_each(|&at| left[at] += 1);
+    let mut done: Vec<usize> = (0..nexts.len()).filter(|&at| left[at] == 0).collect();
+    while let Some(at) = done.pop() {
+        let Some(next) = nexts[at] else { continue };
+        waiters[next] += waiters[at] + 1;
+        left[next] -= 1;
+        if left[next] == 0 && !is_in_circle[next] {
+            done.push(next);
         }
     }
+    for circle in circles {
+        let before: usize = circle.iter().map(|&at| waiters[at]).sum();
+        circle
+            .iter()
+            .for_each(|&at| waiters[at] = before + circle.len() - 1);
+    }
+    waiters
 }
 
 #[cfg(test)]
@@ -289,10 +314,20 @@ mod tests {
             (6, Some(6)),
             (7, Some(99)),
         ];
-        let mut threads: Vec<_> = to.map(|(tid, by)| waits(tid, by)).into();
-        assert_eq!(circles(&threads), [vec![2, 3], vec![6]]);
-        count_waiters(&mut threads);
-        let waiters: Vec<usize> = threads.iter().map(|t| t.waiters).collect();
-        assert_eq!(waiters, [0, 2, 2, 1, 0, 0, 0]);
+        let threads = to.map(|(tid, by)| waits(tid, by));
+        let nexts = nexts(&threads);
+        let circles = circles(&nexts);
+        assert_eq!(circles, [vec![1, 2], vec![5]]);
+        assert_eq!(waiters(&nexts, &circles), [0, 2, 2, 1, 0, 0, 0]);
+    }
+
+    /// A recording that came by mail can have as many as it likes.
+    #[test]
+    fn a_queue_of_a_million_is_counted_in_one_pass() {
+        let n = 1_000_000;
+        let nexts: Vec<_> = (0..n).map(|at| Some(at + 1).filter(|&to| to < n)).collect();
+        assert!(circles(&nexts).is_empty());
+        let waiters = waiters(&nexts, &[]);
+        assert!(waiters.iter().enumerate().all(|(at, &n)| at == n));
     }
 }

@@ -219,6 +219,9 @@ pub struct Proc {
     pub at_end: Option<AtEnd>,
 }
 
+/// Most rows of a recording that say what a thread did at its end: readers take no more, whoever wrote them.
+pub const ENDS_MAX: usize = 4096;
+
 /// What a thread does at the end of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

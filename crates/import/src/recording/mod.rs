@@ -374,7 +374,8 @@ fn ends(
 ) -> Vec<ThreadEnd> {
     let rows = rows
         .iter()
-        .filter_map(|row| Some((row, row.at_end.as_ref()?)));
+        .filter_map(|row| Some((row, row.at_end.as_ref()?)))
+        .take(meta::ENDS_MAX);
     let ends = rows.filter_map(|(row, end)| {
         let is_it = |t: &Thread| {
             t.tid == row.tid && (processes.get(t.process.ix())).is_some_and(|p| p.pid == row.pid)

@@ -23,15 +23,13 @@ use crate::guard::apart;
 use crate::guard::place::{Call, last_cpu, small_file};
 use crate::guard::reader::Readers;
 use crate::guard::safefs;
-use kasuri_format::meta::{AtEnd, Peer, Proc};
+use kasuri_format::meta::{AtEnd, ENDS_MAX, Peer, Proc};
 use std::collections::{HashMap, HashSet};
 use std::fs::read_link;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Most threads that are looked at, and for whose waits someone is searched.
-const THREADS_MAX: usize = 4096;
 /// Longest time that all of it takes; what is not looked at by then is not told.
 const MOST: Duration = Duration::from_millis(500);
 /// Most processes that a wait names.
@@ -102,7 +100,7 @@ pub(crate) fn states(pids: &[i32]) -> Vec<Proc> {
             if matches!(state, 'Z' | 'X') {
                 continue;
             }
-            if rows.len() >= THREADS_MAX {
+            if rows.len() >= ENDS_MAX {
                 return rows;
             }
             rows.push(Proc {
