@@ -2,7 +2,9 @@
 use std::path::Path;
 
 fn main() {
-    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../viewer/dist/viewer.html");
+    // Asked now, not when this was compiled: builds of several trees may share one target folder.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
+    let template = Path::new(&here).join("../../viewer/dist/viewer.html");
     println!("cargo::rerun-if-changed={}", template.display());
     if !template.is_file() {
         println!(
