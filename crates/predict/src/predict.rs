@@ -125,7 +125,7 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let replayed: Vec<f64> = (options.cpus.iter())
         .map(|&cpus| runs.speedup(cpus, Variant::Expected))
         .collect();
-    out.models = models_beside(&out, &replayed, &load, &graph, &runs.sums);
+    out.models = models_beside(&out, &replayed, &load, &graph);
     out.believed = believed(&out, &runs);
     let reasons = doubt::reasons(&out, first, &apart);
     // Of a changed program nothing is said where nothing is said of the recorded one.
@@ -774,7 +774,6 @@ fn models_beside(
     replayed: &[f64],
     load: &Load,
     graph: &models::workspan::Graph,
-    sums: &Sums,
 ) -> Vec<ModelAnswer> {
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
     let mut out = Vec::new();
@@ -792,7 +791,22 @@ fn models_beside(
             .into(),
     });
     if !load.holds.is_empty() {
-        out.extend(lock_models(p, load, sums, &cpus));
+        let (one, n) = (load.one_cpu_rate(), load.n_threads);
+        let slowed = Load {
+            compute: load.compute * p.machine.slowdown,
+            ..load.clone()
+        };
+        out.push(model(
+            "queueing",
+            "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free",
+            &cpus,
+            |c| {
+                let c = c.min(n);
+                let rate = models::ctmc::throughput(&slowed, c)
+                    .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
+                Some(rate / one)
+            },
+        ));
     }
     let t1 = graph.work();
     out.push(model(
@@ -806,19 +820,10 @@ fn models_beside(
         "limit of any schedule: CPUs, the busiest lock, the longest chain",
         &cpus,
         |c| {
-            let bound = models::bounds::speedup(load, c).high;
+            let bound = models::bounds::speedup(load, c);
             Some(bound.min(t1 / graph.span().max(1.0)).min(c as f64))
         },
     ));
-    let measured: Vec<(usize, f64)> = p.measured.iter().map(|m| (m.cpus, m.speedup)).collect();
-    if let Some(usl) = models::usl::Usl::fit(&measured) {
-        out.push(model(
-            "USL",
-            "a curve through the measured points",
-            &cpus,
-            |c| Some(usl.speedup(c)),
-        ));
-    }
     out
 }
 
@@ -834,50 +839,6 @@ fn model(
         speedup: cpus.iter().map(|&c| speedup(c)).collect(),
         note: note.into(),
     }
-}
-
-/// The models of programs with locks.
-fn lock_models(p: &Prediction, load: &Load, sums: &Sums, cpus: &[usize]) -> Vec<ModelAnswer> {
-    let (one, n) = (load.one_cpu_rate(), load.n_threads);
-    let slowed = Load {
-        compute: load.compute * p.machine.slowdown,
-        ..load.clone()
-    };
-    let mut out = vec![model(
-        "queueing",
-        "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free",
-        cpus,
-        |c| {
-            let c = c.min(n);
-            let rate = models::ctmc::throughput(&slowed, c)
-                .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
-            Some(rate / one)
-        },
-    )];
-    if n > 1 {
-        out.push(model(
-            "spinning",
-            "machine-repairman model: all waiting threads spin",
-            cpus,
-            |c| (c >= n).then(|| models::repairman::throughput(&slowed) / one),
-        ));
-    }
-    let share = |&h: &u64| ratio(h, sums.work_ns);
-    let shares: Vec<f64> = sums.hold_ns.iter().map(share).collect();
-    out.push(model(
-        "Eyerman-Eeckhout",
-        "critical sections collide at random; the slowest thread collides with all others",
-        cpus,
-        |c| Some(models::eyerman::speedup(0.0, &shares, c.min(n))),
-    ));
-    let serial = p.lock_ratio.unwrap_or(0.0);
-    out.push(model(
-        "Amdahl",
-        "the lock ratio as the serial part",
-        cpus,
-        |c| Some(models::amdahl::speedup(serial, c.min(n))),
-    ));
-    out
 }
 
 fn believed(p: &Prediction, runs: &Runs<'_>) -> String {

@@ -54,9 +54,6 @@ pub struct Args {
     /// Also write the speed-up curve to OUT as SVG
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
-    /// The table of the paper that the lock ratio comes from, as the model with inflated holds gives it (JSON)
-    #[arg(long, hide = true)]
-    published: bool,
     /// Use assumed costs instead of measuring this machine: the recording is of another one
     #[arg(long)]
     other_machine: bool,
@@ -70,9 +67,6 @@ pub struct Args {
 /// # Errors
 /// When there is no recording or it cannot be replayed.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.published {
-        return published();
-    }
     let allowed = kasuri_record::host::allowed_cpus();
     let mut costs = match &args.machine {
         Some(path) => machine_of(path)?,
@@ -148,35 +142,6 @@ fn more_pairs(source: &Source, two: &[usize], begin: Instant) -> anyhow::Result<
         out.extend(kasuri_predict::speedup_of(&run(&two[..1])?, &run(two)?));
     }
     Ok(out)
-}
-
-/// From each row's lock ratio and speed-up the wait ratio, and the other way round; with the largest errors.
-fn published() -> anyhow::Result<ExitCode> {
-    use kasuri_predict::models::inflation::*;
-    let rows: Vec<_> = PUBLISHED
-        .iter()
-        .map(|row| {
-            let by_speedup = from_speedup(row.lock_ratio, PUBLISHED_G, row.speedup);
-            let by_wait = from_wait_ratio(row.lock_ratio, PUBLISHED_G, row.wait_ratio);
-            let wait = two_cpus(row.lock_ratio, PUBLISHED_G, by_speedup).wait_ratio;
-            let speedup = two_cpus(row.lock_ratio, PUBLISHED_G, by_wait).speedup;
-            let error = 100.0 * (speedup / row.speedup - 1.0);
-            (row, speedup, wait, error, 100.0 * (wait - row.wait_ratio))
-        })
-        .collect();
-    let worst =
-        |of: &dyn Fn(usize) -> f64| (0..rows.len()).map(|i| of(i).abs()).fold(0.0, f64::max);
-    let value = serde_json::json!({
-        "rows": rows.iter().map(|(row, speedup, wait, error, points)| serde_json::json!({
-            "program": row.name, "lock_ratio": row.lock_ratio,
-            "speedup": row.speedup, "speedup_from_wait_ratio": speedup, "speedup_error_pct": error,
-            "wait_ratio": row.wait_ratio, "wait_ratio_from_speedup": wait, "wait_error_points": points,
-        })).collect::<Vec<_>>(),
-        "max_speedup_error_pct": worst(&|i| rows[i].3),
-        "max_wait_error_points": worst(&|i| rows[i].4),
-    });
-    kasuri_text::json::write(&value, std::io::stdout().lock())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The machine of an earlier answer.

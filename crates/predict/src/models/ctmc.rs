@@ -134,7 +134,7 @@ mod tests {
         for n in [2, 3, 8] {
             let l = load(n, 5.0, 0.0, 1.0);
             let x = throughput(&l, n).unwrap();
-            assert!((x / super::super::repairman::throughput(&l) - 1.0).abs() < 1e-9);
+            assert!((x / super::super::with_cpus_for_all(&l) - 1.0).abs() < 1e-9);
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
         // I/O and as many CPUs as threads: the repairman with a longer delay.
         let l = load(4, 4.0, 2.0, 1.0);
         let x = throughput(&l, 4).unwrap();
-        let want = super::super::repairman::throughput(&l);
+        let want = super::super::with_cpus_for_all(&l);
         assert!((x / want - 1.0).abs() < 1e-6, "{x} {want}");
     }
 

@@ -2,15 +2,10 @@
 //! where it holds; docs/design/predict.md compares them.
 //!
 //! All of them see a program as [`Load`]: N equal threads that compute, wait elsewhere, and hold locks, over and over.
-pub mod amdahl;
 pub mod bounds;
 pub mod ctmc;
-pub mod eyerman;
-pub mod inflation;
 pub mod mva;
-pub mod repairman;
 pub mod surrogate;
-pub mod usl;
 pub mod workspan;
 
 /// One round of an average thread, in any unit of time (all the same).
@@ -53,4 +48,19 @@ impl Load {
             self.n_threads,
         )
     }
+}
+
+/// A machine repairman (C. Palm, 1943), in closed form: as many CPUs as threads, so that computing is a delay and each
+/// lock a station. What the numerical models must agree with there.
+#[cfg(test)]
+fn with_cpus_for_all(load: &Load) -> f64 {
+    mva::throughput(
+        &mva::Network {
+            delay: load.compute + load.delay,
+            stations: (load.holds.iter())
+                .map(|&hold| mva::Station::new(hold, 1))
+                .collect(),
+        },
+        load.n_threads,
+    )
 }
