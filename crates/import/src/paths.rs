@@ -2,6 +2,7 @@
 //!
 //! A file has paths of addresses, with names for addresses ([`expand`]), or paths of functions ([`PathRows`]). Either way each function that was inlined has a
 //! frame of its own, and chains that are the same in the source become one path.
+use kasuri_base::call_path::IN_PYTHON;
 use kasuri_format::call_paths::{Call, ModuleKind, Names, Tables};
 use kasuri_model::{
     Duration, FrameIx, FrameKind, PathIx, SampleKind, StrIx, ThreadIx, Time, Trace,
@@ -162,6 +163,9 @@ impl<'a> Expansion<'a> {
                 address: if function.is_some() { 0 } else { place.address },
                 kind: match kind {
                     FrameKind::Native if ix != outermost => FrameKind::Inlined,
+                    FrameKind::Jit if call.function.starts_with(IN_PYTHON) => {
+                        FrameKind::Interpreted
+                    }
                     kind => kind,
                 },
             };

@@ -96,10 +96,10 @@ pub(crate) fn jit_call(name: &str) -> Call {
         function: name.to_owned(),
         ..Call::default()
     };
-    if let Some(rest) = name.strip_prefix("py::") {
+    if let Some(rest) = name.strip_prefix(kasuri_base::call_path::IN_PYTHON) {
         return match rest.rsplit_once(':') {
             Some((function, file)) if !function.is_empty() => Call {
-                function: format!("py::{function}"),
+                function: format!("{}{function}", kasuri_base::call_path::IN_PYTHON),
                 file: file.to_owned(),
                 line: 0,
             },

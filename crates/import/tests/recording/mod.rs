@@ -831,12 +831,21 @@ fn addresses_become_the_functions_that_were_inlined_there() {
             modules: vec![
                 module(ModuleKind::Elf, "/bin/solve"),
                 module(ModuleKind::Kernel, "[kernel]"),
+                module(ModuleKind::Jit, "[python]"),
             ],
-            frames: [(0, 0x10), (0, 0x20), (0, 0x24), (1, 0xfff0), (NONE, 0x77)]
-                .map(|(module, address)| Frame { module, address })
-                .to_vec(),
-            // main > 0x20, main > 0x24, main > 0x24 > kernel, an address of nobody.
-            paths: [(NONE, 0), (0, 1), (0, 2), (2, 3), (NONE, 4)]
+            frames: [
+                (0, 0x10),
+                (0, 0x20),
+                (0, 0x24),
+                (1, 0xfff0),
+                (NONE, 0x77),
+                (2, 1),
+                (2, 2),
+            ]
+            .map(|(module, address)| Frame { module, address })
+            .to_vec(),
+            // main > 0x20, main > 0x24, main > 0x24 > kernel, an address of nobody, main > Python's > JavaScript's.
+            paths: [(NONE, 0), (0, 1), (0, 2), (2, 3), (NONE, 4), (0, 5), (5, 6)]
                 .map(|(caller, frame)| Path { caller, frame })
                 .to_vec(),
             names: vec![
@@ -857,6 +866,14 @@ fn addresses_become_the_functions_that_were_inlined_there() {
                     frame: 3,
                     calls: vec![call("do_futex", "", 0)],
                 },
+                Names {
+                    frame: 5,
+                    calls: vec![call("py::work", "x.py", 3)],
+                },
+                Names {
+                    frame: 6,
+                    calls: vec![call("JS:*work", "x.js", 4)],
+                },
             ],
         },
         samples: vec![
@@ -865,6 +882,7 @@ fn addresses_become_the_functions_that_were_inlined_there() {
             sample(START + 400, 7, SampleKind::Blocked, PathEnd::Complete, 3),
             sample(START + 500, 7, SampleKind::BlockedRead, PathEnd::NoRule, 4),
             sample(START + 600, 7, SampleKind::OnCpu, PathEnd::NoStack, NONE),
+            sample(START + 650, 7, SampleKind::OnCpu, PathEnd::Complete, 6),
             sample(START + 700, 99, SampleKind::OnCpu, PathEnd::Complete, 0),
         ],
     };
@@ -890,6 +908,9 @@ fn addresses_become_the_functions_that_were_inlined_there() {
         .collect();
     use kasuri_model::SampleKind as Kind;
     let run = "main Native solve.c:90 > run Native solve.c:40 > step Inlined solve.c:10";
+    // An interpreter runs Python's functions; what a JIT compiler made runs by itself.
+    let run_by_others =
+        "main Native solve.c:90 > py::work Interpreted x.py:3 > JS:*work Jit x.js:4";
     let in_kernel = format!("{run} > do_futex Kernel :0");
     assert_eq!(
         rows,
@@ -897,13 +918,14 @@ fn addresses_become_the_functions_that_were_inlined_there() {
             (7, 400, Kind::Blocked, true, in_kernel),
             (7, 500, Kind::BlockedRead, false, "0x77".into()),
             (7, 600, Kind::OnCpu, false, String::new()),
+            (7, 650, Kind::OnCpu, true, run_by_others.into()),
             (8, 200, Kind::OnCpu, false, run.into()),
             (8, 300, Kind::OnCpu, true, run.into()),
         ]
     );
-    assert_eq!(samples.path[3], samples.path[4], "one path in the source");
-    assert_eq!(samples.cpu, [1, u16::MAX, 1, 1, 1]);
-    assert_eq!(trace.samples_of(samples.thread[3]), 3..5);
+    assert_eq!(samples.path[4], samples.path[5], "one path in the source");
+    assert_eq!(samples.cpu, [1, u16::MAX, 1, 1, 1, 1]);
+    assert_eq!(trace.samples_of(samples.thread[4]), 4..6);
     assert_eq!(trace.sampling[0].time, Time(50));
     assert_eq!(
         trace.info.missing,

@@ -32,7 +32,7 @@ mod process;
 use crate::clock;
 use crate::guard::reader::Readers;
 use code::{Code, Types};
-use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
+use kasuri_base::call_path::{CALLERS_NOT_KNOWN, IN_PYTHON, PYTHON};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
 use kasuri_unwind::{Cpu, DEPTH_MAX, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
 use layout::{Frames, Layout};
@@ -50,8 +50,6 @@ const NAMES_MAX: usize = 1 << 18;
 const NAMES_BYTES_MAX: usize = 64 << 20;
 /// Votes for a place before it is taken for the one.
 const VOTES_MIN: u32 = 3;
-/// Begins their names, as in the perf maps that Python writes.
-const PREFIX: &str = "py::";
 
 /// When the memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +138,7 @@ impl Names {
 
     /// Module and address of the callers that are not known.
     fn gap(&mut self, interner: &mut Interner) -> Option<(u32, u64)> {
-        let name = CALLERS_NOT_KNOWN.trim_start_matches(PREFIX);
+        let name = CALLERS_NOT_KNOWN.trim_start_matches(IN_PYTHON);
         self.row_of((name.into(), "".into(), 0), interner)
     }
 
@@ -165,7 +163,7 @@ impl Names {
             address: row,
         };
         let call = Call {
-            function: format!("{PREFIX}{function}"),
+            function: format!("{IN_PYTHON}{function}"),
             file: file.to_string(),
             line: *line,
         };
