@@ -24,7 +24,7 @@ type View = "callees" | "callers" | "table";
 type Against = "nothing" | "kept" | "rest" | "others" | "recording";
 
 const SORTS: [Sort, string][] = [["running", "On CPU"], ["waiting", "Waiting"], ["both", "Both"]];
-const VIEWS: [View, string][] = [["callees", "Callers on top"], ["callers", "By function, callers below"], ["table", "Table"]];
+const VIEWS: [View, string][] = [["callees", "Callers on top"], ["callers", "By function"], ["table", "Table"]];
 const AGAINST: [Against, string][] = [["nothing", "Not compared"], ["kept", "Compared with what is shown now"], ["rest", "Compared with the rest of the time"], ["others", "Compared with the other threads"], ["recording", "Compared with the other recording"]];
 
 /** The page's other recording; `first`: it is the one above, which is A of a comparison. */
@@ -51,7 +51,8 @@ export class FlameTab {
   private readonly choice: CodeChoice = { time: "selected", threads: "usual" };
   /** The value of the slices that are asked for by name: the one selected last, or chosen elsewhere. */
   private named: number | undefined;
-  private chosenSort: Sort = "running";
+  /** What a person asked for; undefined: what ran, and of what did not run at all, what it waited in. */
+  private chosenSort: Sort | undefined;
   private view: View = "callees";
   private against: Against = "nothing";
   private run = 0;
@@ -86,7 +87,7 @@ export class FlameTab {
       at: (box) => this.showChosen(box),
       describe: (what) => (this.shown ? boxLines(this.shown, what, this.view === "callees") : []),
     });
-    this.box.append(this.controls, this.facts, this.crumbs, this.content, this.chosen, this.legend);
+    this.box.append(this.controls, this.facts, h("div", { class: "flame-head" }, this.crumbs, this.legend), this.content, this.chosen);
   }
 
   /** The tab's element; what it shows is being worked out. */
@@ -184,7 +185,10 @@ export class FlameTab {
 
   /** Of a class all code explains it, whether it ran or waited. */
   private get sort(): Sort {
-    return this.choice.loss === undefined ? this.chosenSort : "running";
+    if (this.choice.loss !== undefined) return "running";
+    const { sums, base } = this;
+    const none = (sort: Sort): boolean => [sums, base].every((of) => !of || totalOf(of, sort) === 0);
+    return this.chosenSort ?? (none("running") && !none("waiting") ? "waiting" : "running");
   }
 
   private get shown(): Shown | undefined {

@@ -10,7 +10,7 @@ import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
 import { itemKind, itemThread, itemTitle, lockName, ownerLabel, threadLabel } from "./describe";
-import { h } from "./dom";
+import { fill, h } from "./dom";
 import { histogram } from "./histogram";
 import type { Navigation } from "./navigation";
 import type { Search } from "./search";
@@ -146,8 +146,11 @@ export class ItemDetails {
     if (found.open & 1) fact(facts, "Note", "its beginning was not seen");
     if (found.open & 2) fact(facts, "Note", "its end was not seen");
     this.args(found.args);
-    if (row) this.side(histogram(this.parts, row, item));
+    // Why it took so long comes first, though it is known last.
+    const why = h("div", { class: "side" });
+    this.sides.append(why);
     if (found.share?.states.some((ns) => ns > 0)) this.side(this.shares(found.share, item.end - item.start));
+    if (row) this.side(histogram(this.parts, row, item));
     const patience = new Patience(this.cancelled);
     const [states] = linesOf(recording, Kind.State, item.line.owner);
     const waits = states && (await waitsOf(recording, states, item.start, item.end, patience));
@@ -155,7 +158,7 @@ export class ItemDetails {
     // Who held the lock is a question only for a slice that waits for one.
     const held = object !== undefined && kindOf(item.value) === SliceKind.LockWait ? await holders(recording, object, process, item.start, item.end, patience) : [];
     if (this.cancelled()) return;
-    this.side(held.length > 0 ? this.blames("Who held the lock meanwhile", held, "held") : null, waits ? this.waits(waits) : null);
+    fill(why, held.length > 0 && this.blames("Who held the lock meanwhile", held, "held"), waits && this.waits(waits));
   }
 
   /** What the scheduler did during a slice: a bar, a table, and the CPUs that it ran on. */

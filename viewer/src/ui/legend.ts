@@ -1,4 +1,5 @@
-// What the colours mean: a line below the chart with those that are used, and tables for the help with a definition of each.
+// What the colours mean: a line below the chart with those that are used, which opens to all of them where they take more than a
+// line, and tables for the help with a definition of each.
 import { CODE_KINDS } from "../data/call-paths";
 import { classDefinition, GLOSSARY, type Section } from "../data/glossary";
 import { groupBy } from "../data/group";
@@ -18,7 +19,12 @@ interface Entry {
   name: string;
   meaning: string;
   kind: string;
+  /** Takes less than a hundredth of the time: not in the line, until it is opened. */
+  rare?: boolean;
 }
+
+/** Share of the time below which a colour is rare. */
+const RARE = 0.01;
 
 /** By state's number. */
 const STATE_MEANINGS = [
@@ -48,8 +54,9 @@ const KIND_MEANINGS: Partial<Record<number, string>> = {
 
 /** The states that some thread of the recording was in. */
 function states({ index }: Recording, dark: boolean): Entry[] {
-  const used = new Set(index.threads.flatMap((thread) => thread.states.flatMap((ns, state) => (ns > 0 ? [state] : []))));
-  return STATE_ORDER.filter((state) => used.has(state)).map((state) => ({ colour: css(stateColour(state, dark)), name: STATE_NAMES[state] ?? "", meaning: STATE_MEANINGS[state] ?? "", kind: "" }));
+  const sums = STATE_NAMES.map((_, state) => index.threads.reduce((sum, thread) => sum + (thread.states[state] ?? 0), 0));
+  const least = RARE * sums.reduce((sum, ns) => sum + ns, 0);
+  return STATE_ORDER.filter((state) => sums[state]! > 0).map((state) => ({ colour: css(stateColour(state, dark)), name: STATE_NAMES[state] ?? "", meaning: STATE_MEANINGS[state] ?? "", kind: "", rare: sums[state]! < least }));
 }
 
 /** The kinds of waits and holds that some slice has. */
@@ -67,11 +74,13 @@ function classes({ index }: Recording, dark: boolean, all: boolean): Entry[] {
   const { account } = index;
   if (!account) return [];
   const used = new Set(account.causes.map((cause) => account.classes[cause.class]?.[0]));
-  for (const sum of index.summary?.account?.classes ?? []) if (sum.ns > 0) used.add(sum.class);
+  const sums = index.summary?.account?.classes ?? [];
+  for (const sum of sums) if (sum.ns > 0) used.add(sum.class);
+  const least = RARE * sums.reduce((total, { ns }) => total + ns, 0);
   const order = classOrder(account.classes.map(([key]) => key)).filter((c) => all || used.has(account.classes[c]![0]));
   return order.map((c) => {
     const [key, name, meaning] = account.classes[c]!;
-    return { colour: css(classColour(key, dark)), name, meaning, kind: "" };
+    return { colour: css(classColour(key, dark)), name, meaning, kind: "", rare: sums.some((sum) => sum.class === key && sum.ns < least) };
   });
 }
 
@@ -99,7 +108,7 @@ function merged(entries: Entry[]): Entry[] {
   const looks = groupBy(entries, ({ colour, kind }) => `${colour} ${kind}`);
   return [...looks.values()].map((same) => {
     const unique = (text: (entry: Entry) => string): string => [...new Set(same.map(text))].join(", ");
-    return { ...same[0]!, name: unique(({ name }) => name), meaning: unique(({ meaning }) => meaning) };
+    return { ...same[0]!, name: unique(({ name }) => name), meaning: unique(({ meaning }) => meaning), rare: same.every(({ rare }) => rare === true) };
   });
 }
 
@@ -128,17 +137,24 @@ export interface LegendOf {
   functionColours: () => CodeColours | undefined;
 }
 
-/** The lines below the chart, for all recordings of the page. */
+/** The line below the chart, for all recordings of the page. */
 export function legend(of: LegendOf[]): HTMLElement {
   const views = of.map(({ state }) => state);
-  const box = h("footer", { class: "legend", "aria-label": "Legend" });
+  const groups = h("div", { class: "legend-groups" });
+  const more = h("button", { class: "legend-more", "aria-expanded": "false", title: "Every colour that is used", onclick: () => open(!box.classList.contains("open")) }, "All colours");
+  const box = h("footer", { class: "legend", "aria-label": "Legend" }, groups, more);
+  const open = (is: boolean): void => {
+    box.classList.toggle("open", is);
+    more.setAttribute("aria-expanded", String(is));
+    more.textContent = is ? "One line" : "All colours";
+  };
   const update = (): void => {
     const all = (entries: (recording: Recording, dark: boolean) => Entry[]): Entry[] => merged(views.flatMap(({ recording, theme }) => entries(recording, theme.dark)));
     const group = (title: string, entries: Entry[]): HTMLElement | false =>
-      entries.length > 0 && h("div", { class: "legend-group" }, h("strong", {}, title), ...entries.map(({ colour, name, meaning, kind }) => h("span", { title: meaning }, swatch(colour, name, kind))));
+      entries.length > 0 && h("div", { class: "legend-group" }, h("strong", {}, title), ...entries.map(({ colour, name, meaning, kind, rare }) => h("span", { title: meaning, class: rare ? "rare" : undefined }, swatch(colour, name, kind))));
     const rows = groupBy(of.map(rowColours), ({ title }) => title);
     const shown = [...rows].map(([title, parts]) => group(title, merged(parts.flatMap(({ entries }) => entries))));
-    fill(box, group("Account", all((recording, dark) => classes(recording, dark, false))), group("Threads", [...all(states), ...all(kinds), ...all(lost)]), group("Plan", all(planned)), ...shown);
+    fill(groups, group("Account", all((recording, dark) => classes(recording, dark, false))), group("Threads", [...all(states), ...all(kinds), ...all(lost)]), group("Plan", all(planned)), ...shown);
   };
   update();
   for (const view of views) {

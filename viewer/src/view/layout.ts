@@ -1,6 +1,6 @@
 // Which rows there are and where: a function of the recording's index and of what the person chose.
 import { groupBy } from "../data/group";
-import { Kind, type Index } from "../data/index";
+import { Kind, State, type Index } from "../data/index";
 import type { Line } from "../data/recording";
 
 /** What a person chose about rows. Track ids are stable between reports of the same program where they can be. */
@@ -66,6 +66,7 @@ export interface Layout {
 const ACCOUNT_ID = "account";
 const CPUS_ID = "cpus";
 const OTHERS_ID = "others";
+const SMALL_ID = "small";
 const LOCKS_ID = "locks";
 
 // Heights in CSS pixels: a heading, the space above and below a track's rows, the account, and a row of each role.
@@ -91,6 +92,11 @@ const ROW: Record<RowRole, number> = {
  * apart any more; then they have the `usual` height and scroll.
  */
 export const COMPACT = { least: 6, usual: 10, most: 18, head: 16, account: 32, counter: 16 };
+/** Processes of the program that had less than this share of its CPU time, and say nothing by annotations, fold into one heading. */
+const SMALL = 0.01;
+/** As long as they are more than a few. */
+const FEW = 3;
+
 /** Share of a compact thread that its states take, above its outermost slices. */
 const STATE_SHARE = 0.4;
 
@@ -251,10 +257,15 @@ export class Arranger {
     this.index.counters.forEach((counter, c) => {
       if (!this.index.processes[counter.process] && this.owned.counter[c]) tracks.push(this.counter(c));
     });
-    const processes = this.index.processes.map((_, p) => p);
-    const targets = processes.filter((p) => this.index.processes[p]!.target);
-    const others = processes.filter((p) => !this.index.processes[p]!.target);
+    const { targets, small, others } = this.grouped();
     for (const p of targets) this.process(tracks, p, true, open, choices);
+    if (small.length > 0) {
+      const isOpen = open(SMALL_ID, false);
+      const group = this.group(SMALL_ID, `${small.length} small processes`, `each below ${100 * SMALL} % of the CPU time: ${this.namesOf(small)}`, isOpen);
+      if (!isOpen) group.density = this.stateLines(small.flatMap((p) => this.threadsOf(p)));
+      tracks.push(group);
+      if (isOpen) for (const p of small) this.process(tracks, p, true, open, choices);
+    }
     this.locks(tracks, open);
     if (others.length > 0) {
       const isOpen = open(OTHERS_ID, false);
@@ -265,6 +276,30 @@ export class Arranger {
       if (isOpen) for (const p of others) this.process(tracks, p, false, open, choices);
     }
     return tracks;
+  }
+
+  /**
+   * The processes, those with most CPU time first: the program's, those of it that fold into one heading, and all others. The first
+   * of the program is the one that was started, and never folds.
+   */
+  private grouped(): { targets: number[]; small: number[]; others: number[] } {
+    const cpu = this.index.processes.map((_, p) => this.threadsOf(p).reduce((sum, t) => sum + (this.index.threads[t]?.states[State.Running] ?? 0), 0));
+    const all = [...cpu.keys()].sort((a, b) => cpu[b]! - cpu[a]! || a - b);
+    const [program, others] = [true, false].map((target) => all.filter((p) => this.index.processes[p]!.target === target)) as [number[], number[]];
+    const first = Math.min(...program);
+    const total = program.reduce((sum, p) => sum + cpu[p]!, 0);
+    const annotated = (p: number): boolean => this.threadsOf(p).some((t) => (this.owned.thread[t] ?? []).some(({ kind }) => kind === Kind.Slice || kind === Kind.Instant)) || this.index.counters.some(({ process }) => process === p);
+    const small = program.filter((p) => p !== first && cpu[p]! < SMALL * total && !annotated(p));
+    if (small.length <= FEW) return { targets: program, small: [], others };
+    const folded = new Set(small);
+    return { targets: program.filter((p) => !folded.has(p)), small, others };
+  }
+
+  /** The names of processes, the most frequent first, with how many have each. */
+  private namesOf(processes: number[]): string {
+    const names = [...groupBy(processes, (p) => this.name(this.index.processes[p]!.name) || "?")].sort(([, a], [, b]) => b.length - a.length);
+    const shown = names.slice(0, 4).map(([name, same]) => (same.length > 1 ? `${same.length} ${name}` : name));
+    return `${shown.join(", ")}${names.length > shown.length ? ", ..." : ""}`;
   }
 
   /** The locks, open where there are few: rows of locks must not push threads out of sight. */
@@ -344,7 +379,8 @@ export class Arranger {
     const p = line.kind === Kind.Counter ? counters[line.owner]?.process : threads[line.owner]?.process;
     const process = processes[p ?? -1];
     if (p === undefined || !process) return [];
-    return process.target ? [this.processId(p)] : [OTHERS_ID, this.processId(p)];
+    const group = this.grouped().small.includes(p) ? [SMALL_ID] : process.target ? [] : [OTHERS_ID];
+    return [...group, this.processId(p)];
   }
 
   /** The CPUs whose tracks are among `ids`. */

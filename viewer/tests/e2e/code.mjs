@@ -125,6 +125,30 @@ export const code = [
     },
   },
   {
+    name: "the flame graph of a wait shows where it waited, until somebody asks for what ran",
+    file: "code",
+    run: async ({ page, open }) => {
+      await open();
+      await flame(page);
+      const pressed = (sort) => page.locator(`[data-do="flame-${sort}"]`).getAttribute("aria-pressed");
+      assert.equal(await pressed("running"), "true");
+      const wait = await page.evaluate(async () => {
+        const { recording, selection } = window.kasuri.views[0];
+        const found = recording.lines.find((line) => line.kind === 1);
+        for (let item = 0; ; item++) {
+          await selection.selectNumber(found.ix, item, false);
+          if (window.kasuri.views[0].state.selected.value === 4) return item;
+        }
+      });
+      assert(wait >= 0);
+      await says(page, ".flame-facts", "waiting, from");
+      assert.equal(await pressed("waiting"), "true");
+      await page.locator('[data-do="flame-running"]').click();
+      await says(page, ".flame-facts", "0 ns on CPU");
+      assert.equal(await pressed("running"), "true");
+    },
+  },
+  {
     name: "a flame graph of waits, of both, by function, in a table; search; callers and callees",
     file: "code",
     theme: "dark",

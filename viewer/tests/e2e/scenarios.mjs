@@ -900,6 +900,11 @@ export const scenarios = [
         const waits = groups[1][1].find(([name]) => name === "lock wait");
         assert.equal(colours.get("lock wait"), waits[1], "a lock wait has one colour in the account and in a thread");
         assert(!groups[1][1].some(([name, colour]) => name.startsWith("ready") && [...colours.values()].includes(colour)), "no class has the colour of a ready thread");
+        const height = async () => (await page.locator(".legend").boundingBox()).height;
+        assert(await height() < 26, "the legend is one line");
+        await page.getByRole("button", { name: "All colours" }).click();
+        assert(await height() > 34, "and a line for each group when it is opened");
+        await page.getByRole("button", { name: "One line" }).click();
       }
     },
   },

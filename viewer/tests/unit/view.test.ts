@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Kind, State, STATE_NAMES } from "../../src/data/index";
 import { format, parse } from "../../src/view/fragment";
 import { Arranger, COMPACT, rowAt, trackAt, type Choices } from "../../src/view/layout";
 import { clampRange, fitted, MIN_NS, panned, timeAt, xOf, zoomed, type Viewport } from "../../src/view/viewport";
@@ -96,6 +97,28 @@ void test("ids used again have tracks of their own, found from any line of their
     assert.deepEqual(shown.map((track) => track.id), [id]);
     assert.equal(shown[0]!.rows[0]!.line, line);
   }
+});
+
+void test("processes stand by CPU time; many small ones without annotations fold, and any line in them is found", () => {
+  const recording = recordingOf(["n", "sh"], Array.from({ length: 8 }, (_, t) => [{ start: t, end: t + 5, name: 0, kind: 0 }]));
+  const { index, lines } = recording;
+  // ns on CPU of one process each; the third is small, but annotated.
+  const cpu = [1, 500, 2, 400, 3, 4, 5, 6];
+  index.processes = cpu.map((_, p) => ({ pid: 100 + p, name: p > 3 ? 1 : 0, parent: -1, target: true, threads: [p, p + 1] as [number, number] }));
+  index.threads.forEach((thread, t) => Object.assign(thread, { process: t, states: STATE_NAMES.map((_, state) => (state === State.Running ? cpu[t]! : 0)) }));
+  const annotated = 2;
+  for (const line of lines) if (line.owner !== annotated) line.kind = Kind.State;
+  const arranger = new Arranger(index, lines);
+  const ids = (toggled: string[]): string[] => arranger.arrange({ toggled: new Set(toggled), hidden: new Set(), pinned: [], filter: "" }).tracks.filter(({ kind }) => kind === "process" || kind === "group").map(({ id }) => id);
+  // The one that was started stays, however little it did.
+  assert.deepEqual(ids([]), ["cpus", "p101", "p103", "p102", "p100", "small"]);
+  assert.deepEqual(ids(["small"]), ["cpus", "p101", "p103", "p102", "p100", "small", "p107", "p106", "p105", "p104"]);
+  const heading = arranger.arrange({ toggled: new Set(), hidden: new Set(), pinned: [], filter: "" }).tracks.at(-1)!;
+  assert.deepEqual([heading.title, heading.detail, heading.density?.length], ["4 small processes", "each below 1 % of the CPU time: 4 sh", 4]);
+  assert.deepEqual(lines.map((line) => arranger.above(line)), cpu.map((_, p) => [...(p > 3 ? ["small"] : []), `p${100 + p}`]));
+  // A few do not fold: a heading would take as much room.
+  index.processes[4]!.target = false;
+  assert.deepEqual(ids([]), ["cpus", "p101", "p103", "p107", "p106", "p105", "p102", "p100", "others"]);
 });
 
 /** A layout of `n` threads with one line each, compact, in `room` pixels. */
