@@ -12,7 +12,7 @@ KASURI := target/release/kasuri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps deps-test build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
+.PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static test-deb test-static \
         test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
@@ -31,6 +31,9 @@ deps: ## install what building needs and is missing: apt packages, npm modules, 
 
 deps-test: ## the same for tests and checks: compilers, emulators, servers, a browser
 	@tools/deps --test $(APT) $(APT_TEST)
+
+deps-site: ## what `make site` needs: mdBook, from its source, into target/tools
+	@tools/deps --site
 
 # ---- build --------------------------------------------------------------------------------------------------------
 build: c viewer rust ## build everything (release)
@@ -212,6 +215,11 @@ bench-%: build ## run one benchmark: annotate, examples, load or viewer
 PREFIX ?= /usr/local
 install: build ## install the command, header, libraries, man pages and completions under PREFIX
 	tools/install $(DESTDIR)$(PREFIX)
+
+# The sick programs are on it where `make collection` ran before.
+site: rust ## guides, a reference made from the command, and the sick programs, with a search: HTML in target/site (needs make deps-site)
+	tools/site
+	tests/docs/check-links --site target/site
 
 # What `kasuri --version` of a package says.
 deb static: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
