@@ -184,8 +184,9 @@ lint: deps-test viewer ## formatting and static checks, as CI runs them
 	annotate/amalgamate --check
 	tests/lint/circles
 	tests/lint/modules
+	tests/lint/crates
 
-audit: ## known faults of the crates that are used, which needs the network: not part of lint, as a new one fails what did not change
+audit: ## licences and sources of the crates that are used (deny.toml); their known faults, which needs the network: not part of lint, as a new one fails what did not change
 	tools/audit
 
 fmt: ## format everything
@@ -221,8 +222,8 @@ site: rust ## guides, a reference made from the command, and the sick programs, 
 	tools/site
 	tests/docs/check-links --site target/site
 
-# What `kasuri --version` of a package says.
-deb static: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+# What `kasuri --version` says of what is installed.
+deb static install: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 # Without the examples and the compilers' plugins, each of which fits one version of a compiler.
 deb: rust ## a Debian package for this architecture in target/packages (needs dpkg-dev; lintian checks it where it is installed)
 	cmake -S . -B build/package -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKASURI_LIBRARIES_ONLY=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr \
