@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static test-deb test-static \
-        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-packages test-measure audit fuzz fuzz-hostile
+        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-guides test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -171,8 +171,13 @@ check: ## what a change touches, in a few minutes: its crates, the command above
 test-packages: ## the installer, against a local server
 	tests/packages/installer
 
-test-docs: ## links and paths in the documents resolve
+test-docs: c rust ## links and paths in the documents resolve; the shell blocks that a newcomer reads first run
 	tests/docs/check-links
+	tests/docs/blocks --list >/dev/null
+	$(SUDO) tests/docs/blocks --first
+
+test-guides: c rust ## not part of test, takes two minutes: every shell block of the README and the guides runs
+	$(SUDO) tests/docs/blocks
 
 lint: deps-test viewer ## formatting and static checks, as CI runs them
 	cargo fmt --all --check
