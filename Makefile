@@ -12,7 +12,7 @@ KASURI := target/release/kasuri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static test-deb test-static \
+.PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static sdist python test-deb test-static \
         test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-guides test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
@@ -151,8 +151,11 @@ fuzz-hostile: c rust ## others than in test-hostile, and new recordings, for HOS
 
 # The wheel is installed into an environment of its own, with DuckDB, and tested there.
 VENV := target/venv
-python: viewer ## build the wheel for Python into target/wheels
-	python3 -m pip wheel -q --no-deps -w target/wheels python/
+python: rust ## the wheel for Python, of the command that is built, into target/wheels
+	tools/python wheel
+
+sdist: viewer ## the Python package as source, into target/wheels (needs maturin)
+	tools/python sdist
 
 test-python: c python ## not part of test: kasuri sql with DuckDB; the Python package
 	[ -d $(VENV) ] || python3 -m venv $(VENV)
