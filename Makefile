@@ -12,8 +12,8 @@ KASURI := target/release/kasuri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps deps-test build c viewer rust demo test check ci lint fmt clean bench install deb static test-deb test-static \
-        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-packages test-measure audit fuzz fuzz-hostile
+.PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static sdist python test-deb test-static \
+        test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-guides test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ deps: ## install what building needs and is missing: apt packages, npm modules, 
 
 deps-test: ## the same for tests and checks: compilers, emulators, servers, a browser
 	@tools/deps --test $(APT) $(APT_TEST)
+
+deps-site: ## what `make site` needs: mdBook, from its source, into target/tools
+	@tools/deps --site
 
 # ---- build --------------------------------------------------------------------------------------------------------
 build: c viewer rust ## build everything (release)
@@ -148,8 +151,11 @@ fuzz-hostile: c rust ## others than in test-hostile, and new recordings, for HOS
 
 # The wheel is installed into an environment of its own, with DuckDB, and tested there.
 VENV := target/venv
-python: viewer ## build the wheel for Python into target/wheels
-	python3 -m pip wheel -q --no-deps -w target/wheels python/
+python: rust ## the wheel for Python, of the command that is built, into target/wheels
+	tools/python wheel
+
+sdist: viewer ## the Python package as source, into target/wheels (needs maturin)
+	tools/python sdist
 
 test-python: c python ## not part of test: kasuri sql with DuckDB; the Python package
 	[ -d $(VENV) ] || python3 -m venv $(VENV)
@@ -168,8 +174,13 @@ check: ## what a change touches, in a few minutes: its crates, the command above
 test-packages: ## the installer, against a local server
 	tests/packages/installer
 
-test-docs: ## links and paths in the documents resolve
+test-docs: c rust ## links and paths in the documents resolve; the shell blocks that a newcomer reads first run
 	tests/docs/check-links
+	tests/docs/blocks --list >/dev/null
+	$(SUDO) tests/docs/blocks --first
+
+test-guides: c rust ## not part of test, takes two minutes: every shell block of the README and the guides runs
+	$(SUDO) tests/docs/blocks
 
 lint: deps-test viewer ## formatting and static checks, as CI runs them
 	cargo fmt --all --check
@@ -181,8 +192,9 @@ lint: deps-test viewer ## formatting and static checks, as CI runs them
 	annotate/amalgamate --check
 	tests/lint/circles
 	tests/lint/modules
+	tests/lint/crates
 
-audit: ## known faults of the crates that are used, which needs the network: not part of lint, as a new one fails what did not change
+audit: ## licences and sources of the crates that are used (deny.toml); their known faults, which needs the network: not part of lint, as a new one fails what did not change
 	tools/audit
 
 fmt: ## format everything
@@ -213,8 +225,13 @@ PREFIX ?= /usr/local
 install: build ## install the command, header, libraries, man pages and completions under PREFIX
 	tools/install $(DESTDIR)$(PREFIX)
 
-# What `kasuri --version` of a package says.
-deb static: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+# The sick programs are on it where `make collection` ran before.
+site: rust ## guides, a reference made from the command, and the sick programs, with a search: HTML in target/site (needs make deps-site)
+	tools/site
+	tests/docs/check-links --site target/site
+
+# What `kasuri --version` says of what is installed.
+deb static install: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 # Without the examples and the compilers' plugins, each of which fits one version of a compiler.
 deb: rust ## a Debian package for this architecture in target/packages (needs dpkg-dev; lintian checks it where it is installed)
 	cmake -S . -B build/package -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKASURI_LIBRARIES_ONLY=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr \
