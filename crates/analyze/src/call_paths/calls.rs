@@ -254,15 +254,19 @@ pub fn is_built_lock(name: &str) -> bool {
     is_gil(name) || begins(name, &MONITORS)
 }
 
-/// Whether programs wait for a semaphore in this function of the C library.
+/// Before the functions of C++20's semaphores.
+const SEMAPHORE: &str = "std::counting_semaphore<";
+
+/// Whether programs wait for a semaphore in this function of the C library or of C++'s.
 pub fn is_semaphore_wait(name: &str) -> bool {
-    let name = public_name(name);
-    name.starts_with("sem_") && name.contains("wait")
+    let c = public_name(name);
+    (c.starts_with("sem_") && c.contains("wait"))
+        || (name.starts_with(SEMAPHORE) && name.contains("acquire"))
 }
 
-/// Whether it posts one.
+/// Whether they post one.
 pub fn is_semaphore_post(name: &str) -> bool {
-    public_name(name) == "sem_post"
+    public_name(name) == "sem_post" || (name.starts_with(SEMAPHORE) && name.contains("::release"))
 }
 
 /// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.

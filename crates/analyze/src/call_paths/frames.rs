@@ -402,28 +402,26 @@ impl<'t> Frames<'t> {
         waits.any(|frame| self.posts.contains(&self.function(frame)))
     }
 
-    /// The named functions around a call of the C library: the program's that made it, and that one's caller.
+    /// The named functions around a call of a library: the program's that made it, and that one's caller.
     fn callers_of(
         &self,
         path: PathIx,
         is_it: fn(&str) -> bool,
     ) -> impl Iterator<Item = FrameIx> + '_ {
+        let is_called = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
+        };
         let name = |frame: FrameIx| {
             self.trace
                 .strings
                 .get(self.trace.frames.function[frame.ix()])
         };
-        let is_system = |frame: &FrameIx| self.layer[frame.ix()] == Layer::System;
-        let mut calls = self.trace.frames_of(path).take_while(is_system);
-        let n = if calls.any(|frame| is_it(name(frame))) {
-            2
-        } else {
-            0
-        };
-        let outer = self.trace.frames_of(path).skip_while(is_system);
+        let mut calls = self.trace.frames_of(path).take_while(is_called);
+        let is_one = calls.any(|frame| is_it(&demangled(name(frame))));
+        let outer = self.trace.frames_of(path).skip_while(is_called);
         let is_own =
             |frame: &FrameIx| self.layer[frame.ix()] == Layer::Program && self.is_named(*frame);
-        outer.take(n).filter(is_own)
+        outer.take(if is_one { 2 } else { 0 }).filter(is_own)
     }
 
     /// Whether a function in Python waits for a lock that it has asked for itself.

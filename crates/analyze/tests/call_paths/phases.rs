@@ -277,12 +277,21 @@ fn a_semaphore_that_its_waiter_posts_is_a_lock() {
     const WAIT: &[&str] = &[START, "worker", "__new_sem_wait_slow64@libc.so.6"];
     const WRAPPED: &[&str] = &[START, "worker", "enter", "__new_sem_wait_slow64@libc.so.6"];
     let part: &[&str] = &[START, "worker", "multiply"];
+    const CPP: &[&str] = &[
+        START,
+        "worker",
+        "std::counting_semaphore<1l>::acquire()",
+        "syscall@libc.so.6",
+    ];
+    let cpp_post: &[&str] = &[
+        START,
+        "worker",
+        "std::counting_semaphore<1l>::release(long)",
+        "syscall@libc.so.6",
+    ];
     for (wait, post, class) in [
-        (
-            WAIT,
-            &[START, "worker", "sem_post@libc.so.6"][..],
-            "lock_wait",
-        ),
+        (CPP, cpp_post, "lock_wait"),
+        (WAIT, &[START, "worker", "sem_post@libc.so.6"], "lock_wait"),
         (
             WRAPPED,
             &[START, "worker", "leave", "sem_post@libc.so.6"],
