@@ -298,7 +298,7 @@ fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
 /// A thread waits in one CPU's queue while another CPU, on which it never ran, is idle: it is kept off that one.
 ///
 /// Not given: where the thread was ever seen on the idle CPU, or waited beside it for less than [`KEPT_NS`] in all: then the
-/// kernel came late, and pinning was not measured to help.
+/// kernel came late, and pinning was not measured to help; or a CPU limit held threads for half of that time or more.
 fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     if ready.is_empty() {
         return None;
@@ -336,7 +336,11 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
         }
     }
     found.retain(|_, ns| *ns >= KEPT_NS);
-    let cost_ns = found.values().sum();
+    let cost_ns: i64 = found.values().sum();
+    // The kernel's counter tells how long the limit held threads, not always when.
+    if lost_to(summary, &["throttled_by_cpu_limit"]) > cost_ns / 2 {
+        return None;
+    }
     let worst = |(key, ns): &(&(u16, usize, usize), &i64)| (**ns, std::cmp::Reverse(**key));
     let (&(queue, idle, thread), _) = found.iter().max_by_key(worst)?;
     let info = &cut.trace.threads[thread];

@@ -115,6 +115,21 @@ fn a_limit_that_held_the_program_back_has_a_hint() {
     assert!(hint(&[]).is_none());
 }
 
+/// What the counter does not explain of a limit's gaps is no sign of an affinity mask.
+#[test]
+fn a_limit_is_not_taken_for_a_mask() {
+    let kinds = |rises: &[(i64, u64)]| -> Vec<&str> {
+        let mut story = held_twice();
+        story.cpus.push(Vec::new());
+        story.switch(1, 0, 99, Sleeping, 0);
+        let trace = limited(story, rises, &[(0, 10, "/job")]);
+        let hints = summary(&trace, &Options::default()).hints;
+        hints.into_iter().map(|hint| hint.kind).collect()
+    };
+    assert_eq!(kinds(&[]), ["misplaced"]);
+    assert_eq!(kinds(&[(101, 45), (201, 45)]), ["cpu_limit"]);
+}
+
 #[test]
 fn what_the_counter_does_not_explain_is_another_loss() {
     let trace = limited(held_twice(), &[(101, 25)], &[(0, 10, "/job")]);
