@@ -7,6 +7,8 @@
 mod by_code;
 
 use crate::account::throttle::Throttled;
+use crate::at_end::at_end;
+use crate::call_paths::Cover;
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::{Hint, Interference, Summary};
@@ -15,6 +17,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Share of the capacity that a cause must cost before it is worth a line.
 const WORTH: f64 = 0.02;
+/// So many threads of a dead-lock are named.
+const SHOWN: usize = 4;
 /// Share of the capacity that other programs may use at most where a hint is about the program itself: with fewer threads
 /// it would get a smaller part of the machine.
 const OTHERS: f64 = 0.1;
@@ -32,10 +36,12 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
     let worth = (summary.capacity_ns as f64 * WORTH) as i64;
     let ready = long_ready(cut);
     let mut out = Vec::new();
+    out.extend(dead_lock(cut, summary));
     out.extend(oversubscription(summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
     out.extend(schedule(summary));
+    out.extend(cpu_limit(cut, summary));
     out.extend(by_code::gil(summary));
     out.extend(by_code::lock_io(summary));
     out.extend(by_code::imbalance(summary));
@@ -54,6 +60,36 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     let of = |class: &&crate::account::ClassSum| classes.contains(&class.class);
     let found = summary.account.classes.iter().filter(of);
     found.fold(0, |sum, class| sum.saturating_add(class.ns))
+}
+
+/// Threads that wait for each other when the recording ends: nothing ends that.
+fn dead_lock(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    if cut.trace.ends.is_empty() {
+        return None;
+    }
+    let at_end = at_end(cut.trace, &Cover::new(cut.trace))?;
+    let circle = at_end.circles.first()?;
+    let thread = |tid: &i32| at_end.threads.iter().find(|t| t.tid == *tid);
+    let waits = circle.iter().filter_map(thread).map(|t| {
+        let by = t.by.first().map_or(0, |by| by.tid);
+        let what = if t.on.is_empty() { "what" } else { &t.on };
+        format!("{} ({}) waits for the {what} of {by}", t.name, t.tid)
+    });
+    let mut waits: Vec<String> = waits.collect();
+    if waits.len() > SHOWN {
+        waits.truncate(SHOWN);
+        waits.push("..".into());
+    }
+    let blocked = summary.wall_ns.saturating_mul(circle.len() as i64);
+    Some(Hint {
+        kind: "dead_lock",
+        cost_ns: blocked.min(summary.capacity_ns),
+        text: format!(
+            "dead-lock: {}. Nothing ends it. Let all threads take these in one order; kasuri where says in which code each waits",
+            waits.join(", ")
+        ),
+        command: None,
+    })
 }
 
 /// A loop of OpenMP that another schedule makes shorter, replayed from its chunks.
@@ -76,6 +112,28 @@ fn schedule(summary: &Summary) -> Option<Hint> {
         ),
         command: (l.name.starts_with("for runtime "))
             .then(|| format!("export OMP_SCHEDULE={}", best.schedule)),
+    })
+}
+
+/// The CPU limit of a cgroup held the program's threads back, as the kernel counted.
+fn cpu_limit(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    let class = "throttled_by_cpu_limit";
+    let causes = summary.account.causes.iter().filter(|c| c.class == class);
+    let worst = causes.max_by_key(|c| c.ns)?;
+    let mut groups = cut.trace.limits.groups.iter();
+    let group = groups.find(|group| cut.trace.strings.get(group.text) == worst.name)?;
+    let cost_ns = lost_to(summary, &[class]);
+    Some(Hint {
+        kind: "cpu_limit",
+        cost_ns,
+        text: format!(
+            "CPU limit: the cgroup {} may use {:.2} CPUs ({}), and {} of CPU time was lost while that held ready threads of the program back. Raise the limit (Docker: --cpus, Kubernetes: resources.limits.cpu)",
+            group.group,
+            group.cpus,
+            worst.name,
+            seconds(cost_ns),
+        ),
+        command: None,
     })
 }
 
@@ -192,7 +250,7 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
         kind: "interference",
         cost_ns: first.delayed_ns,
         text: format!(
-            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. Run it at another time or on another machine, or give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
+            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. Measure when it does not run, or on another machine; if it can wait, give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
             first.process,
             first.pid,
             seconds(first.delayed_ns)
@@ -240,7 +298,7 @@ fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
 /// A thread waits in one CPU's queue while another CPU, on which it never ran, is idle: it is kept off that one.
 ///
 /// Not given: where the thread was ever seen on the idle CPU, or waited beside it for less than [`KEPT_NS`] in all: then the
-/// kernel came late, and pinning was not measured to help.
+/// kernel came late, and pinning was not measured to help; or a CPU limit held threads for half of that time or more.
 fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     if ready.is_empty() {
         return None;
@@ -278,7 +336,11 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
         }
     }
     found.retain(|_, ns| *ns >= KEPT_NS);
-    let cost_ns = found.values().sum();
+    let cost_ns: i64 = found.values().sum();
+    // The kernel's counter tells how long the limit held threads, not always when.
+    if lost_to(summary, &["throttled_by_cpu_limit"]) > cost_ns / 2 {
+        return None;
+    }
     let worst = |(key, ns): &(&(u16, usize, usize), &i64)| (**ns, std::cmp::Reverse(**key));
     let (&(queue, idle, thread), _) = found.iter().max_by_key(worst)?;
     let info = &cut.trace.threads[thread];

@@ -14,6 +14,7 @@
 //! | [`task_graph`] | work, span, slack and parallelism of the task graph |
 //! | `tracing` | what recording cost |
 //! | `interference` | the programs that ran while the target wanted to |
+//! | `languages` | what cannot be shown of programs in Go, Java, JavaScript |
 //! | `locks` | locks: ratios, holds, waits, which thread kept which waiting |
 //! | [`OnCpu`] | how long a thread was on a CPU within an interval |
 //! | `migrations` | which thread moved where, and why |
@@ -38,6 +39,7 @@ mod demangle;
 mod hints;
 mod imbalance;
 mod interference;
+mod languages;
 mod locks;
 mod migrations;
 mod on_cpu;
@@ -123,7 +125,7 @@ fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
         n_kernel_events: trace.n_kernel_events,
         n_annotation_events: trace.n_annotation_events,
         losses: losses(cut),
-        missing: trace.missing_given(stray.as_ref()),
+        missing: languages::missing(trace, trace.missing_given(stray.as_ref())),
         without_stray_ns: stray
             .filter(|_| cut.whole)
             .map(|stray| [stray.rest.start, stray.rest.end].map(|t| (t - cut.from).ns())),

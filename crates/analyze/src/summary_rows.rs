@@ -446,8 +446,8 @@ pub struct MigrationGroup {
 /// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Hint {
-    /// `oversubscription`, `interference`, `misplaced`, `schedule`, `gil`, `lock_io`, `imbalance` or `serial_phase`.
-    #[schemars(extend("enum" = ["oversubscription", "interference", "misplaced", "schedule", "gil", "lock_io", "imbalance", "serial_phase"]))]
+    /// `dead_lock`, `oversubscription`, `interference`, `misplaced`, `schedule`, `cpu_limit`, `gil`, `lock_io`, `imbalance` or `serial_phase`.
+    #[schemars(extend("enum" = ["dead_lock", "oversubscription", "interference", "misplaced", "schedule", "cpu_limit", "gil", "lock_io", "imbalance", "serial_phase"]))]
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,

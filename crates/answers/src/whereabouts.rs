@@ -54,7 +54,7 @@ impl Answer for Where {
                 }),
         );
         if !self.at_end.has_paths {
-            out.note("no call paths were recorded: kasuri doctor says what they need");
+            out.note("no call paths were recorded: a thread of the kernel has none; of a program, kasuri doctor says what they need");
         }
         if let Some(by) = all.iter().flat_map(|t| &t.by).find(|by| is_other(by, all)) {
             out.note(format!("go on with kasuri where -p {}", by.pid));

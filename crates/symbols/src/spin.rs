@@ -5,6 +5,10 @@
 //! such branches the shortest loop counts. On x86
 //! instructions are not decoded from their beginnings, so a byte inside of one may look like a branch: it counts only if the
 //! hint lies in what it spans.
+//!
+//! A loop without the instruction waits if it only looks: it reads memory at places that it does not change, compares, and branches. Each of its
+//! rounds is like the one before, until another thread writes there: `while (!ready) {}`. On x86 such a loop is decoded, from its first instruction
+//! to its branch.
 use object::{Architecture, Object, ObjectSegment};
 use std::ops::Range;
 
@@ -53,10 +57,7 @@ fn innermost(loops: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> 
 
 fn x86(code: &[u8], at: usize) -> bool {
     const PAUSE: [u8; 2] = [0xf3, 0x90];
-    let pauses = |range: Range<usize>| code[range].windows(2).any(|two| two == PAUSE);
-    if !pauses(0..code.len()) {
-        return false;
-    }
+    let pauses = |range: &Range<usize>| code[range.clone()].windows(2).any(|two| two == PAUSE);
     let loop_of = |ix: usize| {
         let byte = |n: usize| code.get(ix + n).copied();
         let far = |n: usize| {
@@ -72,7 +73,96 @@ fn x86(code: &[u8], at: usize) -> bool {
             _ => None,
         }
     };
-    innermost((0..code.len()).filter_map(loop_of)).is_some_and(pauses)
+    let loops: Vec<Range<usize>> = (0..code.len()).filter_map(loop_of).collect();
+    loops.iter().any(|range| only_looks(&code[range.clone()]))
+        || innermost(loops.into_iter()).is_some_and(|range| pauses(&range))
+}
+
+/// Registers of a set, and whether memory is read.
+#[derive(Default)]
+struct Looks {
+    written: u32,
+    addresses: u32,
+    reads: bool,
+}
+
+/// Whether a loop's instructions, from its first to its branch back, only read memory, compare and branch, and none changes where it reads.
+fn only_looks(code: &[u8]) -> bool {
+    let (mut looks, mut at, mut branches) = (Looks::default(), 0, false);
+    while at < code.len() {
+        match looks.add(&code[at..]) {
+            Some((len, is_branch)) => (at, branches) = (at + len, is_branch),
+            None => return false,
+        }
+    }
+    at == code.len() && branches && looks.reads && looks.written & looks.addresses == 0
+}
+
+impl Looks {
+    /// The next instruction's length, and whether it is a conditional branch; none: it does something else.
+    fn add(&mut self, code: &[u8]) -> Option<(usize, bool)> {
+        let is_narrow = code.first() == Some(&0x66);
+        let mut at = usize::from(is_narrow);
+        let rex = code.get(at).copied().filter(|byte| byte & 0xf0 == 0x40);
+        at += usize::from(rex.is_some());
+        let rex = rex.unwrap_or(0);
+        let op = *code.get(at)?;
+        let wide = if is_narrow { 2 } else { 4 };
+        // Bytes of the number behind the operands, and whether the register operand is written.
+        let (len, number, writes) = match (op, code.get(at + 1).copied()) {
+            (0x70..=0x7f, _) => return Some((at + 2, true)),
+            (0x0f, Some(0x80..=0x8f)) => return Some((at + 6, true)),
+            (0x90, _) => return Some((at + 1, false)),
+            (0x3c | 0xa8, _) => return Some((at + 2, false)),
+            (0x3d | 0xa9, _) => return Some((at + 1 + wide, false)),
+            // Loads, also of parts with or without their sign.
+            (0x8a | 0x8b | 0x63, _) => (1, 0, true),
+            (0x0f, Some(0xb6 | 0xb7 | 0xbe | 0xbf)) => (2, 0, true),
+            // A long nop.
+            (0x0f, Some(0x1f)) => (2, 0, false),
+            // Comparisons.
+            (0x38..=0x3b | 0x84 | 0x85, _) => (1, 0, false),
+            (0x80 | 0x83, Some(form)) if form & 0x38 == 0x38 => (1, 1, false),
+            (0x81, Some(form)) if form & 0x38 == 0x38 => (1, wide, false),
+            (0xf6, Some(form)) if form & 0x38 == 0 => (1, 1, false),
+            (0xf7, Some(form)) if form & 0x38 == 0 => (1, wide, false),
+            _ => return None,
+        };
+        let is_nop = (op, code.get(at + 1)) == (0x0f, Some(&0x1f));
+        at += len;
+        let form = *code.get(at)?;
+        let (kind, register, place) = (form >> 6, form >> 3 & 7, form & 7);
+        if writes {
+            self.written |= 1 << (register | (rex & 4) << 1);
+        }
+        at += 1;
+        if kind != 3 {
+            self.reads |= !is_nop;
+            let mut base = Some(place | (rex & 1) << 3);
+            let mut far = [0, 1, 4, 0][usize::from(kind)];
+            if place == 4 {
+                let scaled = *code.get(at)?;
+                at += 1;
+                let index = scaled >> 3 & 7 | (rex & 2) << 2;
+                if index != 4 {
+                    self.addresses |= 1 << index;
+                }
+                base = Some(scaled & 7 | (rex & 1) << 3);
+                if kind == 0 && scaled & 7 == 5 {
+                    (base, far) = (None, 4);
+                }
+            } else if kind == 0 && place == 5 {
+                // Behind the instruction.
+                (base, far) = (None, 4);
+            }
+            self.addresses |= base.map_or(0, |base| 1 << base);
+            at += far;
+        } else if writes {
+            // From register to register: what is compared may change from round to round.
+            return None;
+        }
+        (at + number <= code.len()).then_some((at + number, false))
+    }
 }
 
 fn arm(code: &[u8], at: usize) -> bool {
@@ -121,11 +211,59 @@ mod tests {
             assert!(x86(&code, at), "{at}");
         }
         assert!(!x86(&code, 12) && !x86(&code, 40));
-        // The same loop without the hint; and the hint outside of the loop.
+        // The same loop without the hint, which counts its rounds; and the hint outside of the loop.
         code[6..8].copy_from_slice(&[0x66, 0x90]);
         assert!(!(0..64).any(|at| x86(&code, at)));
         code[20..22].copy_from_slice(&[0xf3, 0x90]);
         assert!(!(0..64).any(|at| x86(&code, at)));
+    }
+
+    #[test]
+    fn a_loop_that_only_looks_waits_without_the_hint() {
+        // Each is followed by a branch back to its beginning.
+        let waits: [&[u8]; 6] = [
+            // mov 0x2f0a(%rip),%eax; cmp %edi,%eax
+            &[0x8b, 0x05, 0x0a, 0x2f, 0, 0, 0x39, 0xf8],
+            // movzbl (%rax),%edx; test %dl,%dl
+            &[0x0f, 0xb6, 0x10, 0x84, 0xd2],
+            // cmpb $0,0x10(%rdi)
+            &[0x80, 0x7f, 0x10, 0],
+            // mov 8(%rbx,%rcx,8),%r8; cmp %r9,%r8
+            &[0x4c, 0x8b, 0x44, 0xcb, 8, 0x4d, 0x39, 0xc8],
+            // cmpl $0x100,0x20(%rsp); and a nop
+            &[0x81, 0x7c, 0x24, 0x20, 0, 1, 0, 0, 0x66, 0x90],
+            // cmpw $1,(%r12)
+            &[0x66, 0x41, 0x83, 0x3c, 0x24, 1],
+        ];
+        let with_branch = |body: &[u8]| -> Vec<u8> {
+            let back = -(body.len() as i8 + 2);
+            [body, &[0x75, back.cast_unsigned()], &[0xc3; 8]].concat()
+        };
+        for body in waits {
+            let code = with_branch(body);
+            assert!((0..body.len() + 2).all(|at| x86(&code, at)), "{body:x?}");
+            assert!(!x86(&code, body.len() + 2), "{body:x?}");
+        }
+        let works: [&[u8]; 7] = [
+            // A list: mov (%rax),%rax; test %rax,%rax
+            &[0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0],
+            // mov (%rdi),%eax; add $1,%ecx
+            &[0x8b, 0x07, 0x83, 0xc1, 1],
+            // mov (%rdi),%eax; mov %eax,(%rsi)
+            &[0x8b, 0x07, 0x89, 0x06],
+            // lock cmpxchg %edx,(%rdi)
+            &[0xf0, 0x0f, 0xb1, 0x17],
+            // cmp %eax,%edx: memory is not looked at.
+            &[0x39, 0xc2],
+            // mov (%rdi,%rcx,4),%ecx: the next place depends on this one.
+            &[0x8b, 0x0c, 0x8f],
+            // dec %ecx
+            &[0xff, 0xc9],
+        ];
+        for body in works {
+            let code = with_branch(body);
+            assert!(!(0..code.len()).any(|at| x86(&code, at)), "{body:x?}");
+        }
     }
 
     #[test]

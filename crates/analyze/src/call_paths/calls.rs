@@ -217,7 +217,7 @@ fn without_type(name: &str) -> Cow<'_, str> {
 /// What a function of the C library or of the kernel waits for, or one that locks in another library.
 pub fn call(name: &str) -> Option<Call> {
     let name = &*without_type(name);
-    if begins(name, &LOCK_BEGINS) || is_gil(name) {
+    if begins(name, &LOCK_BEGINS) || is_built_lock(name) {
         return Some(Call::Lock);
     }
     let name = public_name(name);
@@ -241,6 +241,32 @@ pub fn gil_order(name: &str) -> (bool, &str) {
 pub fn is_gil(name: &str) -> bool {
     let name = name.split('.').next().unwrap_or(name);
     GIL.contains(&name)
+}
+
+/// Whether threads wait in a function of this name for a lock that is built of a condition of the C library: Python's GIL, or a monitor of a
+/// Java machine.
+pub fn is_built_lock(name: &str) -> bool {
+    const MONITORS: [&str; 3] = [
+        "ObjectMonitor::enter",
+        "ObjectMonitor::EnterI",
+        "ObjectMonitor::ReenterI",
+    ];
+    is_gil(name) || begins(name, &MONITORS)
+}
+
+/// Before the functions of C++20's semaphores.
+const SEMAPHORE: &str = "std::counting_semaphore<";
+
+/// Whether programs wait for a semaphore in this function of the C library or of C++'s.
+pub fn is_semaphore_wait(name: &str) -> bool {
+    let c = public_name(name);
+    (c.starts_with("sem_") && c.contains("wait"))
+        || (name.starts_with(SEMAPHORE) && name.contains("acquire"))
+}
+
+/// Whether they post one.
+pub fn is_semaphore_post(name: &str) -> bool {
+    public_name(name) == "sem_post" || (name.starts_with(SEMAPHORE) && name.contains("::release"))
 }
 
 /// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
@@ -351,8 +377,15 @@ pub fn is_inside_a_lock(name: &str) -> bool {
                 "parking_lot",
                 "<parking_lot",
                 "absl::",
-                // What CPython builds its global lock with.
+                // What CPython builds its global lock with, and a Java machine its monitors, and who asks for one.
                 "PyCOND_",
+                "PlatformEvent::park",
+                "os::PlatformEvent::park",
+                "ObjectMonitor::",
+                "ObjectSynchronizer::",
+                "InterpreterRuntime::monitorenter",
+                "SharedRuntime::complete_monitor_locking",
+                "SharedRuntime::monitor_enter_helper",
                 "gomp_mutex_lock",
             ],
         )

@@ -15,6 +15,7 @@ use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
 use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
+use crate::account::sweep::DYING_NS;
 use crate::account::{Cause, Class, Note};
 use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{End, end as end_of_wait, waker};
@@ -402,8 +403,15 @@ impl<'t> Chains<'t> {
         if next >= end {
             return self.end(way, Did::Endless, StrIx::NONE, part);
         }
-        let is_sleep = path.is_some() && self.frames.call(path) == Call::Sleep;
+        let call = match path.is_some() {
+            true => self.frames.call(path),
+            false => Call::Other,
+        };
+        let is_sleep = call == Call::Sleep;
         let did = match end_of_wait(self.trace, thread, next) {
+            End::Thread(by) if call == Call::Lock && self.was_killed(thread, next, by) => {
+                return self.end(way, Did::Endless, StrIx::NONE, part);
+            }
             End::Thread(by) if by != thread && self.is_own(by) => {
                 return self.follow(way, Part { thread: by, ..part });
             }
@@ -417,6 +425,14 @@ impl<'t> Chains<'t> {
             End::Thread(_) | End::Unknown => Did::Unknown,
         };
         self.end(way, did, StrIx::NONE, part);
+    }
+
+    /// Whether a thread that waited for a lock until this row never got it: another process woke it, and it ended at once. Who kills it is no holder.
+    fn was_killed(&self, thread: ThreadIx, row: usize, by: ThreadIx) -> bool {
+        let end = self.trace.threads[thread.ix()].alive.end;
+        end < self.trace.span.end
+            && (end - self.trace.states.start[row]).ns() < DYING_NS
+            && self.trace.threads[by.ix()].process != self.trace.threads[thread.ix()].process
     }
 
     /// Who held the lock for which `thread` is blocked from `from` to `to`: whoever will end the wait, or where that one waits for a lock,
@@ -449,7 +465,12 @@ impl<'t> Chains<'t> {
                 ..part
             };
             let by = match is_blocked && row < rows.end && self.waits_for_lock(piece) {
-                true => Some(waker(self.trace, thread, row)),
+                true => Some(waker(self.trace, thread, row)).map(|by| {
+                    match by.is_some() && self.was_killed(thread, row, by) {
+                        true => ThreadIx::NONE,
+                        false => by,
+                    }
+                }),
                 false => None,
             };
             match by {

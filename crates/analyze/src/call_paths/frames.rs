@@ -2,9 +2,9 @@
 //! begins a thread with it.
 use super::calls::{self, Call, Channel};
 use crate::demangled;
-use crate::quick_map::QuickMap;
+use crate::quick_map::{QuickMap, QuickSet};
 use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
-use kasuri_model::{FrameIx, FrameKind, PathIx, StrIx, Trace};
+use kasuri_model::{FrameIx, FrameKind, PathIx, SampleKind, StrIx, Trace};
 
 /// The kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +94,9 @@ pub struct Frames<'t> {
     call: Vec<Option<Call>>,
     /// A part of a library's lock.
     is_inside_a_lock: Vec<bool>,
-    /// Waits for CPython's global interpreter lock.
+    /// Waits for a lock that is built of a condition.
+    is_built_lock: Vec<bool>,
+    /// Waits for CPython's global interpreter lock, which is one of these.
     is_gil: Vec<bool>,
     /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
     gil: Option<FrameIx>,
@@ -103,6 +105,8 @@ pub struct Frames<'t> {
     /// Waits for a lock that is made in Python, and a function that waits with one for something else.
     is_python_lock: Vec<bool>,
     is_python_wait: Vec<bool>,
+    /// Functions that post a semaphore, and that call one which does.
+    posts: QuickSet<u32>,
     /// A function in Python.
     is_python: Vec<bool>,
     /// Whether a task of OpenMP was seen anywhere.
@@ -139,11 +143,13 @@ impl<'t> Frames<'t> {
             is_loop: Vec::with_capacity(f.function.len()),
             call: Vec::with_capacity(f.function.len()),
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
+            is_built_lock: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
             is_at_barrier: Vec::with_capacity(f.function.len()),
             is_python_lock: Vec::with_capacity(f.function.len()),
             is_python_wait: Vec::with_capacity(f.function.len()),
+            posts: QuickSet::default(),
             is_python: Vec::with_capacity(f.function.len()),
             has_omp_tasks: false,
             is_library: Vec::with_capacity(f.function.len()),
@@ -164,6 +170,7 @@ impl<'t> Frames<'t> {
             let is_omp = matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp));
             (out.is_inside_a_lock).push(is_omp || calls::is_inside_a_lock(&name));
             out.runtime.push(runtime);
+            out.is_built_lock.push(calls::is_built_lock(&name));
             out.is_gil.push(calls::is_gil(&name));
             out.is_at_barrier.push(calls::is_barrier(&name));
             out.has_omp_tasks |= is_omp_task(&name);
@@ -185,6 +192,13 @@ impl<'t> Frames<'t> {
         out.gil = gils
             .filter_map(|(frame, is_it)| is_it.then_some(frame))
             .min_by_key(by_name);
+        let rows = (0..trace.samples.kind.len())
+            .filter(|&row| trace.samples.kind[row] == SampleKind::Waker);
+        let wakers: QuickSet<PathIx> = rows.map(|row| trace.samples.path[row]).collect();
+        out.posts = (wakers.iter().filter(|path| path.is_some()))
+            .flat_map(|&path| out.callers_of(path, calls::is_semaphore_post))
+            .map(|frame| out.function(frame))
+            .collect();
         out
     }
 
@@ -289,8 +303,7 @@ impl<'t> Frames<'t> {
             return self.polls_in_kernel(path);
         }
         let (library, rest) = user.split_at(self.n_library(&user));
-        let program = rest.first().copied();
-        let program = program.filter(|frame| self.layer[frame.ix()] != Layer::Start);
+        let program = self.programs(rest);
         // The innermost that says anything: a task that a thread runs inside of a barrier is in the program again.
         let says = |frame: &&FrameIx| self.doing[frame.ix()] != Doing::Anything;
         let is_spin = |frame: FrameIx| self.doing[frame.ix()] == Doing::Spinning;
@@ -373,12 +386,42 @@ impl<'t> Frames<'t> {
         let inner = (self.trace.frames_of(path))
             .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
         let inner: Vec<FrameIx> = inner.collect();
-        match inner.iter().any(|frame| self.is_gil[frame.ix()]) {
+        match inner.iter().any(|frame| self.is_built_lock[frame.ix()]) {
             // Not the condition by which it is built.
             true => Call::Lock,
             false if self.waits_for_python_lock(path) => Call::Lock,
+            false if self.waits_for_own_post(path) => Call::Lock,
             false => inner.into_iter().find_map(said).unwrap_or_default(),
         }
+    }
+
+    /// Whether a semaphore is waited for by the code that posts it, which is how one is used as a lock: the functions that called both are
+    /// one, or are called by one. Who waits for what another posts has it in other code.
+    fn waits_for_own_post(&self, path: PathIx) -> bool {
+        let mut waits = self.callers_of(path, calls::is_semaphore_wait);
+        waits.any(|frame| self.posts.contains(&self.function(frame)))
+    }
+
+    /// The named functions around a call of a library: the program's that made it, and that one's caller.
+    fn callers_of(
+        &self,
+        path: PathIx,
+        is_it: fn(&str) -> bool,
+    ) -> impl Iterator<Item = FrameIx> + '_ {
+        let is_called = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
+        };
+        let name = |frame: FrameIx| {
+            self.trace
+                .strings
+                .get(self.trace.frames.function[frame.ix()])
+        };
+        let mut calls = self.trace.frames_of(path).take_while(is_called);
+        let is_one = calls.any(|frame| is_it(&demangled(name(frame))));
+        let outer = self.trace.frames_of(path).skip_while(is_called);
+        let is_own =
+            |frame: &FrameIx| self.layer[frame.ix()] == Layer::Program && self.is_named(*frame);
+        outer.take(if is_one { 2 } else { 0 }).filter(is_own)
     }
 
     /// Whether a function in Python waits for a lock that it has asked for itself.
@@ -413,8 +456,26 @@ impl<'t> Frames<'t> {
             .skip_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
         let outer: Vec<FrameIx> = outer.collect();
         // What Python's interpreter does is for a function in Python.
-        let caller = *self.without_interpreter(&outer).first()?;
-        (self.layer[caller.ix()] != Layer::Start && self.is_named(caller)).then_some(caller)
+        let caller = self.programs(self.without_interpreter(&outer))?;
+        self.is_named(caller).then_some(caller)
+    }
+
+    /// Of the callers of the system or of a runtime the first that is the program's own: libraries that pass a call on say less. Without one, the
+    /// first of all; none: it only began the thread.
+    fn programs(&self, callers: &[FrameIx]) -> Option<FrameIx> {
+        let is_start = |frame: FrameIx| self.layer[frame.ix()] == Layer::Start;
+        let is_own = |frame: FrameIx| {
+            self.layer[frame.ix()] == Layer::Program
+                && !self.is_library[frame.ix()]
+                && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
+                && self.is_named(frame)
+        };
+        let mut inner = callers
+            .iter()
+            .copied()
+            .take_while(|&frame| !is_start(frame));
+        let first = callers.first().copied().filter(|&frame| !is_start(frame));
+        inner.find(|&frame| is_own(frame)).or(first)
     }
 
     fn is_inside(&self, frame: FrameIx) -> bool {
@@ -451,18 +512,23 @@ impl<'t> Frames<'t> {
 
     /// The program's own functions with names, innermost first, from the one that a thread began with, or that a runtime of tasks
     /// called: so of a region of OpenMP its part of it.
-    /// And whether a runtime did.
+    /// And whether a runtime did. Go's threads have none: they go from one goroutine to the next.
     pub fn region(&self, path: PathIx) -> (Vec<FrameIx>, bool) {
         let (mut all, mut python, mut has_called) = (Vec::new(), Vec::new(), false);
         for frame in self.trace.frames_of(path) {
             let at = frame.ix();
+            if self.is_go_runtime[at] {
+                return (Vec::new(), false);
+            }
             if self.runtime[at].is_some_and(Runtime::has_tasks) {
                 has_called |= !all.is_empty();
             }
             if has_called {
                 break;
             }
-            let is_own = self.layer[at] == Layer::Program && !self.is_library[at];
+            let is_own = self.layer[at] == Layer::Program
+                && !self.is_library[at]
+                && self.runtime[at] != Some(Runtime::Interpreter);
             if is_own && !self.is_loop[at] && self.is_named(frame) {
                 all.push(frame);
                 python.extend(self.is_python[at].then_some(frame));
@@ -751,7 +817,7 @@ fn runtime(name: &str, module: &str) -> Option<Runtime> {
         m if begins(m, &["libomp.so", "libomp5", "libiomp"]) => Some(Runtime::Libomp),
         m if begins(m, &ALLOCATORS) => Some(Runtime::Allocator),
         m if begins(m, &["libtbb.so", "libtbb-"]) => Some(Runtime::Tbb),
-        m if begins(m, &INTERPRETERS) => Some(Runtime::Interpreter),
+        m if m == "node" || begins(m, &INTERPRETERS) => Some(Runtime::Interpreter),
         _ if in_libc && (MALLOC.contains(&name) || name.starts_with("__libc_malloc")) => {
             Some(Runtime::Allocator)
         }

@@ -63,7 +63,7 @@ pub(super) fn gil(summary: &Summary) -> Option<Hint> {
 
 /// A lock is held during a call that waits for something outside of the program.
 ///
-/// Not given: where holders compute, or have no CPU, for more of the time that is waited for the lock.
+/// Not given: where holders compute for more of the time that is waited for the lock.
 pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "lock_wait")?;
     let is_outside =
@@ -76,15 +76,13 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
             None => held.push((call, ns)),
         }
     };
+    let mut kept_off = 0;
     match &code.chains {
         Some(chains) => {
-            let holders = chains
-                .nodes
-                .iter()
-                .filter(|n| n.depth == 1 && n.did == "waited");
-            holders
-                .filter(|n| is_outside(&n.frames))
-                .for_each(|n| add(&n.frames, n.ns));
+            let holders = || chains.nodes.iter().filter(|n| n.depth == 1);
+            let asleep = holders().filter(|n| n.did == "waited" && is_outside(&n.frames));
+            asleep.for_each(|n| add(&n.frames, n.ns));
+            kept_off = holders().filter(|n| n.did == "ready").map(|n| n.ns).sum();
         }
         None => {
             let paths = code.meanwhile.iter().flat_map(|m| &m.paths);
@@ -93,8 +91,8 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
         }
     }
     let (call, cost_ns) = held.into_iter().max_by_key(|held| held.1)?;
-    // Of what is waited for the holders, the call must be a good part.
-    if (cost_ns as f64) < 0.3 * code.ns as f64 {
+    // Of what is waited for the holders, the call must be a good part, leaving out what other programs' use of the CPUs adds.
+    if (cost_ns as f64) < 0.3 * code.ns.saturating_sub(kept_off) as f64 {
         return None;
     }
     Some(hint(
@@ -165,7 +163,8 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
 
 /// One function runs alone.
 ///
-/// Not given: where no second thread does a part of the work: such a program is not parallel.
+/// Not given: where no second thread does a part of the work: such a program is not parallel; where it has no name; where it is Go's: whether
+/// its goroutines wait for a lock meanwhile is not recorded.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
@@ -184,7 +183,12 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         .iter()
         .filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
     let others = i64::from(summary.n_cpus).saturating_sub(1);
-    if workers.count() < 2 || others < 1 || path.frames.is_empty() {
+    let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
+    let is_gos = path
+        .frames
+        .iter()
+        .any(|f| f.function.starts_with("runtime."));
+    if workers.count() < 2 || others < 1 || !is_named || is_gos {
         return None;
     }
     let function = path

@@ -3,6 +3,7 @@
 use super::story::*;
 use ThreadState::{RunnablePreempted as Preempted, Sleeping};
 use kasuri_analyze::account::{Account, Class};
+use kasuri_analyze::{Options, summary};
 use kasuri_model::{GroupLimit, LimitReading, ThreadState, Time, Trace};
 
 const MS: i64 = 1_000_000;
@@ -97,6 +98,36 @@ fn ready_threads_of_the_group_are_held_as_long_as_the_counter_rose() {
             (Class::ThrottledByCpuLimit, 10 * MS)
         ]
     );
+}
+
+/// The hint is for a limit that took something, not for one that is there.
+#[test]
+fn a_limit_that_held_the_program_back_has_a_hint() {
+    let hint = |rises: &[(i64, u64)]| {
+        let trace = limited(held_twice(), rises, &[(0, 10, "/job")]);
+        let hints = summary(&trace, &Options::default()).hints;
+        hints.into_iter().find(|hint| hint.kind == "cpu_limit")
+    };
+    let found = hint(&WHOLE).expect("it was held for 120 ms");
+    assert_eq!(found.cost_ns, 120 * MS);
+    let says = "the cgroup /job may use 0.40 CPUs (cpu.max 40000 100000), and 0.120 s";
+    assert!(found.text.contains(says), "{}", found.text);
+    assert!(hint(&[]).is_none());
+}
+
+/// What the counter does not explain of a limit's gaps is no sign of an affinity mask.
+#[test]
+fn a_limit_is_not_taken_for_a_mask() {
+    let kinds = |rises: &[(i64, u64)]| -> Vec<&str> {
+        let mut story = held_twice();
+        story.cpus.push(Vec::new());
+        story.switch(1, 0, 99, Sleeping, 0);
+        let trace = limited(story, rises, &[(0, 10, "/job")]);
+        let hints = summary(&trace, &Options::default()).hints;
+        hints.into_iter().map(|hint| hint.kind).collect()
+    };
+    assert_eq!(kinds(&[]), ["misplaced"]);
+    assert_eq!(kinds(&[(101, 45), (201, 45)]), ["cpu_limit"]);
 }
 
 #[test]

@@ -798,12 +798,35 @@ fn locks_of_every_kind_are_lock_waits() {
     const PI: [&str; 2] = ["look_up", "__futex_lock_pi64@libc.so.6"];
     const FCNTL: [&str; 2] = ["look_up", "__libc_fcntl64@libc.so.6"];
     const FLOCK: [&str; 3] = ["look_up", "flock@libc.so.6", "file /tmp/x.lck@[kernel]"];
+    // Who called a library that asks for the lock is named, not the library.
+    const RUST: [&str; 3] = [
+        "look_up",
+        "std::sync::poison::mutex::Mutex<T>::lock",
+        "std::sys::sync::mutex::futex::Mutex::lock_contended",
+    ];
+    const CPP: [&str; 3] = [
+        "look_up",
+        "std::condition_variable::wait(std::unique_lock<std::mutex>&)@libstdc++.so.6",
+        "___pthread_mutex_lock@libc.so.6",
+    ];
+    const STRIPPED: [&str; 3] = ["look_up", "@libqueue.so", "___pthread_mutex_lock@libc.so.6"];
+    const MONITOR: [&str; 5] = [
+        "look_up",
+        "ObjectSynchronizer::enter(Handle, BasicLock*, JavaThread*)@libjvm.so",
+        "ObjectMonitor::EnterI(JavaThread*)@libjvm.so",
+        "os::PlatformEvent::park()@libjvm.so",
+        "pthread_cond_wait@libc.so.6",
+    ];
     for (path, file) in [
         (&FULL[..], ""),
         (&TIMED, ""),
         (&PI, ""),
         (&FCNTL, ""),
         (&FLOCK, "file /tmp/x.lck"),
+        (&RUST, ""),
+        (&CPP, ""),
+        (&STRIPPED, ""),
+        (&MONITOR, ""),
     ] {
         let mut samples = lock_samples();
         (samples[0].3, samples[3].3) = (path, path);
@@ -814,6 +837,26 @@ fn locks_of_every_kind_are_lock_waits() {
             .map(|c| (c.name.as_str(), c.code.as_str(), c.ns))
             .collect();
         assert_eq!(locks, [("look_up", file, 410 + 200)]);
+    }
+}
+
+/// A thread that waits for a lock is killed: whoever did that had no lock.
+#[test]
+fn who_kills_a_thread_that_waits_for_a_lock_does_not_hold_it() {
+    for (killer, expected) in [(90, "endless"), (10, "ran")] {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(1, 400, 11, Sleeping, 0);
+        s.wake(0, 900, killer, 11, 1);
+        s.switch(1, 900, 0, RunnablePreempted, 11);
+        s.switch(1, 910, 11, ThreadState::Dead, 0);
+        s.switch(0, 999, killer, RunnablePreempted, 0);
+        let samples = [(11, 500, SampleKind::BlockedRead, &LOCK[..])];
+        let trace = sampled(s.load(1000), &samples);
+        let paths = paths_of(&trace, None);
+        let class = class_of(&paths, "lock_wait");
+        let chains = class.chains.as_ref().expect("there is a wait");
+        assert_eq!(chains.nodes[1].did, expected);
     }
 }
 

@@ -271,6 +271,91 @@ fn a_lock_of_python_is_a_lock_wait() {
     }
 }
 
+/// A semaphore is a lock where the code that waits for it posts it; where other code does, it is a wait for that.
+#[test]
+fn a_semaphore_that_its_waiter_posts_is_a_lock() {
+    const WAIT: &[&str] = &[START, "worker", "__new_sem_wait_slow64@libc.so.6"];
+    const WRAPPED: &[&str] = &[START, "worker", "enter", "__new_sem_wait_slow64@libc.so.6"];
+    let part: &[&str] = &[START, "worker", "multiply"];
+    const CPP: &[&str] = &[
+        START,
+        "worker",
+        "std::counting_semaphore<1l>::acquire()",
+        "syscall@libc.so.6",
+    ];
+    let cpp_post: &[&str] = &[
+        START,
+        "worker",
+        "std::counting_semaphore<1l>::release(long)",
+        "syscall@libc.so.6",
+    ];
+    for (wait, post, class) in [
+        (CPP, cpp_post, "lock_wait"),
+        (WAIT, &[START, "worker", "sem_post@libc.so.6"], "lock_wait"),
+        (
+            WRAPPED,
+            &[START, "worker", "leave", "sem_post@libc.so.6"],
+            "lock_wait",
+        ),
+        (
+            WAIT,
+            &[START, "producer", "sem_post@libc.so.6"],
+            "load_imbalance",
+        ),
+        (
+            WRAPPED,
+            &[START, "producer", "leave", "sem_post@libc.so.6"],
+            "load_imbalance",
+        ),
+    ] {
+        let samples = [
+            (10, 250, SampleKind::OnCpu, part),
+            (10, 750, SampleKind::OnCpu, part),
+            (10, 900, SampleKind::Waker, post),
+            (11, 200, SampleKind::OnCpu, part),
+            (11, 500, SampleKind::BlockedRead, wait),
+        ];
+        let found = causes(&sampled(late().load(1000), &samples));
+        assert_eq!((found[0].0, found[0].4), (class, 500), "{post:?}");
+    }
+}
+
+/// Goroutines and functions in JavaScript go from thread to thread, or have no names: what others ran below the runtime's own functions is no
+/// phase that all are in. And what they wait for meanwhile may be a lock: no advice.
+#[test]
+fn threads_of_a_language_that_share_its_runtime_are_in_no_phase() {
+    let go: &[&str] = &["runtime.goexit", "main.main.func1", "main.score"];
+    let idle: &[&str] = &["runtime.mcall", "runtime.findRunnable", "runtime.futex"];
+    assert_eq!(
+        summary(&two(&["main", "f"], &["g"], WAIT), &Options::default()).missing,
+        [""; 0]
+    );
+    let node: &[&str] = &[
+        START,
+        "node::worker::Worker::StartThread()@node",
+        "v8::internal::Execution::Call@node",
+        "@",
+    ];
+    let java: &[&str] = &[START, "JavaCalls::call_helper@/jvm/libjvm.so", "@"];
+    for (part, wait, missing) in [
+        (go, idle, "which lock or channel a goroutine waits"),
+        (
+            node,
+            WAIT,
+            "functions in JavaScript: record with node --perf-basic-prof",
+        ),
+        (java, WAIT, "functions in Java: record with java -XX:"),
+    ] {
+        let trace = two(part, part, wait);
+        let said = summary(&trace, &Options::default()).missing;
+        assert!(said.len() == 1 && said[0].contains(missing), "{said:?}");
+        let found = causes(&trace);
+        let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+        assert_eq!(found, [expected]);
+        assert_eq!(kinds(&trace), [] as [&str; 0]);
+    }
+}
+
 /// A thread that asks for a lock of OpenMP's spins or sleeps for it: both are a lock wait.
 #[test]
 fn a_critical_section_is_a_lock() {

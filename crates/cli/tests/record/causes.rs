@@ -3,8 +3,8 @@ use crate::support::*;
 use serde_json::Value;
 
 /// The class that the program itself lost most to, and the note of its largest cause: what other programs took is the machine's.
-fn largest(mode: &str, args: &[&str]) -> (String, String) {
-    let (dir, program) = (scratch(), compile("bench/causes/threads.c"));
+fn largest(source: &str, mode: &str, args: &[&str]) -> (String, String) {
+    let (dir, program) = (scratch(), compile(source));
     let mut command = kasuri(dir.path());
     command
         .args(["record", "-q", "-o", "run.kasuri"])
@@ -34,14 +34,28 @@ mod measured {
 
     /// As a user would record it, and with more recorded: more data is no worse an answer.
     fn is_named_first(mode: &str, is_right: impl Fn(&str, &str) -> bool) {
+        is_named(
+            "bench/causes/threads.c",
+            mode,
+            &[&[], &["--locks"]],
+            is_right,
+        );
+    }
+
+    /// Plainly recorded, of those that public reports have.
+    fn scene(mode: &str, is_right: impl Fn(&str, &str) -> bool) {
+        is_named("bench/causes/scenes.c", mode, &[&[]], is_right);
+    }
+
+    fn is_named(source: &str, mode: &str, ways: &[&[&str]], is_right: impl Fn(&str, &str) -> bool) {
         let can = kasuri_record::perf::reach() == Some(kasuri_record::perf::Reach::System);
         if !can {
             skip("the scheduler's events cannot be sampled");
             return;
         }
-        for args in [&[][..], &["--locks"]] {
+        for args in ways {
             measure(|| {
-                let (class, note) = largest(mode, args);
+                let (class, note) = largest(source, mode, args);
                 assert!(is_right(&class, &note), "{mode} {args:?}: {class} {note}");
             });
         }
@@ -81,5 +95,16 @@ mod measured {
     #[test]
     fn a_lock_is_a_lock_wait() {
         is_named_first("lock", |class, _| class == "lock_wait");
+    }
+    #[test]
+    fn a_semaphore_that_is_a_lock_is_a_lock_wait() {
+        scene("semaphore", |class, _| class == "lock_wait");
+    }
+
+    #[test]
+    fn a_loop_that_looks_at_a_flag_spins_for_the_one_that_runs() {
+        scene("flag", |class, note| {
+            (class, note) == ("spinning", "serial_phase")
+        });
     }
 }

@@ -234,6 +234,11 @@ fn threads_that_slept_through_a_recording_have_their_time() {
     for row in rows {
         assert_eq!(row["blocked_ns"].as_i64(), Some(wall), "{row}");
     }
+    let hints = stat["hints"].as_array().unwrap();
+    assert!(
+        hints.iter().any(|hint| hint["kind"] == "dead_lock"),
+        "{hints:?}"
+    );
     let told = run(kasuri(hanging.dir.path()).args(["where", "d.kasuri"]));
     let text = String::from_utf8_lossy(&told.stdout);
     assert!(text.contains("dead-lock"), "{text}");

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Causes as public reports have them, written as their authors did (bench/causes/run): the argument says which.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double cpu_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
+}
+
+// So many ms of CPU time.
+__attribute__((noinline)) static void grind(double ms) {
+    double end = cpu_ms() + ms;
+    while (cpu_ms() < end) {
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+    }
+}
+
+static sem_t one;
+static pthread_rwlock_t table;
+static atomic_int ready, stop;
+
+// A semaphore that is a lock.
+static void *indexer(void *arg) {
+    for (int i = 0; i < 40; i++) {
+        sem_wait(&one);
+        grind(6);
+        sem_post(&one);
+        grind(0.5);
+    }
+    return arg;
+}
+
+// A lock that processes share.
+static void serve(pthread_mutex_t *shared) {
+    for (int i = 0; i < 40; i++) {
+        pthread_mutex_lock(shared);
+        grind(6);
+        pthread_mutex_unlock(shared);
+        grind(0.5);
+    }
+}
+
+static void three_processes(void) {
+    pthread_mutex_t *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(shared, &kind);
+    for (int i = 0; i < 3; i++) {
+        if (fork() == 0) {
+            serve(shared);
+            _exit(0);
+        }
+    }
+    while (wait(NULL) > 0) {
+    }
+}
+
+// Readers wait for who writes a table for long.
+static void *look_up(void *arg) {
+    while (!stop) {
+        pthread_rwlock_rdlock(&table);
+        grind(0.2);
+        pthread_rwlock_unlock(&table);
+    }
+    return arg;
+}
+
+static void *reload(void *arg) {
+    for (int i = 0; i < 60; i++) {
+        pthread_rwlock_wrlock(&table);
+        grind(8);
+        pthread_rwlock_unlock(&table);
+        usleep(1000);
+    }
+    stop = 1;
+    return arg;
+}
+
+// A loop that looks at a flag, without a word to the CPU.
+static void *producer(void *arg) {
+    for (int i = 1; i <= 25; i++) {
+        grind(20);
+        ready = i;
+    }
+    return arg;
+}
+
+__attribute__((noinline)) static void wait_for_batch(int i) {
+    while (ready < i) {
+    }
+}
+
+static void *consumer(void *arg) {
+    for (int i = 1; i <= 25; i++) {
+        wait_for_batch(i);
+        grind(1);
+    }
+    return arg;
+}
+
+// A pipe whose reader is slow.
+__attribute__((noinline)) static void parse_lines(void) {
+    for (int i = 0; i < 3; i++) {
+        grind(1);
+    }
+}
+
+static void through_a_pipe(void) {
+    static char bytes[65536];
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return;
+    }
+    if (fork() == 0) {
+        close(ends[1]);
+        while (read(ends[0], bytes, sizeof bytes) > 0) {
+            parse_lines();
+        }
+        _exit(0);
+    }
+    close(ends[0]);
+    for (int i = 0; i < 250; i++) {
+        grind(0.3);
+        (void)!write(ends[1], bytes, sizeof bytes);
+    }
+    close(ends[1]);
+    wait(NULL);
+}
+
+static void all(int n, void *(*first)(void *), void *(*others)(void *)) {
+    pthread_t threads[4];
+    for (int i = 0; i < n; i++) {
+        pthread_create(&threads[i], NULL, i == 0 ? first : others, NULL);
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *cause = argc > 1 ? argv[1] : "";
+    if (!strcmp(cause, "semaphore")) {
+        sem_init(&one, 0, 1);
+        all(3, indexer, indexer);
+    } else if (!strcmp(cause, "processes")) {
+        three_processes();
+    } else if (!strcmp(cause, "rwlock")) {
+        pthread_rwlockattr_t kind;
+        pthread_rwlockattr_init(&kind);
+        pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+        pthread_rwlock_init(&table, &kind);
+        all(4, reload, look_up);
+    } else if (!strcmp(cause, "flag")) {
+        all(2, producer, consumer);
+    } else if (!strcmp(cause, "pipe")) {
+        through_a_pipe();
+    } else {
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Causes as public reports have them (bench/causes/run): a cache behind one lock, a pipeline with a slow stage.
+use std::collections::HashMap;
+use std::sync::{mpsc, Mutex};
+use std::thread;
+
+fn work(rounds: u64) -> u64 {
+    (0..rounds).fold(7, |a, b| std::hint::black_box(a ^ b.wrapping_mul(31)))
+}
+
+fn price(key: u64) -> u64 {
+    key ^ work(1_500_000)
+}
+
+fn look_up(cache: &Mutex<HashMap<u64, u64>>, key: u64) -> u64 {
+    *cache
+        .lock()
+        .unwrap()
+        .entry(key)
+        .or_insert_with(|| price(key))
+}
+
+fn cache() {
+    let cache = Mutex::new(HashMap::new());
+    thread::scope(|s| {
+        for n in 0..3 {
+            let cache = &cache;
+            s.spawn(move || (0..80).for_each(|i| drop(look_up(cache, n * 1000 + i))));
+        }
+    });
+}
+
+fn encode() -> u64 {
+    work(1_500_000)
+}
+
+fn channel() {
+    let (decoded, to_filter) = mpsc::sync_channel(4);
+    let (filtered, to_encode) = mpsc::sync_channel(4);
+    thread::scope(|s| {
+        s.spawn(move || (0..250).for_each(|_| decoded.send(work(100_000)).unwrap()));
+        s.spawn(move || {
+            to_filter
+                .iter()
+                .for_each(|x| filtered.send(x ^ work(150_000)).unwrap())
+        });
+        s.spawn(move || to_encode.iter().for_each(|_| drop(encode())));
+    });
+}
+
+fn main() {
+    match std::env::args().nth(1).as_deref() {
+        Some("cache") => cache(),
+        Some("channel") => channel(),
+        _ => std::process::exit(2),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a recording of a program in Go, Java or JavaScript cannot show, and what to record it with.
+//!
+//! Goal: code without a name, and a lock that no thread waits for, are no riddles. Method: the runtimes are told by their modules and functions,
+//! and each sentence is given only where samples lack what it speaks of.
+use crate::quick_map::QuickMap;
+use kasuri_model::{FrameKind, PathIx, SampleKind, Trace};
+
+/// Such a part of a program's samples on a CPU must be in code without a name.
+const PART: u32 = 20;
+
+/// A machine that makes the code which it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Language {
+    Go,
+    Java,
+    JavaScript,
+}
+
+impl Language {
+    const ALL: [Language; 3] = [Language::Go, Language::Java, Language::JavaScript];
+
+    /// What is not known, and who tells it.
+    const fn missing(self) -> &'static str {
+        match self {
+            Language::Go => {
+                "for which lock or channel a goroutine waits: a thread of Go's with no goroutine to run waits in Go's scheduler. Go's own \
+                 runtime/trace and mutex profile tell it"
+            }
+            Language::Java => {
+                "names of functions in Java: record with java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit \
+                 -XX:+PreserveFramePointer"
+            }
+            Language::JavaScript => {
+                "names of functions in JavaScript: record with node --perf-basic-prof --interpreted-frames-native-stack"
+            }
+        }
+    }
+}
+
+/// What a path tells.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// Code of a machine's own is in it: so the process is one.
+    machine: Option<Language>,
+    /// The innermost function has neither a name nor a file.
+    is_nameless: bool,
+    /// A thread of Go's looks for a goroutine.
+    is_idle: bool,
+}
+
+/// What is `known` to be missing, and a sentence for each language whose functions or waits are not known.
+pub(crate) fn missing(trace: &Trace, mut known: Vec<String>) -> Vec<String> {
+    let s = &trace.samples;
+    let of_program = |row: &usize| s.path[*row].is_some() && trace.is_target(s.thread[*row]);
+    let rows = || (0..s.time.len()).filter(of_program);
+    let process = |row: usize| trace.threads[s.thread[row].ix()].process;
+    let (mut told, mut machines) = (QuickMap::default(), QuickMap::default());
+    for row in rows() {
+        let path = s.path[row];
+        let told = told.entry(path).or_insert_with(|| tell(trace, path));
+        if let Some(machine) = told.machine {
+            machines.insert(process(row), machine);
+        }
+    }
+    let (mut all, mut lacks) = (0u32, [0u32; Language::ALL.len()]);
+    for row in rows() {
+        // Code without a name runs; Go's idle threads wait.
+        let (is_awake, told) = (s.kind[row] == SampleKind::OnCpu, &told[&s.path[row]]);
+        all += u32::from(is_awake);
+        let found = match (is_awake, told.is_nameless, told.is_idle) {
+            (true, true, _) => machines.get(&process(row)).copied(),
+            (false, _, true) => Some(Language::Go),
+            _ => None,
+        };
+        if let Some(language) = found {
+            lacks[language as usize] += 1;
+        }
+    }
+    let is_much = |language: &Language| {
+        let n = lacks[*language as usize];
+        n > 0 && n.saturating_mul(PART) >= all
+    };
+    let found = Language::ALL.into_iter().filter(is_much);
+    known.extend(found.map(|language| language.missing().to_owned()));
+    known
+}
+
+fn tell(trace: &Trace, path: PathIx) -> Told {
+    let f = &trace.frames;
+    let is_kernel = |ix: &usize| f.kind[*ix] == FrameKind::Kernel;
+    let user = || (trace.frames_of(path).map(|frame| frame.ix())).skip_while(is_kernel);
+    let text = |text| trace.strings.get(text);
+    let machine = |ix: usize| {
+        let module = text(f.module[ix]);
+        match module.rsplit('/').next().unwrap_or(module) {
+            "libjvm.so" => Some(Language::Java),
+            "node" => Some(Language::JavaScript),
+            module if module.starts_with("libnode.so") => Some(Language::JavaScript),
+            _ => None,
+        }
+    };
+    let is_nameless = |ix| text(f.function[ix]).is_empty() && text(f.module[ix]).is_empty();
+    Told {
+        machine: user().find_map(machine),
+        is_nameless: user().next().is_some_and(is_nameless),
+        is_idle: user().any(|ix| text(f.function[ix]) == "runtime.findRunnable"),
+    }
+}
