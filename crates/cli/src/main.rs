@@ -18,6 +18,7 @@ mod program;
 mod programs;
 mod range;
 mod scratch;
+mod screen;
 mod serve;
 mod show;
 mod source;

@@ -1,9 +1,9 @@
 //! `--process` and `--thread`: which threads of a trace are the program.
 use crate::message;
 use anyhow::anyhow;
+use kasuri_base::words::shell_word;
 use kasuri_model::{Choice, NoSuch, ThreadIx, Trace};
 use kasuri_text::table::program;
-use kasuri_text::table::units::shell_word;
 use std::fmt::Display;
 
 /// Names that an error lists.

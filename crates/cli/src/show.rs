@@ -22,7 +22,7 @@ pub fn layout(trace: &Trace, top: usize) -> Layout {
 /// # Errors
 /// When stdout cannot be written.
 pub fn show(answer: &impl Answer, json: bool, layout: &Layout) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if json {
         kasuri_text::json::write(answer, &mut out)?;
         return Ok(ExitCode::SUCCESS);

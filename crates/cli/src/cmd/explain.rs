@@ -2,8 +2,8 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use kasuri_base::words::shell_word;
 use kasuri_text::table::explain;
-use kasuri_text::table::units::shell_word;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let summary = kasuri_analyze::summary(&trace, &options);
     let file = shell_word(&name.to_string());
     let explanation = explain::explanation(&summary, &file, trace.span.start.ns());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&explanation, &mut out)?;
         return Ok(ExitCode::SUCCESS);

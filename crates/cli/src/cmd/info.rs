@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
     let contents = kasuri_analyze::contents(&trace);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&contents, &mut out)?;
         return Ok(ExitCode::SUCCESS);

@@ -175,7 +175,7 @@ fn published() -> anyhow::Result<ExitCode> {
         "max_speedup_error_pct": worst(&|i| rows[i].3),
         "max_wait_error_points": worst(&|i| rows[i].4),
     });
-    kasuri_text::json::write(&value, std::io::stdout().lock())?;
+    kasuri_text::json::write(&value, crate::screen::screen())?;
     Ok(ExitCode::SUCCESS)
 }
 

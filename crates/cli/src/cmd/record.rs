@@ -257,7 +257,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              `kasuri recover {}`; they last as long as the machine runs",
             left.bytes as f64 / 1e6,
             left.session.display(),
-            kasuri_record::shell_word(dir)
+            kasuri_base::words::shell_word(dir)
         ));
     }
     Ok(exit_code(&summary))

@@ -8,8 +8,8 @@ use kasuri_analyze::Session;
 use kasuri_answers::document::Document;
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_answers::{Answer, predict};
+use kasuri_base::words::shell_word;
 use kasuri_report as html;
-use kasuri_text::table::units::shell_word;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 

@@ -3,7 +3,7 @@ use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
 use crate::show::{has_colour, screen_width};
-use kasuri_text::table::units::shell_word;
+use kasuri_base::words::shell_word;
 use kasuri_text::table::{self, Layout, Section, Sections, program};
 use std::io::Write;
 use std::process::ExitCode;
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..range::options(&trace, args.range, args.all)?
     };
     let summary = kasuri_analyze::summary(&trace, &options);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&summary, &mut out)?;
         return Ok(ExitCode::SUCCESS);

@@ -18,6 +18,7 @@ use super::apart::{self, is_readable};
 use super::place::{Call, place, small_file, times_run};
 use super::safefs;
 use crate::clock;
+use kasuri_base::words::harmless;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -1046,7 +1047,7 @@ impl Inner {
         if let Some(pid) = silent {
             self.silent.insert(pid);
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let name = name.trim_end().replace(char::is_control, "\u{fffd}");
+            let name = harmless(name.trim_end());
             self.said.push(format!(
                 "the memory of process {pid} ({name}) did not answer within {} ms: it is not read from now on, so the call paths of its waits are not known",
                 GIVE_UP_NS / 1_000_000
