@@ -17,6 +17,7 @@ use crate::guard::apart;
 use crate::kernel::source::{self, Opened, Source};
 use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
+use crate::losses::Losses;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Stacks, Target};
 use crate::program::child::{Child, OpenFiles, keep_cpu_when_waking, pin_process};
@@ -407,7 +408,13 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         stack_bytes: 0,
         limits: Limits::new(&crate::host::cpu_list("online")),
         meta,
-        summary: Summary::default(),
+        summary: Summary {
+            losses: Losses {
+                rings_were_small: options.rings_are_small(),
+                ..Losses::default()
+            },
+            ..Summary::default()
+        },
     })
 }
 
