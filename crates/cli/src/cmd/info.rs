@@ -32,10 +32,10 @@ pub struct Args {
 /// When the file cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
-    let contents = kasuri_analyze::contents(&trace);
+    let info = kasuri_text::info::info(&trace);
     let mut out = crate::screen::screen();
     if args.json {
-        kasuri_text::json::write(&contents, &mut out)?;
+        kasuri_text::json::write(&info, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {
@@ -45,7 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Layout::default()
     };
     let name = args.input.name().to_string();
-    out.write_all(table::contents(&name, &contents, &layout).as_bytes())?;
+    out.write_all(table::contents(&name, &info, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

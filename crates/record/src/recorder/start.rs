@@ -13,7 +13,7 @@ use crate::files::pack::Amend;
 use crate::files::remote::Remote;
 use crate::files::stream::{Origin, Stream};
 use crate::flight::FlightRecorder;
-use crate::guard::apart;
+use crate::guard::{apart, held};
 use crate::kernel::source::{self, Opened, Source};
 use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
@@ -52,6 +52,7 @@ impl<'a> Recorder<'a> {
         let cpu_at_start = cpu_ns();
         let open_files = OpenFiles::raise();
         let dir = Directory::create(&place(options)?)?;
+        held::begin();
         let opened = source::open(options, dir.held()).and_then(|mut opened| {
             let removed = std::mem::take(&mut opened.removed);
             Ok((open_live(options, &dir, opened)?, removed))
