@@ -4,15 +4,23 @@
 //! Whatever came past that is replaced here, once for all commands: nothing but line feeds, tabs and our own colours steers the terminal.
 //! Files and pipes get the same bytes, so tests see what a terminal does. `tests/lint/raw-prints` finds what goes past this gate.
 use kasuri_base::words::steers;
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 
 /// Text goes out as it comes, line by line.
 pub fn screen() -> Screen<StdoutLock<'static>> {
     Screen {
         out: io::stdout().lock(),
-        colour: crate::show::has_colour(),
+        colour: has_colour(),
         begun: Vec::new(),
     }
+}
+
+/// Whether stdout takes colours.
+pub fn has_colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    io::stdout().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
 /// A writer of text.

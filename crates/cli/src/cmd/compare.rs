@@ -3,7 +3,8 @@ use crate::gate::{Answer, Gate, key};
 use crate::open::Input;
 use crate::output::Output;
 use crate::program::{ProgramArgs, say_nobody};
-use crate::show::{has_colour, screen_width};
+use crate::screen::has_colour;
+use crate::show::screen_width;
 use crate::{ci, exit, message};
 use anyhow::{Context, bail};
 use kasuri_analyze::Summary;
@@ -200,7 +201,7 @@ fn names(comparison: &Comparison) -> String {
 /// The recordings as words of a shell command.
 fn words(args: &Args) -> String {
     let words = |files: &[PathBuf]| {
-        let words = files.iter().map(|file| shell_word(file));
+        let words = files.iter().map(shell_word);
         words.collect::<Vec<String>>().join(" ")
     };
     match args.files.is_empty() {

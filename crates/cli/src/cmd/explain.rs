@@ -42,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .choose_or_say(&mut trace, "kasuri explain", &name)?;
     let options = range::options(&trace, args.range, false)?;
     let summary = kasuri_analyze::summary(&trace, &options);
-    let file = shell_word(&name.to_string());
+    let file = shell_word(name.to_string());
     let explanation = explain::explanation(&summary, &file, trace.span.start.ns());
     let mut out = crate::screen::screen();
     if args.json {

@@ -1,6 +1,7 @@
 //! `kasuri info FILE`.
 use crate::open::Input;
-use crate::show::{has_colour, screen_width};
+use crate::screen::has_colour;
+use crate::show::screen_width;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;

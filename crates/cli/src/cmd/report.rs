@@ -205,7 +205,7 @@ fn candidates(
     command: &str,
     file: &dyn std::fmt::Display,
 ) -> Vec<html::Candidate> {
-    let file = shell_word(&file.to_string());
+    let file = shell_word(file.to_string());
     let all = kasuri_text::table::program::candidates(program, command, &file);
     let row = |(of, command): (&kasuri_analyze::Candidate, String)| html::Candidate {
         name: of.name.clone(),

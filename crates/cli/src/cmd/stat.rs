@@ -2,7 +2,8 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
-use crate::show::{has_colour, screen_width};
+use crate::screen::has_colour;
+use crate::show::screen_width;
 use kasuri_base::words::shell_word;
 use kasuri_text::table::{self, Layout, Section, Sections, program};
 use std::io::Write;
@@ -87,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         colour: has_colour(),
         top: args.top,
         start_ns: trace.span.start.ns(),
-        file: shell_word(&args.input.name().to_string()),
+        file: shell_word(args.input.name().to_string()),
         program: program::named(&summary.program, &summary.command),
         sections: sections(&args),
     };
