@@ -386,6 +386,7 @@ fn little_of_anything_loses_nothing_in_silence() {
         ("memory", "ulimit -v 1000000", ""),
         ("locked memory", "ulimit -l 0", ""),
         ("stack", "ulimit -Ss 200", ""),
+        ("rights, stack", "ulimit -s 200", nobody),
         ("descriptors", "ulimit -n 40", ""),
         ("rights", "true", nobody),
         ("rights, locked memory", "ulimit -l 0", nobody),
