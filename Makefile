@@ -188,6 +188,7 @@ lint: deps-test viewer ## formatting and static checks, as CI runs them
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 	cd viewer && npm run --silent typecheck && npm run --silent lint
 	tests/lint/session-paths
+	tests/lint/raw-prints
 	tests/lint/atomic-orders
 	annotate/amalgamate --check
 	tests/lint/circles

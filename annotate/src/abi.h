@@ -80,10 +80,11 @@ struct kasuri_site_def {
     uint32_t reserved2; /* 20 */
 };                     /* 24 */
 
-/* Why an event was not kept. FULL: no chunk free. OVERWRITTEN: its chunk was reused (flight
+/* Why an event was not kept. FULL: no chunk free. SPACE, LIMIT: none free, and the rings could not grow, because their file
+ * system was full or a limit of the program was reached. OVERWRITTEN: its chunk was reused (flight
  * recorder). BIG: longer than KASURI_EVENT_MAX. SITE: its name could not be stored. FROZEN: dropped
  * while a snapshot was copied. */
-enum kasuri_lost { KASURI_LOST_FULL, KASURI_LOST_OVERWRITTEN, KASURI_LOST_BIG, KASURI_LOST_SITE, KASURI_LOST_FROZEN, KASURI_LOST_CAUSES = 8 };
+enum kasuri_lost { KASURI_LOST_FULL, KASURI_LOST_OVERWRITTEN, KASURI_LOST_BIG, KASURI_LOST_SITE, KASURI_LOST_FROZEN, KASURI_LOST_SPACE, KASURI_LOST_LIMIT, KASURI_LOST_CAUSES = 8 };
 
 /* Start of a ring file. chunk_state[i] (atomic) describes the chunk at chunks_offset + i*chunk_bytes. */
 struct kasuri_segment {

@@ -364,6 +364,8 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         kasuri__start_chunk(c, t);
         return 1;
     }
+    if (KASURI__GET(c->grow_failed) == KASURI__FAILED_AT(t->stalled_freed))
+        t->stalled_cause = KASURI__GET(c->grow_cause);
     /* ORDER acquire; pairs with the recorder's release store of FROZEN and RECORDING: we do not begin to empty a chunk
      * before we have seen that the snapshot is over. If we see FROZEN too late, seq tells the reader. */
     if (overwrite && __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
@@ -385,12 +387,12 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
  *   chunks_offset    n_chunks chunks of chunk_bytes; the offset is a multiple of 4,096
  */
 
-/* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
- * could be done. */
-KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
+/* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: 0, or minus the
+ * error. */
+KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
     if (bytes > kasuri__file_limit())
-        return 0;
+        return -EFBIG;
 #if UINTPTR_MAX > 0xffffffffu
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
 #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ /* offset and length, two registers each */
@@ -400,37 +402,46 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
 #endif
     uint64_t done = 0;
     if (r != -EOPNOTSUPP)
-        return r == 0;
+        return r;
     KASURI__CALL(SYS_lseek, fd, 0, SEEK_SET, 0);
     while (done < bytes) { /* a write reports a full disk, a page fault kills */
         r = KASURI__CALL(SYS_write, fd, zeros, sizeof zeros, 0);
         if (r <= 0)
-            return 0;
+            return r < 0 ? r : -ENOSPC;
         done += (uint64_t)r;
     }
-    return 1;
+    return 0;
+}
+
+/* Why events are lost after this error; 0: there was none. */
+KASURI__COLD uint32_t kasuri__cause_of(long error) {
+    return error == 0 ? KASURI_LOST_FULL : error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
 }
 
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
  * this, so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
- * segments[] is complete before n_segments. Return: whether there is one more. */
+ * segments[] is complete before n_segments. Return: whether there is one more; if not, why is in grow_cause. */
 KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
     struct kasuri__segment_ref *s = &c->segments[c->n_segments];
     int fd;
+    long error = 0;
     void *base = 0;
+    KASURI__SET(c->grow_cause, KASURI_LOST_FULL);
     if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
         return 0;
     n = (uint32_t)(c->next_chunks * c->chunk_bytes > KASURI__SEGMENT_MAX ? KASURI__SEGMENT_MAX / c->chunk_bytes
                                                                          : c->next_chunks);
     fd = kasuri__open(c, (int)index, KASURI__O_CREATE);
-    if (fd < 0)
+    if (fd < 0) {
+        KASURI__SET(c->grow_cause, kasuri__cause_of(fd));
         return 0;
+    }
     for (;; n /= 2) {
         header = (sizeof(struct kasuri_segment) + 4ull * n + 4095) & ~4095ull;
         bytes = header + (uint64_t)n * c->chunk_bytes;
-        if (n == 0 || (bytes <= room && kasuri__reserve_space(fd, bytes)))
+        if (n == 0 || (bytes <= room && (error = kasuri__reserve_space(fd, bytes)) == 0))
             break;
         KASURI__CALL(SYS_ftruncate, fd, 0, 0, 0);
     }
@@ -439,6 +450,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
         base = kasuri__map(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
     kasuri__close(fd);
     if (!base) {
+        KASURI__SET(c->grow_cause, kasuri__cause_of(n ? -ENOMEM : error));
         kasuri__unlink(c, (int)index);
         return 0;
     }

@@ -91,7 +91,7 @@ struct kasuri__grave {
 /* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0.
  *
  *   holder of `attaching`   state, epoch, pid, graves, control, first_segment
- *   holder of `growing`     segments[], n_segments, total_bytes, next_chunks, grow_failed
+ *   holder of `growing`     segments[], n_segments, total_bytes, next_chunks, grow_failed, grow_cause
  *   holder of `defining`    sites_bytes, sites_broken, kasuri__process.next_id and blocks
  *   any thread, atomically  inside, next_stream, n_threads, reclaim, hint
  * Order in which locks are taken: attaching, defining, growing. All are try-locks with a bounded wait.
@@ -109,6 +109,7 @@ struct kasuri__client {
     uint32_t sites_broken, n_graves, has_barrier;
     uint32_t room; /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
     kasuri__word grow_failed; /* KASURI__FAILED_AT(control->freed then): not tried again before something is freed */
+    uint32_t grow_cause;      /* enum kasuri_lost: why, then */
     kasuri__word total_bytes, max_bytes;
     uint64_t next_chunks, sites_bytes;
     struct kasuri_control *control;

@@ -471,6 +471,8 @@ static int a_limit_of_the_length_of_files_is_counted(void) {
             EXPECT(counts->enabled == 0 && reader_control(r)->refused == 1);
         else
             EXPECT(counts->started == t->kept + t->lost);
+        if (limits[i] && limits[i] < 32768) /* not even the least segment: why, is said */
+            EXPECT(t->lost_by[KASURI_LOST_LIMIT] > 0);
         if (limits[i] >= 100000) /* segments, each as long as may be */
             EXPECT(t->kept > 10000 && t->segments > 1);
         reader_close(r);
@@ -486,7 +488,7 @@ static int full_disk_is_counted(void) {
         return skip("cannot mount a small tmpfs");
     struct reader_options o = {.root = root, .first_chunks = 4, .no_free = 1};
     struct reader_totals t = run(&o, "plain", "2", "50000"); /* grows into the wall */
-    EXPECT(t.lost > 0 && t.lost == t.lost_by[KASURI_LOST_FULL] && t.kept > 10000);
+    EXPECT(t.lost > 0 && t.lost == t.lost_by[KASURI_LOST_SPACE] && t.kept > 10000);
     o.first_chunks = 64; /* the first segment does not fit: a smaller one */
     t = run(&o, "plain", "2", "50000");
     EXPECT(t.lost > 0 && t.kept > 5000);
@@ -550,7 +552,7 @@ static int room_for_no_chunk_is_counted(void) {
         while (__atomic_load_n(&counts->done, __ATOMIC_RELAXED) < 10000)
             usleep(1000);
         struct kasuri_control *k = reader_control(r);
-        EXPECT(__atomic_load_n(&k->lost[KASURI_LOST_FULL], __ATOMIC_RELAXED) > 9000 && k->refused == 1);
+        EXPECT(__atomic_load_n(&k->lost[KASURI_LOST_SPACE], __ATOMIC_RELAXED) > 9000 && k->refused == 1);
         unlink(file);
         __atomic_fetch_add(&k->freed, 1, __ATOMIC_RELAXED);
         uint64_t done = counts->done;

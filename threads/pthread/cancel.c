@@ -248,8 +248,41 @@ void light_remind(const struct worker *w, const struct ito_thread *t) {
         interrupt_on(w, l);
 }
 
+void light_interrupt_computing(const struct worker *w, const struct ito_thread *t) {
+    const struct ito__stack *stack = load_relaxed(&t->stack); /* null: it has just ended */
+    if (stack)
+        interrupt_on(w, light_of((pthread_t)ARCH_PTHREAD_OF(stack->tls)));
+}
+
+/* The same, if it computes beside the workers, which have been taken from it (look.c). A kernel thread that has another thread by now
+ * finds nothing to do. */
+static void interrupt_beside(const struct light *l) {
+    const struct ito__stack *stack = l->thread ? load_relaxed(&l->thread->stack) : NULL;
+    if (stack == NULL || ito__tls_out_at == 0)
+        return;
+    const struct ito__tls_out *out = (const struct ito__tls_out *)((const char *)stack->tls + ito__tls_out_at);
+    const struct ito__carrier *c = load_relaxed(&out->carrier);
+    if (c == NULL || load_relaxed(&out->call) != ITO__COMPUTES)
+        return;
+    look_begins();
+    if (load_relaxed(&l->kind) == LIGHT_THREAD && is_running(load_relaxed(&c->tid)))
+        kick(load_relaxed(&c->tid), look_signal);
+    look_ends();
+}
+
+void light_remind_beside(const struct ito_thread *t, void *unused) {
+    (void)unused;
+    const struct ito__stack *stack = load_relaxed(&t->stack); /* null: it has just ended */
+    if (stack == NULL)
+        return;
+    const struct light *l = light_of((pthread_t)ARCH_PTHREAD_OF(stack->tls));
+    if (load_relaxed(&l->asked) && load_relaxed(&l->pending))
+        interrupt_beside(l);
+}
+
 /* It computes. The light thread found there checks whether the interruption is for it (deliver.c). */
 static void interrupt_there(const struct light *l) {
+    interrupt_beside(l);
     for (uint32_t i = 0; i < ito__pool.n_workers; i++)
         interrupt_on(&ito__pool.workers[i], l);
 }

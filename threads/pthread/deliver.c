@@ -151,7 +151,10 @@ void signals_run_here(void *context) {
     const ucontext_t *c = context;
     int signal, saved = errno;
     siginfo_t info;
-    if (light_self.kind != LIGHT_THREAD || load_relaxed(&light_self.asked) == 0 || !is_programs(ARCH_PC_OF(c)))
+    if (light_self.kind != LIGHT_THREAD || !is_programs(ARCH_PC_OF(c)))
+        return;
+    look_leave_worker();
+    if (load_relaxed(&light_self.asked) == 0)
         return;
     do { /* what comes meanwhile interrupts this code, and is left to it */
         if (take_offer(&signal, &info))

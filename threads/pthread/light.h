@@ -169,6 +169,8 @@ void light_take_look(void);
 void light_kicks_start(void); /* once, before the workers */
 int light_kick_signal(void);  /* 0: none */
 void light_remind(const struct worker *w, const struct ito_thread *t);
+void light_remind_beside(const struct ito_thread *t, void *unused);
+void light_interrupt_computing(const struct worker *w, const struct ito_thread *t);
 /* All signals, but the one that ends calls (cancel.c). */
 void light_all_signals(sigset_t *all);
 /* mutex.c: ito's mutex in it; null: it is the C library's. */
@@ -198,6 +200,7 @@ void signals_run_here(void *context);
 bool signals_no_thread(void); /* no light thread; or it changes its mask */
 
 /* look.c */
+void look_leave_worker(void);
 void look_make_room(void); /* once, while the process has one kernel thread */
 
 /* attr.c: some thread has had a scheduling class but the usual one; atomic, relaxed */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that wait in the kernel without having said so: in malloc's lock, scanf, popen, the opening of a FIFO, a
+ * Threads that keep a worker and do not say so. Those that compute for long, and those that wait in the kernel: in malloc's lock, scanf, popen, the opening of a FIFO, a
  * constructor of a library, a system call of their own. The watcher (../src/core/watch.c) finds them here, and their worker goes to
  * a spare carrier as from a call that was told of (../src/core/carrier.c). docs/design/pthread.md has the protocol and why it is safe.
+ *
+ * A thread that computes is interrupted by a signal (cancel.c), and gives its worker away itself if that finds it in the program's own
+ * code: there it holds nothing of ito's. It goes on computing on its kernel thread, beside the worker, until it enters ito.
  *
  * The kernel says in /proc/self/task/N/syscall whether a kernel thread sleeps in a system call, and in which, with its
  * arguments, stack pointer and program counter. To read it, the kernel waits until that thread is off its CPU.
@@ -65,6 +68,9 @@ static bool is_ours(long number, unsigned long second, unsigned long sixth) {
     return false;
 }
 
+/* Longest that a thread may compute while no worker is idle. */
+#define COMPUTES_NS 20000000u
+
 static const struct {
     long number;
     const char *name;
@@ -112,7 +118,7 @@ const char *ito__look_name(uint32_t number) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].number == (long)number)
             return names[i].name;
-    return "in another call";
+    return number == ITO__COMPUTES ? "to compute" : "in another call";
 }
 
 uint32_t ito__look_tid(void) {
@@ -190,15 +196,51 @@ static bool take(struct worker *w, uint32_t home, uint32_t moves) {
     return false;
 }
 
-static bool look_at(struct worker *w) {
+/* In the handler of a signal that has interrupted the program's own code: leaves the worker, if the watcher has asked for that. What the
+ * thread enters of ito from here on sees TAKEN, as it is the same thread. */
+void look_leave_worker(void) {
+    struct ito__worker *hot = load_relaxed(&ito__tls_worker);
+    if (hot == NULL || hot == &ito__nobody)
+        return;
+    struct worker *w = worker_of(hot);
+    uint32_t lent = load_relaxed(&w->lent);
+    /* ORDER acq_rel; pairs with the compare-and-swap in adopt(): whoever takes the worker sees it as this thread leaves it. */
+    if (lent % ITO__LENT_STATES == ITO__LENT_HOME && load_relaxed(&w->wanted) == (lent | ITO__LENT_TAKEN))
+        cas_acq_rel(&w->lent, &lent, lent | ITO__LENT_TAKEN);
+}
+
+static bool is_idle_worker(void) {
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++)
+        if (load_relaxed(&ito__pool.workers[i].parked))
+            return true;
+    return false;
+}
+
+/* It does not wait. Has it computed for long, and may others want its worker? */
+static void look_at_computing(struct worker *w, struct ito_thread *t, uint32_t lent) {
+    uint64_t now_ns = ito_now_ns();
+    if (w->still_since_ns == 0)
+        w->still_since_ns = now_ns;
+    if (now_ns - w->still_since_ns < COMPUTES_NS || is_idle_worker())
+        return;
+    w->taken_call = ITO__COMPUTES;
+    store_relaxed(&w->wanted, lent | ITO__LENT_TAKEN);
+    light_interrupt_computing(w, t);
+}
+
+static bool look_at(struct worker *w, struct ito_thread *t) {
     uint32_t number = 0, lent = load_relaxed(&w->lent), moves = load_relaxed(&w->moves);
     bool moved = moves != w->seen_moves, made = false;
     w->seen_moves = moves;
+    if (moved)
+        w->still_since_ns = 0;
     if (lent % ITO__LENT_STATES == ITO__LENT_HOME) {
         uint64_t before = moved ? 0 : w->seen_call;
         w->seen_call = moved ? 0 : waits_in(w->carrier, &number);
-        if (w->seen_call == 0)
+        if (w->seen_call == 0) {
+            look_at_computing(w, t, lent);
             return false;
+        }
         if (w->seen_call != before || !take(w, lent, moves))
             return true;
         w->taken_call = number;
@@ -213,6 +255,10 @@ static bool look_at(struct worker *w) {
 
 bool ito__look_at_workers(bool *running) {
     bool found = false;
+    if (ito__carriers_beside()) {
+        *running = true;
+        ito__descriptor_each(light_remind_beside, NULL);
+    }
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *w = &ito__pool.workers[i];
         struct ito_thread *t = load_relaxed(&w->hot.current);
@@ -221,13 +267,15 @@ bool ito__look_at_workers(bool *running) {
         *running = true;
         if (t != NULL && t != &w->sched && t != &ito__pool.root) {
             light_remind(w, t);
-            found |= look_at(w);
+            found |= look_at(w, t);
         }
     }
     return found;
 }
 
 bool ito__look_is_needed(void) {
+    if (ito__carriers_beside())
+        return true;
     for (uint32_t i = 0; i < ito__pool.n_workers; i++)
         if (!load_relaxed(&ito__pool.workers[i].parked))
             return true;

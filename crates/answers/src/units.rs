@@ -3,6 +3,7 @@
 //! [`printable`] is the gate for all text that comes from a recording: names are chosen by the traced program, and a
 //! name with an escape sequence could otherwise rewrite the screen.
 
+use kasuri_base::words::harmless;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// `1.23 s`, `45.6 ms`, `789 us`, `0 ns`; negative lengths keep their sign.
@@ -66,42 +67,7 @@ pub fn plural(n: u64, one: &str) -> String {
 /// The text for a screen: names of C++ and Rust functions demangled, and characters replaced that could steer a
 /// terminal or reverse the text beside them.
 pub fn printable(text: &str) -> String {
-    kasuri_analyze::demangled(text)
-        .chars()
-        .map(|c| if steers(c) { '\u{fffd}' } else { c })
-        .collect()
-}
-
-/// The text as one word of a shell command; with what would steer a terminal written as bash, zsh, ksh and busybox read it.
-pub fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into()
-    } else if text.contains(steers) {
-        let quoted = text.chars().map(|c| match c {
-            '\'' | '\\' => format!("\\{c}"),
-            c if steers(c) => {
-                let mut bytes = [0; 4];
-                let bytes = c.encode_utf8(&mut bytes).bytes();
-                bytes.map(|byte| format!("\\x{byte:02x}")).collect()
-            }
-            c => c.into(),
-        });
-        format!("$'{}'", quoted.collect::<String>())
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
-/// Whether a character shows nothing of its own and changes how others show: a control character, or one of Unicode's
-/// marks, embeddings, overrides and isolates of direction (UAX #9), with which `a<U+202E>cod.exe` reads as another
-/// name.
-pub fn steers(c: char) -> bool {
-    let turns = matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    c.is_control() || turns
+    harmless(&kasuri_analyze::demangled(text))
 }
 
 /// The file and line of a place, without the folders.
@@ -181,25 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_a_command_steers_no_terminal() {
-        assert_eq!(shell_word("a b's"), r"'a b'\''s'");
-        assert_eq!(
-            shell_word("\u{1b}[31m'\\\u{202e}é"),
-            r"$'\x1b[31m\'\\\xe2\x80\xaeé'"
-        );
-    }
-
-    #[test]
     fn printable_disarms_escape_sequences() {
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
-    }
-
-    #[test]
-    fn printable_disarms_changes_of_direction_and_keeps_other_writing() {
-        let marks = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
-        assert_eq!(printable(marks), "\u{fffd}".repeat(12));
-        let names =
-            "sch\u{f6}n \u{7d63} \u{627}\u{644}\u{639} \u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{1f980}";
-        assert_eq!(printable(names), names);
     }
 }

@@ -8,6 +8,7 @@
 //! | [`cost`] | what an event costs at a distance from the one before |
 //! | [`random`] | random numbers that repeat |
 //! | [`usdt`] | which probes are the two ends of one thing |
+//! | [`words`] | text of strangers, for a screen and for a shell |
 //! | `numbered` | the macro for enums that are numbers elsewhere |
 #![forbid(unsafe_code)]
 
@@ -17,3 +18,4 @@ pub mod cost;
 mod numbered;
 pub mod random;
 pub mod usdt;
+pub mod words;

@@ -18,6 +18,7 @@ mod program;
 mod programs;
 mod range;
 mod scratch;
+mod screen;
 mod serve;
 mod show;
 mod source;
@@ -49,6 +50,10 @@ static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
     kasuri_record::inherited::wait_for_children();
+    kasuri_record::inherited::with_stack(command)
+}
+
+fn command() -> ExitCode {
     if std::env::args_os().len() <= 1 {
         eprint!("{}", version::FIRST_MINUTE);
         return ExitCode::from(exit::USAGE);

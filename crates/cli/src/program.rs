@@ -1,9 +1,9 @@
 //! `--process` and `--thread`: which threads of a trace are the program.
 use crate::message;
 use anyhow::anyhow;
+use kasuri_base::words::shell_word;
 use kasuri_model::{Choice, NoSuch, ThreadIx, Trace};
 use kasuri_text::table::program;
-use kasuri_text::table::units::shell_word;
 use std::fmt::Display;
 
 /// Names that an error lists.
@@ -98,7 +98,7 @@ impl ProgramArgs {
         file: &dyn Display,
     ) -> anyhow::Result<()> {
         self.choose(trace, file)?;
-        say_nobody(trace, command, &shell_word(&file.to_string()));
+        say_nobody(trace, command, &shell_word(file.to_string()));
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl ProgramArgs {
         if trace.states.start.is_empty() {
             return Ok(());
         }
-        let word = shell_word(&file.to_string());
+        let word = shell_word(file.to_string());
         let text = program::refusal(&kasuri_analyze::program(trace), what, command, &word);
         match text.as_str() {
             "" => Ok(()),

@@ -1,9 +1,10 @@
 //! An answer on stdout: as JSON, or as text that fits the screen.
 use crate::program::named;
+use crate::screen::{has_colour, screen};
 use kasuri_answers::Answer;
 use kasuri_model::Trace;
 use kasuri_text::table::{self, Layout};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// As wide as the screen, with at most `top` rows of each table; 0: all.
@@ -22,7 +23,7 @@ pub fn layout(trace: &Trace, top: usize) -> Layout {
 /// # Errors
 /// When stdout cannot be written.
 pub fn show(answer: &impl Answer, json: bool, layout: &Layout) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = screen();
     if json {
         kasuri_text::json::write(answer, &mut out)?;
         return Ok(ExitCode::SUCCESS);
@@ -45,12 +46,4 @@ pub fn screen_width() -> usize {
         .or_else(terminal)
         .filter(|&w| w > 0)
         .map_or(80, |w: usize| w.max(60))
-}
-
-/// Whether stdout takes colours.
-pub fn has_colour() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
-    std::io::stdout().is_terminal()
-        && !is_set("NO_COLOR")
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }

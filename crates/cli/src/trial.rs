@@ -297,7 +297,7 @@ pub fn recording(
 
 /// A line as it can be pasted.
 pub fn shown(line: &Line) -> String {
-    line.show(|word: &OsStr| kasuri_record::shell_word(Path::new(word)))
+    line.show(|word: &OsStr| kasuri_base::words::shell_word(word))
 }
 
 /// How one side compares with the other.

@@ -624,3 +624,30 @@ fn a_stray_mark_is_said_and_the_range_without_it_can_be_asked_for() {
     assert_eq!(rest["wall_ns"], 99_500_000);
     assert_eq!(rest["without_stray_ns"], serde_json::Value::Null);
 }
+
+#[test]
+fn what_is_no_process_number_says_what_is_needed() {
+    for command in ["record", "where"] {
+        for (word, needed) in [
+            ("-3", "the number of a process, 1 or more"),
+            ("0", "the number of a process, 1 or more"),
+            ("python3", "`pgrep NAME` lists those of a program"),
+        ] {
+            let output = run(&[command, "-p", word]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(needed), "{command} -p {word}: {said}");
+        }
+    }
+}
+
+/// What these tests leave is below the folder of builds: `.cargo/config.toml` says where the command keeps its files.
+#[test]
+fn tests_keep_nothing_in_the_users_folders() {
+    let builds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let builds = builds.canonicalize().unwrap();
+    for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+        let place = std::env::var_os(name).expect(name);
+        assert!(std::path::Path::new(&place).starts_with(&builds), "{name}");
+    }
+}

@@ -54,6 +54,9 @@ pub struct Meta {
     pub usdt: Vec<UsdtProbe>,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
+    /// What the recorder's calls took for which threads of programs may have had to wait; none: not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_up: Option<HeldUp>,
     /// The recorder's process, as the kernel's events number it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder_pid: Option<i32>,
@@ -87,6 +90,28 @@ pub struct UsdtProbe {
     pub file: String,
     /// Its arguments: `signed`, `unsigned` or `text` in field `aN` of the event, N from 1; `=NUMBER`: that number; `none: WHY`.
     pub args: Vec<String>,
+}
+
+/// Calls of the recorder for which threads of programs may have had to wait, timed by its own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeldUp {
+    /// Those that read memory or list mappings.
+    pub memory: TimedCalls,
+    /// Those that switch uprobes on or off.
+    pub probes: TimedCalls,
+}
+
+/// Calls of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimedCalls {
+    /// Their number.
+    pub n: u64,
+    /// The longest of them.
+    pub longest_ns: u64,
+    /// All together.
+    pub sum_ns: u64,
 }
 
 /// Events were switched to keep a budget.

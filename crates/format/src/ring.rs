@@ -326,6 +326,10 @@ kasuri_base::numbered!(
         Site = 3,
         /// Dropped while a snapshot was copied.
         Frozen = 4,
+        /// No chunk was free, and the file system of the rings was full.
+        Space = 5,
+        /// No chunk was free, and a limit of the program kept its rings from growing.
+        Limit = 6,
     }
 );
 impl Lost {
@@ -337,6 +341,8 @@ impl Lost {
             Lost::Big => "too big",
             Lost::Site => "no site",
             Lost::Frozen => "frozen",
+            Lost::Space => "no space for rings",
+            Lost::Limit => "limit of the program",
         }
     }
 }

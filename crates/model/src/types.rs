@@ -202,10 +202,32 @@ pub struct Info {
     pub program_cpu: Option<Duration>,
     /// CPU time the recorder took while recording.
     pub recorder_cpu: Option<Duration>,
+    /// What its calls took for which threads of programs may have had to wait: an upper bound of each wait, and of all.
+    pub held_up: Option<HeldUp>,
     /// The recorder's process, where the recording tells it; see [`Trace::is_recorder`].
     pub recorder_pid: Option<i32>,
     /// Kernel buffers, all CPUs together, bytes.
     pub buffer_bytes: u64,
+}
+
+/// Calls of the recorder for which threads of programs may have had to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUp {
+    /// Those that read memory or mappings.
+    pub memory: TimedCalls,
+    /// Those that switched uprobes on or off.
+    pub probes: TimedCalls,
+}
+
+/// Calls of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimedCalls {
+    /// Their number.
+    pub n: u64,
+    /// The longest of them.
+    pub longest: Duration,
+    /// All together.
+    pub sum: Duration,
 }
 
 /// Events of one kind.

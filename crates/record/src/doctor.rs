@@ -12,8 +12,8 @@ use crate::kernel::tracefs::{
 };
 use crate::options::{Options, Target};
 use crate::program::limits::{self, Cgroups};
-use crate::quote::shell_word;
 use crate::stacks::Plan;
+use kasuri_base::words::shell_word;
 use kasuri_format::meta::LimitRow;
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! Errors of a recording. Each message names the action and its object, then the system's error or a remedy.
-use crate::quote::shell_word;
+use kasuri_base::words::shell_word;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -35,7 +35,6 @@ mod notice;
 mod options;
 pub mod prim;
 mod program;
-mod quote;
 mod random;
 mod recorder;
 mod rings;
@@ -60,6 +59,5 @@ pub use options::{
     UnitCosts,
 };
 pub use program::{inherited, ito, libraries, locks, preloaded, procs, signals::is_ignored};
-pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, may_record, record};
 pub use rings::session;

@@ -13,6 +13,8 @@ pub struct Losses {
     pub annotations: [u64; LOST_CAUSES],
     /// Annotations that a flight recorder dropped by design: older than those that it kept.
     pub overwritten: u64,
+    /// The rings were kept small, because shared memory has little room.
+    pub rings_were_small: bool,
     /// Losses whose number is unknown, with the reason.
     pub unknown: Vec<String>,
 }
@@ -27,6 +29,7 @@ impl Losses {
             *sum = sum.saturating_add(n);
         }
         self.overwritten = self.overwritten.saturating_add(other.overwritten);
+        self.rings_were_small |= other.rings_were_small;
         for why in &other.unknown {
             if !self.unknown.contains(why) {
                 self.unknown.push(why.clone());
@@ -58,9 +61,18 @@ impl Losses {
         add(self.kernel_unwritten, "kernel events", "disk full");
         for (cause, &n) in self.annotations.iter().enumerate() {
             let why = match Lost::from_number(cause as u8) {
+                Some(Lost::Full) if self.rings_were_small => {
+                    "ring full, as shared memory has little room: a larger /dev/shm, in a container by --shm-size".to_owned()
+                }
                 // A program that confined itself by seccomp gets no more rings; how many of them did is not recorded.
                 Some(Lost::Full) => {
                     "ring full: try --ring-mb; no help to a program that confined itself".to_owned()
+                }
+                Some(Lost::Space) => {
+                    "no space for rings: make their file system larger, /dev/shm as a rule, in a container by --shm-size".to_owned()
+                }
+                Some(Lost::Limit) => {
+                    "limit of the program: `ulimit -f`, `-n`, `-v`, or its mappings, leave no room for more rings".to_owned()
                 }
                 Some(lost) => lost.as_str().to_owned(),
                 None => format!("cause {cause}, unknown to this kasuri"),

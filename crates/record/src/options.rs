@@ -146,6 +146,9 @@ pub struct Options {
     pub shm_dir: PathBuf,
 }
 
+/// Most ring memory of one process where none is asked for.
+const RINGS_MAX: u64 = 4 << 30;
+
 impl Options {
     /// The defaults for a target.
     pub fn new(target: Target, output: PathBuf) -> Options {
@@ -261,6 +264,17 @@ impl Options {
         }
     }
 
+    /// Whether shared memory has less room than rings would get otherwise.
+    pub fn rings_are_small(&self) -> bool {
+        let others = self
+            .memory
+            .map_or(crate::host::available_memory() / 4, |memory| {
+                memory / 32 * 3
+            });
+        let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
+        self.ring_mb.is_none() && room < others.min(RINGS_MAX)
+    }
+
     /// Ring memory of one process, bytes: the size requested, or a quarter of the free memory and half of the room in
     /// shared memory, 4 GiB at most; three parts in 32 of the memory that the recording may take.
     pub fn ring_bytes(&self) -> u64 {
@@ -270,7 +284,7 @@ impl Options {
             (None, Some(memory)) => (memory / 32 * 3).min(room).max(768 << 10),
             (None, None) => (crate::host::available_memory() / 4)
                 .min(room)
-                .clamp(1 << 20, 4 << 30),
+                .clamp(1 << 20, RINGS_MAX),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! command, such as stat-1.json. A number in a schema's name changes when a key is removed or changes its meaning.
 //!
 //! They may be read on a terminal, too: in names, characters that would steer it are escaped, as JSON allows.
-use crate::table::units::steers;
+use kasuri_base::words::steers;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -14,9 +14,23 @@ use std::io::{self, Write};
 /// Those of `out`.
 pub fn write<T: Serialize, W: Write>(answer: &T, mut out: W) -> io::Result<()> {
     let text = serde_json::to_string_pretty(answer).map_err(io::Error::from)?;
+    escaped(&text, &mut out)?;
+    out.flush()
+}
+
+/// Writes an answer on one line, one of many.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_line<T: Serialize, W: Write>(answer: &T, mut out: W) -> io::Result<()> {
+    let text = serde_json::to_string(answer).map_err(io::Error::from)?;
+    escaped(&text, &mut out)
+}
+
+fn escaped(text: &str, out: &mut impl Write) -> io::Result<()> {
     // Outside of strings there is none but line feeds.
     let is_special = |c: char| steers(c) && c != '\n';
-    let mut rest = &*text;
+    let mut rest = text;
     while let Some(at) = rest.find(is_special) {
         let (before, after) = rest.split_at(at);
         out.write_all(before.as_bytes())?;
@@ -27,8 +41,7 @@ pub fn write<T: Serialize, W: Write>(answer: &T, mut out: W) -> io::Result<()> {
         rest = chars.as_str();
     }
     out.write_all(rest.as_bytes())?;
-    out.write_all(b"\n")?;
-    out.flush()
+    out.write_all(b"\n")
 }
 
 #[cfg(test)]
@@ -41,5 +54,11 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "[\n  \"a\\u202eb\\u009b\\u007f\\u001bé\\n\"\n]\n");
         assert_eq!(serde_json::from_str::<[String; 1]>(&text).unwrap(), [name]);
+        let mut out = Vec::new();
+        super::write_line(&[name], &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "[\"a\\u202eb\\u009b\\u007f\\u001bé\\n\"]\n"
+        );
     }
 }

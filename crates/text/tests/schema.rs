@@ -4,7 +4,7 @@ use crate::answers;
 mod common;
 use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
-use kasuri_analyze::{AtEnd, Contents, Summary};
+use kasuri_analyze::{AtEnd, Summary};
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
@@ -226,7 +226,10 @@ fn generated() -> Vec<(&'static str, Schema)> {
         ("predict", generator().into_root_schema_for::<Prediction>()),
         ("plan", generator().into_root_schema_for::<Plan>()),
         ("compare", generator().into_root_schema_for::<Comparison>()),
-        ("info", generator().into_root_schema_for::<Contents>()),
+        (
+            "info",
+            generator().into_root_schema_for::<kasuri_text::info::Info>(),
+        ),
         ("where", generator().into_root_schema_for::<AtEnd>()),
     ]
 }
@@ -303,10 +306,10 @@ fn generated_schemas_describe_all_that_is_printed() {
         ("predict", printed(&prediction)),
         ("compare", printed(&compare(&summaries, &summaries))),
         ("compare", printed(&one_sided)),
-        ("info", printed(&kasuri_analyze::contents(&trace))),
+        ("info", printed(&kasuri_text::info::info(&trace))),
         (
             "info",
-            printed(&kasuri_analyze::contents(&Default::default())),
+            printed(&kasuri_text::info::info(&Default::default())),
         ),
     ] {
         let (schema, mut found) = (schema_of(name), Vec::new());

@@ -981,7 +981,7 @@ fn hostile_names_of_files_and_regions_stay_in_their_place() {
         assert!(words.join(" ").contains(told), "{page:.9000}");
         for line in page.lines() {
             assert!(line.width() <= 80, "{}: {line:.200}", line.width());
-            let is_plain = |c: char| !kasuri_text::table::units::steers(c);
+            let is_plain = |c: char| !kasuri_base::words::steers(c);
             assert!(line.chars().all(is_plain), "{line:.200}");
         }
     }

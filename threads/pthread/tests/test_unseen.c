@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waits in the kernel that the library is not told of, in an ordinary pthread program; see test_threads.c. In each test who
+ * Waits in the kernel, and long computing, that the library is not told of, in an ordinary pthread program; see test_threads.c. In each test who
  * ends the wait is another light thread, which on one worker runs only if that worker was given to another kernel thread.
  */
 #define _GNU_SOURCE
@@ -250,7 +250,29 @@ static void room_for_descriptors(void) {
         CHECK(table_size() > 500);
 }
 
+/* More threads than workers compute, without any call, until another one has run. */
+static atomic_int said;
+static void *computes(void *arg) {
+    while (!atomic_load_explicit(&said, memory_order_relaxed))
+        ;
+    return arg;
+}
+static void *says(void *arg) {
+    atomic_store_explicit(&said, 1, memory_order_relaxed);
+    return arg;
+}
+static void computing(void) {
+    pthread_t t[6], last;
+    for (int i = 0; i < 6; i++)
+        CHECK(pthread_create(&t[i], NULL, computes, NULL) == 0);
+    usleep(5000);
+    CHECK(pthread_create(&last, NULL, says, NULL) == 0 && pthread_join(last, NULL) == 0);
+    for (int i = 0; i < 6; i++)
+        CHECK(pthread_join(t[i], NULL) == 0);
+}
+
 static const struct test tests[] = {
+    {"computing", computing},
     {"room_for_descriptors", room_for_descriptors},
     {"opening_a_fifo", opening_a_fifo},
     {"scanning", scanning},

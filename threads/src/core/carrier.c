@@ -38,6 +38,7 @@
  *   all, n   the watcher      same; ito__carriers_stop() when it has ended; n relaxed by others, as a hint
  *   main     holder of lock   same: worker 0's own carrier waits for its worker
  *   out      K1, K2           ito_fini: threads in calls whose worker was taken, relaxed
+ *   beside   K1, K2, relaxed  the watcher: threads that compute beside the workers
  *   kept     any, relaxed     the watcher: carriers that a thread keeps for itself, beyond CARRIERS_MAX
  */
 static struct {
@@ -46,6 +47,7 @@ static struct {
     uint32_t n;
     bool main;
     uint32_t out;
+    uint32_t beside;
     uint32_t kept;
 } carriers;
 
@@ -111,6 +113,8 @@ static bool adopt(struct ito__carrier *c, struct worker *w, uint32_t lent) {
     ito__expose(t);
     ito__deque_disown(w, w->hot.bottom, t);
     __atomic_fetch_add(&carriers.out, 1, __ATOMIC_RELAXED);
+    if (taken && w->taken_call == ITO__COMPUTES)
+        __atomic_fetch_add(&carriers.beside, 1, __ATOMIC_RELAXED);
     if (taken)
         ITO__TLS_TAKE(t, before, w->taken_call);
     /* ORDER release; pairs with the acquire load in ito_blocking_end(): the thread's descriptor is its own again. */
@@ -233,6 +237,10 @@ uint32_t ito__carriers_started(void) {
     return load_relaxed(&carriers.n);
 }
 
+uint32_t ito__carriers_beside(void) {
+    return load_relaxed(&carriers.beside);
+}
+
 uint32_t ito__calls_out(void) {
     return load_relaxed(&carriers.out);
 }
@@ -330,6 +338,8 @@ void ito__come_home(void) {
     if (out.carrier == NULL)
         return; /* a kernel thread, or a thread inside a call that it has told of */
     ito__tls_out.carrier = NULL;
+    if (out.call == ITO__COMPUTES)
+        __atomic_fetch_sub(&carriers.beside, 1, __ATOMIC_RELAXED);
     if (ITO__COUNTING)
         ito__count(ITO__COUNT_HANDED_OVER, ito__look_name(out.call), ito_now_ns() - out.begin_ns);
     if (out.begin_stamp)

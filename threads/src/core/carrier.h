@@ -96,6 +96,10 @@ extern sigset_t ito__watch_mask;   /* of signals, of the kernel thread that star
 /* A call (true) or a wait for I/O has begun; the caller has told of it. */
 void ito__watch_look(bool call);
 
+/* In place of a system call's number: the thread computes. */
+#define ITO__COMPUTES UINT32_MAX
+uint32_t ito__carriers_beside(void); /* threads that compute, and whose worker was taken */
+
 #ifdef ITO__OWN_TLS
 /* Threads that wait in the kernel without having said so (pthread/look.c). The watcher: look at all workers. *running: a
  * thread runs on one. Return: something was found, look again soon. */

@@ -114,12 +114,15 @@ struct worker {
     uint32_t polls;                     /* park_lock: it sleeps in epoll_wait, not on its futex */
 
     /* Calls that wait in the kernel: carrier.h. */
-    uint32_t lent;                /* atomic */
-    uint32_t has_bound;           /* atomic: a bound thread was created for it; then it keeps its carrier */
-    uint32_t seen, offered;       /* the watcher: `lent` at its last look; as it was offered to a spare */
-    uint32_t moves;               /* owner: switches so far; counted in libito-pthread.so only */
-    uint32_t seen_moves;          /* the watcher: `moves` at its last look */
-    uint64_t seen_call;           /* the watcher: what its thread then waited for in the kernel; 0: nothing */
+    uint32_t lent;           /* atomic */
+    uint32_t has_bound;      /* atomic: a bound thread was created for it; then it keeps its carrier */
+    uint32_t seen, offered;  /* the watcher: `lent` at its last look; as it was offered to a spare */
+    uint32_t moves;          /* owner: switches so far; counted in libito-pthread.so only */
+    uint32_t seen_moves;     /* the watcher: `moves` at its last look */
+    uint64_t seen_call;      /* the watcher: what its thread then waited for in the kernel; 0: nothing */
+    uint64_t still_since_ns; /* the watcher: since when it has seen no switch */
+    uint32_t
+        wanted; /* the watcher: `lent` as a thread that computes is asked to leave it; relaxed: that one compares */
     uint32_t taken_call;          /* the watcher, before the offer: the number of that system call */
     struct ito__carrier *carrier; /* owner: which runs it */
     struct ito__carrier own;      /* the carrier that it started with */

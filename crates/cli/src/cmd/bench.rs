@@ -404,7 +404,7 @@ fn print(
     let junit_text = ci::junit("kasuri bench", &bench.command, &bench.gates);
     write(junit, junit_text).context("--junit")?;
     write(markdown, as_markdown(bench)).context("--markdown")?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.how.json {
         kasuri_text::json::write(bench, &mut out)?;
     } else {

@@ -3,13 +3,14 @@ use crate::gate::{Answer, Gate, key};
 use crate::open::Input;
 use crate::output::Output;
 use crate::program::{ProgramArgs, say_nobody};
-use crate::show::{has_colour, screen_width};
+use crate::screen::has_colour;
+use crate::show::screen_width;
 use crate::{ci, exit, message};
 use anyhow::{Context, bail};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::compare::{Change, Comparison};
-use kasuri_text::table::units::shell_word;
+use kasuri_base::words::shell_word;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
@@ -112,7 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let text = ci::junit("kasuri compare", &words, &answers);
         (junit.write(|out| out.write_all(text.as_bytes()))).context("--junit")?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&comparison, &mut out)?;
         say(&answers);
@@ -200,7 +201,7 @@ fn names(comparison: &Comparison) -> String {
 /// The recordings as words of a shell command.
 fn words(args: &Args) -> String {
     let words = |files: &[PathBuf]| {
-        let words = files.iter().map(|file| shell_word(&file.to_string_lossy()));
+        let words = files.iter().map(shell_word);
         words.collect::<Vec<String>>().join(" ")
     };
     match args.files.is_empty() {

@@ -29,7 +29,7 @@ pub struct Args {
 /// When stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = examine(&super::shm_dir(), Path::new("."));
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&json(&report), &mut out)?;
     } else {

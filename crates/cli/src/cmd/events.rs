@@ -119,7 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let rows: Vec<&EventCost> = wanted.iter().map(|&row| &table.events[row]).collect();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         let mut json = json(&rows, &table, args.look);
         json["missing"] = missing

@@ -2,8 +2,8 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use kasuri_base::words::shell_word;
 use kasuri_text::table::explain;
-use kasuri_text::table::units::shell_word;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -42,9 +42,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .choose_or_say(&mut trace, "kasuri explain", &name)?;
     let options = range::options(&trace, args.range, false)?;
     let summary = kasuri_analyze::summary(&trace, &options);
-    let file = shell_word(&name.to_string());
+    let file = shell_word(name.to_string());
     let explanation = explain::explanation(&summary, &file, trace.span.start.ns());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&explanation, &mut out)?;
         return Ok(ExitCode::SUCCESS);

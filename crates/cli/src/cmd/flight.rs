@@ -71,7 +71,7 @@ fn install(settings: &Settings, print: bool) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("cannot find the program's own file")?;
     let text = unit::text(&program, &settings.dir, &settings.words())?;
     if print {
-        return Ok(std::io::stdout().write_all(text.as_bytes())?);
+        return Ok(crate::screen::screen().write_all(text.as_bytes())?);
     }
     if !Path::new("/run/systemd/system").is_dir() {
         bail!(
@@ -130,7 +130,7 @@ fn status(dir: &Path) -> anyhow::Result<()> {
         "" => "not known: systemd does not run here",
         state => state,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     writeln!(out, "service  {}", printable(state))?;
     let kept = flight::keep::Kept::open(dir)?.list()?;
     let bytes: u64 = kept.iter().map(|file| file.bytes).sum();

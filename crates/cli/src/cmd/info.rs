@@ -1,6 +1,7 @@
 //! `kasuri info FILE`.
 use crate::open::Input;
-use crate::show::{has_colour, screen_width};
+use crate::screen::has_colour;
+use crate::show::screen_width;
 use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,10 +33,10 @@ pub struct Args {
 /// When the file cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
-    let contents = kasuri_analyze::contents(&trace);
-    let mut out = std::io::stdout().lock();
+    let info = kasuri_text::info::info(&trace);
+    let mut out = crate::screen::screen();
     if args.json {
-        kasuri_text::json::write(&contents, &mut out)?;
+        kasuri_text::json::write(&info, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {
@@ -45,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Layout::default()
     };
     let name = args.input.name().to_string();
-    out.write_all(table::contents(&name, &contents, &layout).as_bytes())?;
+    out.write_all(table::contents(&name, &info, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

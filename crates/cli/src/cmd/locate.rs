@@ -40,7 +40,7 @@ pub struct Args {
     )]
     file: Option<PathBuf>,
     /// The process to look at
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", allow_hyphen_values = true, value_parser = super::process_number)]
     pid: Option<i32>,
     /// Print JSON (schema kasuri.where/1)
     #[arg(long)]
@@ -60,11 +60,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Input::new(file.clone(), false).load()?,
             file.display().to_string(),
         ),
-        (None, Some(pid)) if pid > 0 => (watch(pid)?, format!("process {pid}")),
-        (None, pid) => bail!(
-            "-p needs the number of a process, not {}",
-            pid.unwrap_or_default()
-        ),
+        (None, pid) => {
+            let pid = pid.expect("clap wants a file or a process");
+            (watch(pid)?, format!("process {pid}"))
+        }
     };
     let session = Session::new(&trace, &kasuri_analyze::Options::default());
     let Some(at_end) = session.at_end() else {

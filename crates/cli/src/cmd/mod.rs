@@ -113,6 +113,20 @@ fn joined(a: &str, b: &str) -> String {
     format!("{a}\n\n{b}")
 }
 
+/// The number of a process, as `-p` takes it.
+pub fn process_number(text: &str) -> Result<i32, String> {
+    let number = text.parse().ok().filter(|&pid: &i32| pid > 0);
+    number.ok_or_else(|| {
+        let is_name = text.starts_with(|c: char| c.is_alphabetic());
+        match is_name {
+            true => {
+                "needed the number of a process; `pgrep NAME` lists those of a program".to_owned()
+            }
+            false => "needed the number of a process, 1 or more".to_owned(),
+        }
+    })
+}
+
 /// Directory in which sessions are made.
 pub fn shm_dir() -> std::path::PathBuf {
     std::env::var_os("KASURI_SHM_DIR").map_or_else(|| "/dev/shm".into(), Into::into)

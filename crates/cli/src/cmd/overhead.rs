@@ -135,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Output::to(path.clone())?.write(|out| out.write_all(page.as_bytes()))?;
         message::note(format_args!("saved {}", path.display()));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&result, &mut out)?;
     } else {
@@ -150,7 +150,7 @@ fn list() -> anyhow::Result<ExitCode> {
         grid.row([op.name.to_owned(), op.what.to_owned()]);
     }
     for line in grid.lines(crate::show::screen_width()) {
-        writeln!(std::io::stdout().lock(), "{line}")?;
+        writeln!(crate::screen::screen(), "{line}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let strands = task_graph::strands(&trace).ok_or_else(nothing)?;
     let input = input(&trace, &strands);
     if args.costs {
-        write_costs(&input, &mut std::io::stdout().lock())?;
+        write_costs(&input, &mut crate::screen::screen())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut workers: Vec<usize> = args.workers.iter().map(|&n| n.into()).collect();

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         message::note(format_args!(
             "waiting for a recording at {address}; on the other machine, with a copy of {0}: `kasuri record --to HOST:{1} --key {0} -- PROGRAM`",
-            kasuri_record::shell_word(&args.key),
+            kasuri_base::words::shell_word(&args.key),
             address.port()
         ));
     }
@@ -107,7 +107,7 @@ pub fn key(path: &Path, make: bool) -> anyhow::Result<Key> {
     if found.is_open {
         message::warning(format_args!(
             "other users may read the key: `chmod 600 {}`",
-            kasuri_record::shell_word(path)
+            kasuri_base::words::shell_word(path)
         ));
     }
     if found.is_new {

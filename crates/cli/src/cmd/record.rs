@@ -62,7 +62,7 @@ pub struct Args {
     key: Option<PathBuf>,
 
     /// Record the running process PID until it ends
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "program"])]
+    #[arg(short, long, value_name = "PID", allow_hyphen_values = true, value_parser = super::process_number, conflicts_with_all = ["all", "program"])]
     pid: Option<i32>,
 
     /// Record the whole system until Ctrl-C, --duration or the end of PROGRAM
@@ -257,7 +257,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              `kasuri recover {}`; they last as long as the machine runs",
             left.bytes as f64 / 1e6,
             left.session.display(),
-            kasuri_record::shell_word(dir)
+            kasuri_base::words::shell_word(dir)
         ));
     }
     Ok(exit_code(&summary))
@@ -275,7 +275,6 @@ fn end_with(parent: i32) -> anyhow::Result<()> {
 
 fn options(args: &Args) -> anyhow::Result<Options> {
     let target = match (args.pid, args.all) {
-        (Some(pid), _) if pid < 1 => bail!("-p needs the number of a process, not {pid}"),
         (Some(pid), _) => Target::Process(pid),
         (None, true) => Target::System(args.program.clone()),
         (None, false) if args.program.is_empty() => {

@@ -49,7 +49,7 @@ pub struct Tried {
 /// # Errors
 /// When stdout cannot be written.
 pub fn print(tried: &Tried, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     match as_json {
         true => kasuri_text::json::write(&json(tried), &mut out)?,
         false => out.write_all(text(tried, screen_width()).as_bytes())?,

@@ -8,8 +8,8 @@ use kasuri_analyze::Session;
 use kasuri_answers::document::Document;
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_answers::{Answer, predict};
+use kasuri_base::words::shell_word;
 use kasuri_report as html;
-use kasuri_text::table::units::shell_word;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -205,7 +205,7 @@ fn candidates(
     command: &str,
     file: &dyn std::fmt::Display,
 ) -> Vec<html::Candidate> {
-    let file = shell_word(&file.to_string());
+    let file = shell_word(file.to_string());
     let all = kasuri_text::table::program::candidates(program, command, &file);
     let row = |(of, command): (&kasuri_analyze::Candidate, String)| html::Candidate {
         name: of.name.clone(),

@@ -1,5 +1,5 @@
 //! `kasuri run --ito -- PROGRAM`: an unmodified program on light threads.
-use crate::exit;
+use crate::{exit, message};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     command.args(&args.command[1..]);
     let shown = args.command[0].display();
     match kasuri_record::ito::refusal(&args.command[0]) {
-        Some(why) => eprintln!("kasuri: {shown} gets kernel threads: {why}"),
+        Some(why) => message::note(format_args!("{shown} gets kernel threads: {why}")),
         None => {
             command.envs(kasuri_record::ito::environment()?);
         }
@@ -58,8 +58,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         command.env("ITO_STATS", "1");
     }
     let error = command.exec();
-    eprintln!("kasuri: cannot run {shown}: {error}");
-    Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound {
+    let kind = error.kind();
+    message::error(&anyhow::anyhow!("cannot run {shown}: {error}"));
+    Ok(ExitCode::from(if kind == ErrorKind::NotFound {
         exit::NOT_FOUND
     } else {
         exit::CANNOT_RUN

@@ -5,6 +5,7 @@ use crate::open::Input;
 use crate::output::Output;
 use crate::program::ProgramArgs;
 use crate::scratch::Scratch;
+use crate::screen::screen;
 use anyhow::{Context, bail};
 use kasuri_tables::queries::{QUERIES, Query, query};
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
@@ -82,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(name) = &args.show {
         let query = query(name).with_context(|| format!("{name}: {NO_QUERY}"))?;
-        writeln!(std::io::stdout(), "-- {}\n{};", query.doc(), query.sql())?;
+        writeln!(screen(), "-- {}\n{};", query.doc(), query.sql())?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(file) = args.file else {
@@ -168,7 +169,7 @@ const BOUNDS: &str = "SET memory_limit = '2GB';\nSET threads = 2;\nSET temp_dire
 const NO_QUERY: &str = "no query of that name; `kasuri sql --list` lists them";
 
 fn list(json: bool) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = screen();
     if json {
         kasuri_text::json::write(&catalogue(), &mut out)?;
         return Ok(ExitCode::SUCCESS);

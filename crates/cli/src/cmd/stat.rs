@@ -2,8 +2,9 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
-use crate::show::{has_colour, screen_width};
-use kasuri_text::table::units::shell_word;
+use crate::screen::has_colour;
+use crate::show::screen_width;
+use kasuri_base::words::shell_word;
 use kasuri_text::table::{self, Layout, Section, Sections, program};
 use std::io::Write;
 use std::process::ExitCode;
@@ -77,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..range::options(&trace, args.range, args.all)?
     };
     let summary = kasuri_analyze::summary(&trace, &options);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&summary, &mut out)?;
         return Ok(ExitCode::SUCCESS);
@@ -87,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         colour: has_colour(),
         top: args.top,
         start_ns: trace.span.start.ns(),
-        file: shell_word(&args.input.name().to_string()),
+        file: shell_word(args.input.name().to_string()),
         program: program::named(&summary.program, &summary.command),
         sections: sections(&args),
     };

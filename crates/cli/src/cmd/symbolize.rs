@@ -82,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for damage in &done.damage {
         message::warning(format_args!("left out: {damage}"));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&answer(&done), &mut out)?;
     } else if !args.quiet {

@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     let mut n = 0;
     while args.n.is_none_or(|most| n < most) {
         // Ctrl-C ends it; what was printed is whole.
@@ -125,7 +125,7 @@ fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result
                 "limits": facts.limits.iter().map(|(pid, cpus, ns)| serde_json::json!({"pid": pid, "cpus": cpus, "throttled_ns": ns})).collect::<Vec<_>>(),
                 "window": window,
             });
-            writeln!(out, "{line}")?;
+            kasuri_text::json::write_line(&line, &mut out)?;
         } else {
             let page = table::top(&window, &facts, view);
             writeln!(

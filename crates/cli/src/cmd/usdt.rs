@@ -27,7 +27,7 @@ pub fn run(of: &OsStr, json: bool) -> anyhow::Result<ExitCode> {
         ),
         _ => {}
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if json {
         let value = serde_json::json!({
             "schema": "kasuri.usdt/1",
@@ -74,7 +74,7 @@ fn page(files: &[Listed]) -> String {
             true => "",
             false => " (of another machine: cannot be recorded here)",
         };
-        let path = kasuri_record::shell_word(&file.path);
+        let path = kasuri_base::words::shell_word(&file.path);
         page.push_str(&format!("{path}{machine}\n"));
         // Several places of a probe may have different operands; those of the first are shown.
         let mut probes: BTreeMap<String, (usize, &Site)> = BTreeMap::new();

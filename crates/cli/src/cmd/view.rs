@@ -57,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let stop = super::end_signals()?;
     let page = Page::of(&sides)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     writeln!(out, "{}", server.address())?;
     out.flush()?;
     message::note("open this address in a browser; Ctrl-C ends");

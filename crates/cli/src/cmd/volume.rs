@@ -61,7 +61,7 @@ pub fn run(
     for missing in &volume.missing {
         message::warning(missing);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     if json {
         kasuri_text::json::write(&volume, &mut out)?;
     } else {

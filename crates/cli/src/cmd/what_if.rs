@@ -162,7 +162,7 @@ pub fn run(
         library_cost: paired(&costs, 0.95).map(|told| told.estimate.exp()),
         what_ifs: trying.iter().map(|trying| checked(trying, &path)).collect(),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::screen();
     match how.json {
         true => kasuri_text::json::write(&told, &mut out)?,
         false => out.write_all(text(&told, screen_width()).as_bytes())?,

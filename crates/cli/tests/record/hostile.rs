@@ -291,10 +291,32 @@ fn a_page_that_never_comes_does_not_keep_the_recorder() {
         let told = String::from_utf8_lossy(&info.stdout).into_owned();
         let what = format!("process {} (silent) did not answer", process.id());
         assert!(told.contains(&what), "{said}\n{told}");
+        // It was read for half a second and more, for which threads of it may have waited.
+        assert!(
+            told.contains("held up    threads by the recorder, at most: "),
+            "{told}"
+        );
+        let info = run(kasuri(dir.path()).args(["info", "--json", "run.kasuri"]));
+        let info: serde_json::Value = serde_json::from_slice(&info.stdout).expect("JSON");
+        let ns = |key: &str| info["held_up"]["memory"][key].as_u64().expect("ns");
+        assert!(
+            ns("longest_ns") >= 500_000_000 && ns("sum_ns") >= ns("longest_ns"),
+            "{info}"
+        );
     }
     let dir = scratch();
-    let recorder = gives_up(dir.path(), &process, &["--duration", "5s"]);
-    ended(recorder, "a page that never comes, and a duration");
+    let recorder = gives_up(dir.path(), &process, &["--duration", "2s"]);
+    let (_, said, _) = ended(recorder, "a page that never comes, and a duration");
+    // A tenth of the time and more: readers of any answer are told.
+    let stat = run(kasuri(dir.path()).args(["stat", "--section", "losses", "run.kasuri"]));
+    let told = String::from_utf8_lossy(&stat.stdout)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        told.contains("may have waited for the recorder"),
+        "{said}\n{told}"
+    );
 }
 
 #[test]

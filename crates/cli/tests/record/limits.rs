@@ -312,11 +312,21 @@ fn small_shared_memory_and_late_threads_lose_by_count() {
 fn full_shared_memory_costs_counted_events_and_harms_nobody() {
     let dir = scratch();
     let script = "mount -t tmpfs -o size=1m none /dev/shm && \
-        $KASURI record -q -o run.kasuri -- $EMITTER 4 400000 counts 0";
+        $KASURI record -o run.kasuri -- $EMITTER 4 400000 counts 0";
     let Some(output) = in_namespace(dir.path(), script) else {
         return;
     };
-    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    // What is full, and not what would help a ring that is.
+    assert!(
+        text.contains("annotations LOST (ring full, as shared memory has little room"),
+        "{text}"
+    );
+    assert!(
+        text.contains("--shm-size") && !text.contains("--ring-mb"),
+        "{text}"
+    );
     let facts = facts(&dir.path().join("run.kasuri"));
     let emitted = counted(&dir.path().join("counts"));
     assert_eq!(
@@ -376,6 +386,7 @@ fn little_of_anything_loses_nothing_in_silence() {
         ("memory", "ulimit -v 1000000", ""),
         ("locked memory", "ulimit -l 0", ""),
         ("stack", "ulimit -Ss 200", ""),
+        ("rights, stack", "ulimit -s 200", nobody),
         ("descriptors", "ulimit -n 40", ""),
         ("rights", "true", nobody),
         ("rights, locked memory", "ulimit -l 0", nobody),

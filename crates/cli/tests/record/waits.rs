@@ -219,6 +219,12 @@ mod measured {
                 .collect();
             assert!(waits.len() >= 30, "{waits:?}");
             assert!(waits.iter().all(|&ns| ns < 1e6), "{waits:?}");
+            // By the recorder's own clock, which runs on while it has no CPU.
+            let info = run(kasuri(dir.path()).args(["info", "--json", "run.kasuri"]));
+            let info: Value = serde_json::from_slice(&info.stdout).expect("JSON");
+            let read = &info["held_up"]["memory"];
+            let longest_ns = read["longest_ns"].as_f64().expect("measured");
+            assert!(read["n"].as_u64() > Some(0) && longest_ns < 1e7, "{read}");
         });
     }
 

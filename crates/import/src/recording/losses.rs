@@ -235,6 +235,10 @@ fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
         Some(Lost::Big) => "shorten the message or argument to 2032 bytes",
         Some(Lost::Site) => "free space in the session directory (usually /dev/shm)",
         Some(Lost::Frozen) => "none: a snapshot was being copied; trigger fewer of them",
+        Some(Lost::Space) => {
+            "make the file system of the rings larger, /dev/shm as a rule, in a container by --shm-size"
+        }
+        Some(Lost::Limit) => "raise the program's limits of files, memory and mappings",
         None => "read it with a newer kasuri",
     };
     (lost.map_or("unknown cause", Lost::as_str), remedy)

@@ -37,8 +37,8 @@ use kasuri_format::meta::{self, Anchor, Meta, Proc};
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{AnnotationEvents, KnownThread, Setup};
 use kasuri_model::{
-    Duration, EventCost, Info, InnerThread, Peer, Places, Process, Strings, Thread, ThreadEnd,
-    ThreadIx, ThreadState, Time, Trace,
+    Duration, EventCost, HeldUp, Info, InnerThread, Peer, Places, Process, Strings, Thread,
+    ThreadEnd, ThreadIx, ThreadState, Time, TimedCalls, Trace,
 };
 use kernel::{Kernel, KernelCpu, MetGap};
 use payers::Payers;
@@ -472,10 +472,20 @@ fn info(meta: &Meta) -> Info {
         events_apart_ns: None,
         program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
         recorder_pid: meta.recorder_pid,
+        held_up: meta.held_up.map(held_up),
         recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
         buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
         lock_probe: meta.lock_probe.clone(),
     }
+}
+
+fn held_up(of: meta::HeldUp) -> HeldUp {
+    let [memory, probes] = [of.memory, of.probes].map(|calls| TimedCalls {
+        n: calls.n,
+        longest: Duration(calls.longest_ns as i64),
+        sum: Duration(calls.sum_ns as i64),
+    });
+    HeldUp { memory, probes }
 }
 
 /// Number of events by kind, with the measured cost of one. `payers`: by event type of the recording.

@@ -20,8 +20,8 @@ use crate::kernel::perf;
 use crate::losses::Losses;
 use crate::names::{DEBUG_BYTES_PER_SAMPLE, Found, Naming, Request};
 use crate::notice::{Notice, Notify, Summary};
-use crate::quote::shell_word;
 use crate::sent::Sent;
+use kasuri_base::words::shell_word;
 use kasuri_format::call_paths::{Log, SampleKind, Tables, read_log};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,

@@ -1,7 +1,7 @@
 //! Removes directories of Kasuri in which other programs may have put files.
 use crate::guard::bounds::MAX_NAMES;
 use crate::guard::safefs::Held;
-use crate::quote::shell_word;
+use kasuri_base::words::shell_word;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 //! The call's number and first argument are where its registers are, in /proc/PID/task/TID/syscall; what the descriptor leads to is a link in
 //! /proc/PID/task/TID/fd, since a thread may have descriptors of its own, and the first thread may have ended. Another thread of the program may have put
 //! something else at the number since the call began: then that is told.
+use kasuri_base::words::harmless;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -68,7 +69,7 @@ fn name(link: &[u8]) -> String {
         return (*name).to_owned();
     }
     let path = &link[..link.len().min(PATH_BYTES_MAX)];
-    let path = String::from_utf8_lossy(path).replace(char::is_control, "\u{fffd}");
+    let path = harmless(&String::from_utf8_lossy(path));
     format!("file {path}")
 }
 

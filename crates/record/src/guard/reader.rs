@@ -15,9 +15,11 @@
 //! Rejected: to look first whether a page is there (/proc/PID/pagemap): it may go before it is read. A signal: these waits end by
 //! SIGKILL only.
 use super::apart::{self, is_readable};
+use super::held;
 use super::place::{Call, place, small_file, times_run};
 use super::safefs;
 use crate::clock;
+use kasuri_base::words::harmless;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -349,9 +351,10 @@ fn answer(ask: &Ask, shared: &Mapping, opened: &mut Option<File>) -> Answer {
         What::Maps => {
             // SAFETY: the room is the reader's while it answers.
             let room = unsafe { std::slice::from_raw_parts_mut(room, len) };
-            let n = match whole(&format!("/proc/{}/maps", ask.pid), room) {
+            let mut list = |path: &str| held::time(held::By::Memory, || whole(path, room));
+            let n = match list(&format!("/proc/{}/maps", ask.pid)) {
                 Some(0) => heir(ask.pid)
-                    .and_then(|tid| whole(&format!("/proc/{}/task/{tid}/maps", ask.pid), room)),
+                    .and_then(|tid| list(&format!("/proc/{}/task/{tid}/maps", ask.pid))),
                 n => n,
             };
             if let Some(n) = n {
@@ -394,7 +397,9 @@ fn open(ask: &Ask, path: &Path) -> Option<File> {
         ask.pid, ask.address, ask.end
     );
     let file = match ask.what {
-        What::OpenMapping => safefs::open_regular(Path::new(&range)),
+        What::OpenMapping => {
+            held::time(held::By::Memory, || safefs::open_regular(Path::new(&range)))
+        }
         What::OpenInItsRoot => safefs::open_in_root_of(ask.pid, path),
         _ => safefs::open_regular(path),
     };
@@ -478,8 +483,9 @@ fn copy(tid: i32, from: u64, room: *mut u8, len: usize, answer: &mut Answer) {
     };
     // SAFETY: the kernel writes at most `len` bytes to the room, which has as many; the other address is only read, in the
     // other process.
-    let copied =
-        unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = held::time(held::By::Memory, || unsafe {
+        libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0)
+    });
     answer.found = match copied {
         1.. => Found::Bytes,
         _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM) => Found::Refused,
@@ -1039,14 +1045,17 @@ impl Inner {
             return;
         };
         asked.ready = Some(reader.n_done().min(asked.asks.len()));
+        let waited_ns = clock::monotonic_ns().saturating_sub(asked.since_ns);
         let Reader { who, socket, .. } = reader;
         drop(socket);
         self.left.extend(who.end());
         self.given_up += 1;
         if let Some(pid) = silent {
+            // It is still at it, and was killed.
+            held::add(held::By::Memory, waited_ns);
             self.silent.insert(pid);
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let name = name.trim_end().replace(char::is_control, "\u{fffd}");
+            let name = harmless(name.trim_end());
             self.said.push(format!(
                 "the memory of process {pid} ({name}) did not answer within {} ms: it is not read from now on, so the call paths of its waits are not known",
                 GIVE_UP_NS / 1_000_000

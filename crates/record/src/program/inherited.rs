@@ -8,7 +8,9 @@
 //!
 //! A signal that is ignored stays so over exec(2): the program gets what it would have got alone. Rust's start also opens /dev/null in the
 //! place of each of the first three descriptors that is closed: these are closed again. And a stack that is too small for this process
-//! (`ulimit -Ss 200`) may grow here, as far as this user may let it, and no further in the program than before.
+//! (`ulimit -Ss 200`) may grow here, as far as this user may let it, and no further in the program than before; where it
+//! may not, a thread with a stack of its own does the work.
+use crate::guard::apart;
 use crate::program::signals::is_ignored;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -24,6 +26,8 @@ static CLOSED: AtomicU32 = AtomicU32::new(0);
 static STACK_BEFORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// What systems give by default.
 const STACK: u64 = 8 << 20;
+/// What is enough for this process.
+const ENOUGH: u64 = 1 << 20;
 
 const CHANGED: [i32; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 
@@ -36,19 +40,22 @@ extern "C" fn look() {
     let closed = (0..3).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1);
     let bits = closed.fold(0, |bits, fd| bits | 1 << fd);
     CLOSED.store(bits, Ordering::Relaxed);
-    let mut before = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes into the struct.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut before) } == 0;
-    if known && before.rlim_cur < STACK {
+    if let Some(before) = stack_limits().filter(|before| before.rlim_cur < STACK) {
         STACK_BEFORE[0].store(before.rlim_cur, Ordering::Relaxed);
         STACK_BEFORE[1].store(before.rlim_max, Ordering::Relaxed);
         // Root may go beyond the hard limit.
         let _ = limit_stack(STACK, before.rlim_max.max(STACK))
             || limit_stack(STACK.min(before.rlim_max), before.rlim_max);
     }
+}
+
+fn stack_limits() -> Option<libc::rlimit> {
+    let mut limits = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes into the struct.
+    (unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limits) } == 0).then_some(limits)
 }
 
 fn limit_stack(soft: u64, hard: u64) -> bool {
@@ -64,6 +71,30 @@ fn limit_stack(soft: u64, hard: u64) -> bool {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
+
+/// For `main`: does the work on a stack that is large enough, by a thread of its own where this one's may not grow (`ulimit -s 200`).
+/// Signals come to that thread alone.
+///
+/// # Panics
+/// When there is no memory for a thread.
+pub fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    if stack_limits().is_none_or(|limits| limits.rlim_cur >= ENOUGH) {
+        return work();
+    }
+    let before = apart::block_signals();
+    let work = move || {
+        // SAFETY: the set that the call before gave.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
+        };
+        work()
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK as usize);
+        let thread = thread.spawn_scoped(scope, work).expect("a thread");
+        (thread.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
 
 /// For `main`: children can be waited for.
 pub fn wait_for_children() {

@@ -4,6 +4,7 @@
 //! running before the recording. Format: proc(5), /proc/PID/stat. Nothing here takes the lock
 //! of a process's memory, which may be held for ever: that is for `guard/reader.rs`.
 use crate::clock;
+use crate::guard::held;
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::fs::read_dir;
@@ -88,12 +89,14 @@ pub fn command_line(pid: i32) -> Vec<u8> {
             iov_len: n,
         });
         // SAFETY: the kernel writes at most `n` bytes to `bytes`, and checks the other process's addresses.
-        let n =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        let n = held::time(held::By::Memory, || unsafe {
+            libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0)
+        });
         bytes.truncate(usize::try_from(n).ok()?);
         Some(bytes)
     };
-    read().unwrap_or_else(|| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+    let ask = || std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    read().unwrap_or_else(|| held::time(held::By::Memory, ask))
 }
 
 /// Thread ids of a process; empty when it has ended. While threads end, the kernel's list may leave out living ones:

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::directory::Directory;
 use crate::files::pack::{self, Amend};
 use crate::files::stream::Stream;
+use crate::guard::held;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Target};
 use crate::program::child::Child;
@@ -17,6 +18,7 @@ use crate::program::signals::{ENDING, Signals};
 use crate::rings::collector::write_unplaced;
 use crate::rings::session;
 use crate::stacks::Sampler;
+use kasuri_format::meta::HeldUp;
 use kasuri_format::ring::SessionState;
 use std::time::Duration;
 
@@ -81,6 +83,7 @@ impl Recorder<'_> {
     fn end_flight(&mut self, notify: Notify<'_>) {
         self.live.meta.exit_status = self.exit_status();
         self.live.meta.recorder_cpu_ns = Some(self.cpu_so_far());
+        self.live.meta.held_up = held::so_far();
         let Some(flight) = &mut self.flight else {
             return;
         };
@@ -101,6 +104,12 @@ impl Recorder<'_> {
             let used = children_cpu_ns().saturating_sub(self.children_at_start);
             live.meta.program_cpu_ns = Some(used);
         }
+        live.meta.held_up = held::so_far();
+        let recorded = live.meta.end.map_or(0, |end| {
+            let start = live.meta.start.monotonic_ns;
+            end.monotonic_ns.saturating_sub(start)
+        });
+        (live.meta.missing).extend(live.meta.held_up.and_then(|of| held_long(of, recorded)));
         if let Some(budget) = &self.budget {
             live.meta.budget = budget.changes.clone();
             live.summary.budget = Some(budget.result());
@@ -213,6 +222,25 @@ impl Recorder<'_> {
     fn cpu_so_far(&self) -> u64 {
         cpu_ns().saturating_sub(self.cpu_at_start)
     }
+}
+
+/// What the reader of a recording has to know where waits for the recorder may be a tenth of the time recorded, or more.
+fn held_long(of: HeldUp, recorded_ns: u64) -> Option<String> {
+    let calls = [of.memory, of.probes];
+    let sum_ns = calls
+        .iter()
+        .fold(0, |sum: u64, of| sum.saturating_add(of.sum_ns));
+    let longest_ns = calls.iter().map(|of| of.longest_ns).max()?;
+    let is_long = sum_ns > 0 && sum_ns.saturating_mul(10) >= recorded_ns;
+    let ms = |ns| ns as f64 / 1e6;
+    is_long.then(|| {
+        format!(
+            "threads of programs may have waited for the recorder, which read their memory or set their probes: up to {:.1} ms, once up to {:.1} ms; \
+             those waits that were are `tracing` in the account",
+            ms(sum_ns),
+            ms(longest_ns)
+        )
+    })
 }
 
 /// What packing uses besides the directory.

@@ -13,10 +13,11 @@ use crate::files::pack::Amend;
 use crate::files::remote::Remote;
 use crate::files::stream::{Origin, Stream};
 use crate::flight::FlightRecorder;
-use crate::guard::apart;
+use crate::guard::{apart, held};
 use crate::kernel::source::{self, Opened, Source};
 use crate::kernel::usdt::{Price, Watch};
 use crate::live::Live;
+use crate::losses::Losses;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Stacks, Target};
 use crate::program::child::{Child, OpenFiles, keep_cpu_when_waking, pin_process};
@@ -51,6 +52,7 @@ impl<'a> Recorder<'a> {
         let cpu_at_start = cpu_ns();
         let open_files = OpenFiles::raise();
         let dir = Directory::create(&place(options)?)?;
+        held::begin();
         let opened = source::open(options, dir.held()).and_then(|mut opened| {
             let removed = std::mem::take(&mut opened.removed);
             Ok((open_live(options, &dir, opened)?, removed))
@@ -407,7 +409,13 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         stack_bytes: 0,
         limits: Limits::new(&crate::host::cpu_list("online")),
         meta,
-        summary: Summary::default(),
+        summary: Summary {
+            losses: Losses {
+                rings_were_small: options.rings_are_small(),
+                ..Losses::default()
+            },
+            ..Summary::default()
+        },
     })
 }
 

@@ -16,6 +16,7 @@
 use crate::error::{Error, Result};
 use crate::guard::apart;
 use crate::guard::bounds::{MAX_GATES, MAX_SEARCHED};
+use crate::guard::held;
 use crate::guard::safefs::{self, Held};
 use crate::guard::sigbus::Guarded;
 use crate::program::{namespaces, procs};
@@ -207,7 +208,8 @@ fn find_apart(pid: i32) -> Result<Vec<u64>> {
 /// The addresses of all gates of a process.
 fn find_gates(pid: i32) -> Result<Vec<u64>> {
     let path = PathBuf::from(format!("/proc/{pid}/maps"));
-    let maps = std::fs::read_to_string(&path).map_err(|e| match e.kind() {
+    let maps = held::time(held::By::Memory, || std::fs::read_to_string(&path));
+    let maps = maps.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::NoProcess { pid },
         _ => Error::file("read", &path, e),
     })?;
@@ -340,7 +342,9 @@ fn read_memory(pid: i32, address: u64, bytes: &mut [u8]) -> std::io::Result<()> 
         iov_len: bytes.len(),
     };
     // SAFETY: the local part is writable for its length; the kernel checks the remote one.
-    let n = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    let n = held::time(held::By::Memory, || unsafe {
+        libc::process_vm_readv(pid, &local, 1, &remote, 1, 0)
+    });
     match usize::try_from(n) {
         Ok(n) if n == bytes.len() => Ok(()),
         Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -359,7 +363,10 @@ fn write_memory(pid: i32, address: u64, value: u32) -> std::io::Result<()> {
         iov_len: 4,
     };
     // SAFETY: as above. The word is aligned, so the program sees the old or the new value.
-    match unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) } {
+    let n = held::time(held::By::Memory, || unsafe {
+        libc::process_vm_writev(pid, &local, 1, &remote, 1, 0)
+    });
+    match n {
         4 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }

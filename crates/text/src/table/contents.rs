@@ -5,19 +5,42 @@
 use super::grid::{Grid, number, text};
 use super::units::{count, duration, plural, printable};
 use super::{Layout, Page, wrap};
+use crate::info::{Info, TimedCalls};
 use kasuri_analyze::{Can, Contents};
 
 /// The description as text, ending with a line feed. `name`: the file's.
-pub fn contents(name: &str, contents: &Contents, layout: &Layout) -> String {
+pub fn contents(name: &str, info: &Info, layout: &Layout) -> String {
+    let contents = &info.contents;
     let mut page = Page {
         layout,
         text: String::new(),
     };
     page.file(name, contents);
+    page.fact("held up", &held_up(info));
     page.events(contents);
     page.lost(contents);
     page.answers(contents);
     page.text
+}
+
+/// How long the recorder may have held threads up.
+fn held_up(info: &Info) -> String {
+    let Some(held) = info.held_up else {
+        return "not measured".to_owned();
+    };
+    let part = |what: &str, of: TimedCalls| {
+        let [longest, sum] = [of.longest_ns, of.sum_ns].map(|ns| duration(ns as f64));
+        (of.n > 0).then(|| format!("{longest} {what} once, {sum} in all"))
+    };
+    let parts = [
+        part("to read memory", held.memory),
+        part("to switch probes", held.probes),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match parts.is_empty() {
+        true => "no thread by the recorder".to_owned(),
+        false => format!("threads by the recorder, at most: {}", parts.join("; ")),
+    }
 }
 
 impl Page<'_> {

@@ -8,9 +8,10 @@
 //!   one alone: kasuri stat --process pigz trace.dat
 //! ```
 use super::grid::{Grid, number, text};
-use super::units::{count, duration, printable, shell_word, steers};
+use super::units::{count, duration, printable};
 use super::{Layout, Page};
 use kasuri_analyze::{Candidate, Program, Summary};
+use kasuri_base::words::{shell_word, steers};
 
 /// Candidates in a message.
 const NAMED: usize = 3;

@@ -8,7 +8,7 @@
 use super::events::{Catalogue, Formats, page_bytes};
 use super::probes::{self, Probes, Uprobe};
 use super::{Tracefs, once_free, open_dir, patience, read, write};
-use crate::guard::safefs;
+use crate::guard::{held, safefs};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
 use rustix::process::{Pid, test_kill_process};
 use std::collections::BTreeSet;
@@ -159,7 +159,7 @@ impl Instance {
     pub fn add_event(&mut self, event: &str, use_of_it: &str) {
         let catalogue = self.catalogue.as_ref().expect("set up");
         match catalogue.format(event) {
-            Some(format) if catalogue.enable(event, true).is_ok() => {
+            Some(format) if self.switch(event, true).is_ok() => {
                 self.formats.insert(event.to_owned(), format);
             }
             Some(_) => self.missing.push(format!(
@@ -202,10 +202,9 @@ impl Instance {
     /// # Errors
     /// When the kernel refuses.
     pub fn select(&self, on: impl Fn(&str) -> bool) -> io::Result<()> {
-        let catalogue = self.catalogue.as_ref().expect("set up");
         self.formats.keys().try_for_each(|event| {
             let is_on = on(event) && !self.dropped.contains(event);
-            catalogue.enable(event, is_on)
+            self.switch(event, is_on)
         })
     }
 
@@ -214,9 +213,18 @@ impl Instance {
     /// # Errors
     /// When the kernel refuses.
     pub fn drop_event(&mut self, event: &str) -> io::Result<()> {
-        let catalogue = self.catalogue.as_ref().expect("set up");
         self.dropped.insert(event.to_owned());
-        catalogue.enable(event, false)
+        self.switch(event, false)
+    }
+
+    /// Switches an event on or off. Uprobes change code of programs that run, which may have to wait for that.
+    fn switch(&self, event: &str, on: bool) -> io::Result<()> {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        let switch = || catalogue.enable(event, on);
+        match self.probes.is_some() && event.starts_with(&self.group()) {
+            true => held::time(held::By::Probe, switch),
+            false => switch(),
+        }
     }
 
     /// Does work while one more event is on and tracing too, then forgets what was recorded. Tracing must be off and the buffers

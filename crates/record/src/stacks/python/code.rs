@@ -1,6 +1,7 @@
 //! A code object of Python: its name, its file, and the line of each of its instructions.
 use super::layout::{BYTES, Frames, Layout, SIZE, STRING_STATE, TYPE};
 use super::memory::{Memory, Source};
+use kasuri_base::words::harmless;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -178,7 +179,6 @@ fn string<S: Source>(
         true => layout.ascii,
         false => layout.other,
     })?;
-    let is_plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let units = memory.bytes(start, len * width as usize)?;
     let text: String = match width {
         1 => units.iter().map(|&b| char::from(b)).collect(),
@@ -197,7 +197,7 @@ fn string<S: Source>(
         }
         _ => return None,
     };
-    Some(text.chars().map(is_plain).collect())
+    Some(harmless(&text))
 }
 
 /// The table of lines, an object of bytes.
