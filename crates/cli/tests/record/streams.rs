@@ -91,6 +91,15 @@ impl Sending {
         wait_until("that has come", || self.come().0 >= due);
     }
 
+    /// Until the room of what has come is given back.
+    fn wait_for_room(&self) {
+        let left = self.left().expect("the recording directory");
+        wait_until("the room is given back", || {
+            let (bytes, room) = sizes(&left);
+            bytes >= (self.emitted() - IN_OPEN_CHUNKS) * 16 && room < bytes / 4
+        });
+    }
+
     /// The recording directory.
     fn left(&self) -> Option<PathBuf> {
         left_in(self.dir.path())
@@ -153,11 +162,8 @@ fn sizes(dir: &Path) -> (u64, u64) {
 fn a_stream_comes_while_the_program_runs_and_leaves_the_room_free() {
     let sending = Sending::begin(&[]);
     sending.wait_for_it();
+    sending.wait_for_room();
     let left = sending.left().expect("the recording directory");
-    wait_until("the room is given back", || {
-        let (bytes, room) = sizes(&left);
-        bytes >= (sending.emitted() - IN_OPEN_CHUNKS) * 16 && room < bytes / 4
-    });
     std::fs::write(sending.at("end"), "").unwrap();
     let Sending {
         recorder,
@@ -186,6 +192,7 @@ fn a_stream_comes_while_the_program_runs_and_leaves_the_room_free() {
 fn a_reader_that_goes_away_loses_nothing() {
     let mut sending = Sending::begin(&["--no-kernel"]);
     sending.wait_for_it();
+    sending.wait_for_room();
     std::fs::write(sending.at("closed"), "").unwrap();
     // Something comes each second.
     wait_until("the pipe is closed", || sending.reader.is_finished());
@@ -205,6 +212,7 @@ fn a_reader_that_goes_away_loses_nothing() {
 fn a_killed_recorder_that_sent_loses_nothing() {
     let mut sending = Sending::begin(&["--no-kernel"]);
     sending.wait_for_it();
+    sending.wait_for_room();
     signal(sending.recorder.id(), Signal::KILL);
     std::fs::write(sending.at("end"), "").unwrap();
     wait_until("it ends", || sending.recorder.try_wait().unwrap().is_some());
