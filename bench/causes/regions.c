@@ -4,24 +4,11 @@
 #include <omp.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "grind.h"
+
 enum { ROUNDS = 25 };
-
-static double cpu_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
-
-__attribute__((noinline)) static void grind(double ms) {
-    double end = cpu_ms() + ms;
-    while (cpu_ms() < end) {
-        for (volatile int i = 0; i < 20000; i++) {
-        }
-    }
-}
 
 // A triangle, whose second half has three times the work of the first.
 __attribute__((noinline)) static void relax(void) {

@@ -7,25 +7,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "grind.h"
+
 enum { ROUNDS = 25 };
-
-static double cpu_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
-
-// So many ms of CPU time.
-__attribute__((noinline)) static void grind(double ms) {
-    double end = cpu_ms() + ms;
-    while (cpu_ms() < end) {
-        for (volatile int i = 0; i < 20000; i++) {
-        }
-    }
-}
 
 static pthread_barrier_t gate;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

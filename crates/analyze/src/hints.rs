@@ -29,14 +29,14 @@ const MISPLACED_NS: i64 = 500_000;
 const KEPT_NS: i64 = 50_000_000;
 
 /// The hints, most to gain first.
-pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
+pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint> {
     if !summary.known.switches || summary.capacity_ns <= 0 {
         return Vec::new();
     }
     let worth = (summary.capacity_ns as f64 * WORTH) as i64;
     let ready = long_ready(cut);
     let mut out = Vec::new();
-    out.extend(dead_lock(cut, summary));
+    out.extend(dead_lock(cut, summary, cover));
     out.extend(oversubscription(summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
@@ -62,30 +62,34 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     found.fold(0, |sum, class| sum.saturating_add(class.ns))
 }
 
-/// Threads that wait for each other when the recording ends: nothing ends that.
-fn dead_lock(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
-    if cut.trace.ends.is_empty() {
-        return None;
-    }
-    let at_end = at_end(cut.trace, &Cover::new(cut.trace))?;
+/// Threads that wait for each other when the recording ends: nothing ends that. It costs the time that they have waited within the range.
+fn dead_lock(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
+    let at_end = at_end(cut.trace, cover)?;
     let circle = at_end.circles.first()?;
-    let thread = |tid: &i32| at_end.threads.iter().find(|t| t.tid == *tid);
-    let waits = circle.iter().filter_map(thread).map(|t| {
+    let threads = || at_end.threads.iter().filter(|t| circle.contains(&t.tid));
+    let waits = threads().map(|t| {
         let by = t.by.first().map_or(0, |by| by.tid);
-        let what = if t.on.is_empty() { "what" } else { &t.on };
-        format!("{} ({}) waits for the {what} of {by}", t.name, t.tid)
+        let what = match t.on.as_str() {
+            "thread" => format!("{by} to end"),
+            lock => format!("a {lock} that {by} has"),
+        };
+        format!("{} ({}) waits for {what}", t.name, t.tid)
     });
     let mut waits: Vec<String> = waits.collect();
     if waits.len() > SHOWN {
         waits.truncate(SHOWN);
         waits.push("..".into());
     }
-    let blocked = summary.wall_ns.saturating_mul(circle.len() as i64);
+    // One that is not known to have begun to wait in the recording had begun before.
+    let after = (cut.trace.span.end - cut.to).ns();
+    let waited =
+        |ns: Option<i64>| ns.map_or(summary.wall_ns, |ns| (ns - after).clamp(0, summary.wall_ns));
+    let waited = threads().fold(0i64, |sum, t| sum.saturating_add(waited(t.since_ns)));
     Some(Hint {
         kind: "dead_lock",
-        cost_ns: blocked.min(summary.capacity_ns),
+        cost_ns: waited.min(summary.capacity_ns),
         text: format!(
-            "dead-lock: {}. Nothing ends it. Let all threads take these in one order; kasuri where says in which code each waits",
+            "dead-lock: {}. Nothing ends it. Let all threads take their locks in one order, and wait for no thread while they have one that it takes; kasuri where says in which code each waits",
             waits.join(", ")
         ),
         command: None,

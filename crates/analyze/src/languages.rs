@@ -5,7 +5,7 @@
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameKind, PathIx, SampleKind, Trace};
 
-/// Such a part of a program's samples on a CPU must be in code without a name.
+/// A sentence is given when samples that lack what it speaks of are at least one in so many of those that the program had on a CPU.
 const PART: u32 = 20;
 
 /// A machine that makes the code which it runs.

@@ -160,7 +160,7 @@ fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
     out.threads = rows;
     let event_ns = tracing::annotation_ns(&out.tracing);
     out.openmp = openmp::openmp(cut, event_ns);
-    out.hints = hints::hints(cut, &out);
+    out.hints = hints::hints(cut, &out, cover);
     Stat {
         summary: out,
         account,

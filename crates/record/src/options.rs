@@ -266,25 +266,33 @@ impl Options {
 
     /// Whether shared memory has less room than rings would get otherwise.
     pub fn rings_are_small(&self) -> bool {
-        let others = self
-            .memory
-            .map_or(crate::host::available_memory() / 4, |memory| {
-                memory / 32 * 3
-            });
-        let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
-        self.ring_mb.is_none() && room < others.min(RINGS_MAX)
+        self.ring_mb.is_none() && self.room_for_rings() < self.share_of_rings()
+    }
+
+    /// Part of shared memory that rings may take.
+    fn room_for_rings(&self) -> u64 {
+        crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2
+    }
+
+    /// Part of the memory that rings may take.
+    fn share_of_rings(&self) -> u64 {
+        match self.memory {
+            Some(memory) => memory / 32 * 3,
+            None => (crate::host::available_memory() / 4).min(RINGS_MAX),
+        }
     }
 
     /// Ring memory of one process, bytes: the size requested, or a quarter of the free memory and half of the room in
     /// shared memory, 4 GiB at most; three parts in 32 of the memory that the recording may take.
     pub fn ring_bytes(&self) -> u64 {
-        let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
-        match (self.ring_mb, self.memory) {
-            (Some(mb), _) => mb.max(1) << 20,
-            (None, Some(memory)) => (memory / 32 * 3).min(room).max(768 << 10),
-            (None, None) => (crate::host::available_memory() / 4)
-                .min(room)
-                .clamp(1 << 20, RINGS_MAX),
+        let least = if self.memory.is_some() {
+            768 << 10
+        } else {
+            1 << 20
+        };
+        match self.ring_mb {
+            Some(mb) => mb.max(1) << 20,
+            None => self.share_of_rings().min(self.room_for_rings()).max(least),
         }
     }
 }

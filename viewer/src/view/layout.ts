@@ -283,16 +283,27 @@ export class Arranger {
    * of the program is the one that was started, and never folds.
    */
   private grouped(): { targets: number[]; small: number[]; others: number[] } {
-    const cpu = this.index.processes.map((_, p) => this.threadsOf(p).reduce((sum, t) => sum + (this.index.threads[t]?.states[State.Running] ?? 0), 0));
-    const all = [...cpu.keys()].sort((a, b) => cpu[b]! - cpu[a]! || a - b);
-    const [program, others] = [true, false].map((target) => all.filter((p) => this.index.processes[p]!.target === target)) as [number[], number[]];
-    const first = Math.min(...program);
+    const { processes } = this.index;
+    const { cpu, annotated, order } = this.used();
+    const [program, others] = [true, false].map((target) => order.filter((p) => processes[p]!.target === target)) as [number[], number[]];
+    const first = processes.findIndex(({ target }) => target);
     const total = program.reduce((sum, p) => sum + cpu[p]!, 0);
-    const annotated = (p: number): boolean => this.threadsOf(p).some((t) => (this.owned.thread[t] ?? []).some(({ kind }) => kind === Kind.Slice || kind === Kind.Instant)) || this.index.counters.some(({ process }) => process === p);
-    const small = program.filter((p) => p !== first && cpu[p]! < SMALL * total && !annotated(p));
+    const small = program.filter((p) => p !== first && cpu[p]! < SMALL * total && !annotated.has(p));
     if (small.length <= FEW) return { targets: program, small: [], others };
     const folded = new Set(small);
     return { targets: program.filter((p) => !folded.has(p)), small, others };
+  }
+
+  private cachedUse: { cpu: number[]; annotated: Set<number>; order: number[] } | undefined;
+  /** CPU time of each process in ns, those that have annotations, and all by their CPU time. */
+  private used(): { cpu: number[]; annotated: Set<number>; order: number[] } {
+    if (this.cachedUse) return this.cachedUse;
+    const { processes, threads, counters } = this.index;
+    const cpu = processes.map((_, p) => this.threadsOf(p).reduce((sum, t) => sum + (threads[t]?.states[State.Running] ?? 0), 0));
+    const says = (line: Line): boolean => line.kind === Kind.Slice || line.kind === Kind.Instant;
+    const annotated = new Set(counters.map(({ process }) => process));
+    processes.forEach((_, p) => this.threadsOf(p).some((t) => this.owned.thread[t]?.some(says)) && annotated.add(p));
+    return (this.cachedUse = { cpu, annotated, order: [...cpu.keys()].sort((a, b) => cpu[b]! - cpu[a]! || a - b) });
   }
 
   /** The names of processes, the most frequent first, with how many have each. */

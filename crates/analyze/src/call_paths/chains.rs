@@ -464,15 +464,13 @@ impl<'t> Chains<'t> {
                 to: until,
                 ..part
             };
-            let by = match is_blocked && row < rows.end && self.waits_for_lock(piece) {
-                true => Some(waker(self.trace, thread, row)).map(|by| {
-                    match by.is_some() && self.was_killed(thread, row, by) {
-                        true => ThreadIx::NONE,
-                        false => by,
-                    }
-                }),
-                false => None,
-            };
+            let by = (is_blocked && row < rows.end && self.waits_for_lock(piece)).then(|| {
+                let by = waker(self.trace, thread, row);
+                match by.is_some() && self.was_killed(thread, row, by) {
+                    true => ThreadIx::NONE,
+                    false => by,
+                }
+            });
             match by {
                 None if left == MAX_THREADS => out.push((ThreadIx::NONE, at, until)),
                 None => out.push((thread, at, until)),

@@ -38,7 +38,7 @@ fn held_up(info: &Info) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
-        true => "no thread by the recorder".to_owned(),
+        true => "by no call that was timed".to_owned(),
         false => format!("threads by the recorder, at most: {}", parts.join("; ")),
     }
 }
