@@ -935,6 +935,24 @@ fn the_name_of_an_uneven_region_stays_whole() {
     assert!(page(&s, 120).contains(wide));
 }
 
+/// Who had the CPU is the recorder itself, not another program of its name.
+#[test]
+fn the_recorder_is_named_as_itself() {
+    let mut s = with_chains("interference", 0, Vec::new());
+    s.account.causes = vec![kasuri_analyze::account::CauseSummary {
+        class: "interference",
+        note: "",
+        name: "kasuri".into(),
+        process: "kasuri (this recorder)".into(),
+        ns: 400_000_000,
+        cpus: 0.2,
+        ..summary().account.causes[0].clone()
+    }];
+    for page in [page(&s, 80), overview(&s, 80)] {
+        lines_with(&page, &["process kasuri (this recorder)"]);
+    }
+}
+
 /// Names that are chosen to do harm: none widens a line, steers the screen, or hides what stands behind it.
 #[test]
 fn hostile_names_of_files_and_regions_stay_in_their_place() {

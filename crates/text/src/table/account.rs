@@ -171,6 +171,10 @@ pub(super) fn cause_text(
             false => format!("{thread}, waited for by others"),
         },
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
+        // Of the recorder's own this says so.
+        (Class::Interference, _) if !cause.process.is_empty() => {
+            format!("process {}", cause.process)
+        }
         (Class::Interference, _) => format!("process {name}"),
         (Class::SchedulingDelay, "placement") => {
             "ready threads queued on another CPU (placement, affinity)".into()
