@@ -278,6 +278,29 @@ fn stat_names_the_code_under_each_class() {
     assert!(!before.contains("stack"), "{before}");
 }
 
+/// What changes no figure by a tenth is no news on the first screen.
+#[test]
+fn stacks_and_names_are_a_line_where_a_tenth_lacks_them() {
+    let mut summary = with_paths();
+    let paths = summary.call_paths.as_mut().expect("call paths");
+    let few = |ns| Coverage {
+        ns: 1000,
+        complete_ns: 1000 - ns,
+        unsampled_ns: ns,
+        ..Coverage::default()
+    };
+    paths.explained.named_ns = 930;
+    for (ns, is_said) in [(0, false), (100, false), (101, true)] {
+        let paths = summary.call_paths.as_mut().expect("call paths");
+        (paths.on_cpu, paths.blocked) = (few(ns), few(0));
+        let (first, whole) = (overview(&summary, 80), page(&summary, 80));
+        assert_eq!(first.contains("a complete stack"), is_said, "{ns}\n{first}");
+        assert!(whole.contains("a complete stack"), "{ns}\n{whole}");
+        assert!(!first.contains("in named functions"), "{first}");
+        assert!(whole.contains("in named functions"), "{whole}");
+    }
+}
+
 /// The table's last columns are nearly empty, and the paths need their room.
 #[test]
 fn on_a_narrow_screen_call_paths_have_the_room_of_spinning() {
@@ -653,6 +676,34 @@ fn stat_names_a_cpu_limit_once_in_the_headline() {
     );
 }
 
+/// However many other programs there are, to this one they are one loss, and it comes where its size belongs.
+#[test]
+fn other_programs_are_one_loss_in_the_headline() {
+    let mut summary = summary();
+    let total = summary.account.capacity_ns;
+    let cpus = summary.account.n_cpus as f64;
+    let mut cause = summary.account.causes[0].clone();
+    summary.account.causes.truncate(1);
+    summary.account.causes[0].ns = total / 4;
+    summary.account.causes[0].cpus = cpus / 4.0;
+    cause.class = "interference";
+    for (name, share) in [("cc1", 5), ("ld", 10), ("ninja", 20)] {
+        (cause.process, cause.ns, cause.cpus) = (name.into(), total / share, cpus / share as f64);
+        summary.account.causes.push(cause.clone());
+    }
+    let headline = |summary: &Summary| {
+        let page = overview(summary, 300);
+        let line = page.lines().find(|l| l.contains("you got"));
+        line.unwrap_or_default().to_owned()
+    };
+    let said = headline(&summary);
+    let sum = cpus * (0.2 + 0.1 + 0.05);
+    let others = format!(": {sum:.2} lost to other programs (cc1, ld and 1 more), ");
+    assert!(said.contains(&others), "{said}");
+    summary.account.causes.truncate(2);
+    assert!(headline(&summary).contains("to process cc1"));
+}
+
 #[test]
 fn stat_tells_threads_of_one_name_apart() {
     let mut summary = summary();
@@ -826,8 +877,10 @@ fn spinning_is_told_by_enough_samples_only() {
         paths.independent_samples = independent_samples;
         paths.on_cpu.ns = 400_000_000;
         let page = page(&summary, 200);
-        let at = page.find("% of on-CPU time has").expect("coverage");
-        page[at..].lines().next().unwrap_or_default().to_owned()
+        let mut said = page
+            .lines()
+            .filter(|line| line.contains("spins") || line.contains("spinning by"));
+        said.next().expect("how sure it is").to_owned()
     };
     for (independent, expected) in [
         (
@@ -835,7 +888,10 @@ fn spinning_is_told_by_enough_samples_only() {
             "30 samples while running: too few to tell how much of it spins",
         ),
         (Some(30), "too few to tell"),
-        (Some(100), "spinning by samples, within 3.8 points of it"),
+        (
+            Some(100),
+            "spinning by samples, within 3.8 points of on-CPU time",
+        ),
         (Some(10_000), "within 0.0 points"),
         (None, "spinning by samples, which may be in step with it"),
     ] {
@@ -917,6 +973,7 @@ fn the_name_of_an_uneven_region_stays_whole() {
     s.account.causes = vec![kasuri_analyze::account::CauseSummary {
         class: "load_imbalance",
         code: "parallel main:4".into(),
+        code_place: None,
         thread: "omp".into(),
         tid: Some(3081),
         thread_share: 1.0,

@@ -12,7 +12,7 @@
 //! A class has a letter, which stands for it in all bars. Below a class stand its largest causes. The numbers add up to
 //! the capacity exactly; what is below [`FINDING`] is listed in one line on the overview.
 use super::Page;
-use super::call_paths::{class_lines, coverage_text, explained_text};
+use super::call_paths::{class_lines, path_notes};
 use super::grid::{Grid, number, text, word};
 use super::names::{ThreadNames, thread_names};
 use super::units::{duration, percent, plural, printable};
@@ -104,16 +104,32 @@ fn sampled_lock(asks: &str, file: &str) -> String {
     }
 }
 
-/// A cause, in words that follow "lost to"; with the place in the source, where that is known and wanted.
+/// A cause's place in the source: a file's name and a line. None: not known, or its class has none.
+fn cause_place(cause: &CauseSummary) -> Option<&str> {
+    let place = match class_of(cause.class) {
+        Class::LockWait if cause.note != "by_samples" && !cause.name.is_empty() => &cause.place,
+        Class::LoadImbalance if !cause.code.is_empty() => &cause.code_place,
+        Class::Spinning if cause.note == "late_thread" => &cause.code_place,
+        _ => &None,
+    };
+    place.as_deref().map(super::units::file_name)
+}
+
+/// A cause as [`cause_text`] has it, with its place.
+fn placed_cause(cause: &CauseSummary, names: &ThreadNames<'_>, in_sentence: bool) -> String {
+    let text = cause_text(cause, names, in_sentence);
+    match cause_place(cause) {
+        Some(place) => printable(&format!("{text} ({place})")),
+        None => text,
+    }
+}
+
+/// A cause without its place, in words that follow "lost to"; `in_sentence`: its class does not stand above it.
 pub(super) fn cause_text(
     cause: &CauseSummary,
     names: &ThreadNames<'_>,
-    with_place: bool,
+    in_sentence: bool,
 ) -> String {
-    let place = |place: &Option<String>| match place {
-        Some(place) if with_place => format!(" ({})", super::units::file_name(place)),
-        _ => String::new(),
-    };
     let thread = match cause.tid {
         Some(_) if cause.processes > 1 => {
             format!("{} processes {}", cause.processes, cause.thread)
@@ -127,10 +143,8 @@ pub(super) fn cause_text(
     let text = match (class_of(cause.class), cause.note) {
         (Class::LockWait, "by_samples") => sampled_lock(name, code),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
-        (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
-        (Class::LoadImbalance, _) if has_code => {
-            format!("imbalance in {code}{}", place(&cause.code_place))
-        }
+        (Class::LockWait, _) => format!("lock `{name}`"),
+        (Class::LoadImbalance, _) if has_code => format!("imbalance in {code}"),
         (Class::LoadImbalance, "by_samples") => format!("waiting at a barrier for {thread}"),
         (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
         (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
@@ -162,11 +176,11 @@ pub(super) fn cause_text(
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
         (Class::LowParallelism, _) => "fewer threads than CPUs".into(),
-        (Class::Oversubscription, "late_thread") => match with_place {
+        (Class::Oversubscription, "late_thread") => match in_sentence {
             true => format!("oversubscription ({thread} was last at a barrier)"),
             false => format!("{thread}, last at a barrier"),
         },
-        (Class::Oversubscription, _) => match with_place {
+        (Class::Oversubscription, _) => match in_sentence {
             true => format!("oversubscription ({thread} was waited for)"),
             false => format!("{thread}, waited for by others"),
         },
@@ -216,11 +230,7 @@ fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
     // A loop without a function's name has that of its module.
     let name = cause.name.trim_start_matches(SPIN_LOOP);
     match (cause.note, name, cause.code.as_str()) {
-        ("late_thread", _, code) => {
-            let place = cause.code_place.as_deref().map(super::units::file_name);
-            let place = place.map_or(String::new(), |place| format!(" ({place})"));
-            format!("spinning for the last in {code}{place}")
-        }
+        ("late_thread", _, code) => format!("spinning for the last in {code}"),
         ("serial_phase", _, "") => format!("spinning while only {thread} ran"),
         ("serial_phase", _, code) => format!("spinning while only {thread} ran, in {code}"),
         (_, "", "") => "spinning".into(),
@@ -336,8 +346,7 @@ impl Page<'_> {
             self.note(&format!("below 1 %: {}", small.join(", ")));
         }
         if let Some(paths) = &s.call_paths {
-            self.note(&coverage_text(paths));
-            if let Some(text) = explained_text(paths) {
+            for text in path_notes(paths, detail == Detail::Whole) {
                 self.note(&text);
             }
         }
@@ -354,7 +363,7 @@ impl Page<'_> {
         detail: Detail,
     ) {
         let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
-        let mut cells = self.cause_row(cause, share, names, detail);
+        let mut cells = self.cause_row(cause, share, names, detail, room);
         // On a narrow screen the call paths need the room of the last two columns.
         if has_paths && self.layout.width < 120 {
             cells[6] = "-".into();
@@ -376,20 +385,25 @@ impl Page<'_> {
         }
     }
 
-    /// The cells of a cause below its class. On one screen there is no room for how it was spent.
+    /// The cells of a cause below its class, with its place where `room` is enough. On one screen there is no room for how it was spent.
     fn cause_row(
         &self,
         cause: &CauseSummary,
         share: f64,
         names: &ThreadNames<'_>,
         detail: Detail,
+        room: usize,
     ) -> [String; 7] {
+        let placed = format!("    {}", placed_cause(cause, names, false));
         [
             String::new(),
             format!("{:.2}", cause.cpus),
             percent(share),
             duration(cause.ns as f64),
-            format!("    {}", cause_text(cause, names, false)),
+            match placed.width() <= room {
+                true => placed,
+                false => format!("    {}", cause_text(cause, names, false)),
+            },
             match (detail, cause.on_cpu_ns) {
                 (Detail::OneScreen, _) | (_, 0) => "-".into(),
                 (_, ns) => duration(ns as f64),
@@ -493,21 +507,25 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
         );
     }
     // The largest causes; only the first one says "lost". What is useful is no loss, and comes before the colon.
-    let found: Vec<String> = a
-        .causes
-        .iter()
-        .filter(|c| !class_of(c.class).is_useful())
-        .filter(|c| c.ns as f64 >= FINDING * a.capacity_ns as f64)
-        .take(MAX_IN_HEADLINE)
-        .enumerate()
-        .map(|(i, c)| {
+    let is_large = |c: &&CauseSummary| c.ns as f64 >= FINDING * a.capacity_ns as f64;
+    let is_lost = |c: &&CauseSummary| !class_of(c.class).is_useful();
+    let (others, own): (Vec<&CauseSummary>, Vec<&CauseSummary>) = (a.causes.iter())
+        .filter(is_lost)
+        .filter(is_large)
+        .partition(|c| class_of(c.class) == Class::Interference);
+    let mut found: Vec<(f64, String)> = (own.into_iter())
+        .map(|c| match class_of(c.class) {
+            // The text before the colon names the limit already.
+            Class::ThrottledByCpuLimit if c.name == b.limit => (c.cpus, "that limit".into()),
+            _ => (c.cpus, placed_cause(c, names, true)),
+        })
+        .collect();
+    found.extend(other_programs(&others, names));
+    found.sort_by(|x, y| y.0.total_cmp(&x.0));
+    let found: Vec<String> = (found.iter().take(MAX_IN_HEADLINE).enumerate())
+        .map(|(i, (cpus, cause))| {
             let lost = if i == 0 { "lost " } else { "" };
-            let cause = match class_of(c.class) {
-                // The text before the colon names the limit already.
-                Class::ThrottledByCpuLimit if c.name == b.limit => "that limit".into(),
-                _ => cause_text(c, names, true),
-            };
-            format!("{:.2} {lost}to {cause}", c.cpus)
+            format!("{cpus:.2} {lost}to {cause}")
         })
         .collect();
     // An affinity mask or a cpuset may leave the program fewer CPUs than the machine has.
@@ -534,6 +552,24 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
         true => format!("{got}: no cause took more than 1 %"),
         false => format!("{got}: {}", found.join(", ")),
     }
+}
+
+/// What other programs took together, CPUs: to the program it is one loss, however many they were. Two are named.
+fn other_programs(causes: &[&CauseSummary], names: &ThreadNames<'_>) -> Option<(f64, String)> {
+    let cpus = causes.iter().map(|c| c.cpus).sum();
+    let text = match causes {
+        [] => return None,
+        [one] => cause_text(one, names, true),
+        [first, second, more @ ..] => {
+            let more = match more.len() {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            let (first, second) = (printable(&first.process), printable(&second.process));
+            format!("other programs ({first}, {second}{more})")
+        }
+    };
+    Some((cpus, text))
 }
 
 /// A bar without colour, for a cell.

@@ -158,8 +158,48 @@ fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
     })
 }
 
+/// A stack that is not known for this part of the time, or a function without a name, may change what the account shows.
+const WORTH_A_NOTE: f64 = 0.1;
+
+/// What is to be known of the call paths in the account: how sure spinning is, and how much of the time they explain, `always` or where
+/// more than a tenth of it is not known.
+pub(super) fn path_notes(paths: &CallPathSummary, always: bool) -> Vec<String> {
+    let (ran, slept, explained) = (&paths.on_cpu, &paths.blocked, &paths.explained);
+    let is_large = |ns: i64, of: i64| ns as f64 > WORTH_A_NOTE * of as f64;
+    let lacks_stacks = is_large(ran.ns - ran.complete_ns, ran.ns)
+        || is_large(slept.unsampled_ns, slept.ns)
+        || is_large(ran.estimated_ns, ran.ns)
+        || paths.lost > 0;
+    let lacks_names = is_large(explained.ns - explained.named_ns, explained.ns);
+    let notes = [
+        spinning_text(paths),
+        (always || lacks_stacks).then(|| coverage_text(paths)),
+        (always || lacks_names)
+            .then(|| explained_text(paths))
+            .flatten(),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// How far the time that spins may be off. `None`: nothing spins.
+fn spinning_text(paths: &CallPathSummary) -> Option<String> {
+    let share = spinning(paths)?;
+    Some(
+        match paths.independent_samples.map(|n| points_off(share, n)) {
+            Some(points) if points <= TELLING_POINTS => {
+                format!("spinning by samples, within {points:.1} points of on-CPU time")
+            }
+            Some(_) => {
+                let samples = plural(paths.samples_on_cpu, "sample");
+                format!("{samples} while running: too few to tell how much of it spins")
+            }
+            None => "spinning by samples, which may be in step with it".to_owned(),
+        },
+    )
+}
+
 /// How much of the times has a call path.
-pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
+fn coverage_text(paths: &CallPathSummary) -> String {
     let share = |ns: i64, of: &Coverage| ns as f64 / of.ns.max(1) as f64;
     let (ran, slept) = (&paths.on_cpu, &paths.blocked);
     let mut text = format!(
@@ -188,18 +228,6 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         let known = slept.ns - slept.unsampled_ns;
         text += &format!("; {} of blocked time has one", percent(share(known, slept)));
     }
-    if let Some(share) = spinning(paths) {
-        text += &match paths.independent_samples.map(|n| points_off(share, n)) {
-            Some(points) if points <= TELLING_POINTS => {
-                format!("; spinning by samples, within {points:.1} points of it")
-            }
-            Some(_) => {
-                let samples = plural(paths.samples_on_cpu, "sample");
-                format!("; {samples} while running: too few to tell how much of it spins")
-            }
-            None => "; spinning by samples, which may be in step with it".to_owned(),
-        };
-    }
     if paths.lost > 0 {
         text += &format!("; {} samples lost", super::units::count(paths.lost));
     }
@@ -207,7 +235,7 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
 }
 
 /// How much of the work and the losses has a named call path, and why the rest has none. `None`: nothing that code can explain.
-pub(super) fn explained_text(paths: &CallPathSummary) -> Option<String> {
+fn explained_text(paths: &CallPathSummary) -> Option<String> {
     let explained = &paths.explained;
     let share = |ns: i64| ns as f64 / explained.ns.max(1) as f64;
     // Less is printed as `0.0 %` or `<0.1 %`, which is no news.

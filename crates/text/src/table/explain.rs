@@ -209,9 +209,10 @@ fn cause(c: &CauseSummary, names: &ThreadNames<'_>, share: f64, start_ns: i64) -
     let since = |ns: i64| (ns - start_ns) as f64 * 1e-6;
     let place = match class_of(c.class) {
         // What the awaited thread ran tells more than where others waited.
-        Class::LoadImbalance | Class::WaitingForOwnThreads | Class::LowParallelism => {
-            c.code_place.as_ref().or(c.place.as_ref())
-        }
+        Class::LoadImbalance
+        | Class::LowParallelism
+        | Class::Spinning
+        | Class::WaitingForOwnThreads => c.code_place.as_ref().or(c.place.as_ref()),
         _ => c.place.as_ref(),
     };
     ExplainedCause {
