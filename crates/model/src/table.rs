@@ -527,9 +527,12 @@ impl Table {
                     parent => parent,
                 };
                 let parent = self.nearest_kept(parent, order);
+                // Its main thread may have slept through the recording: then only /proc showed it.
+                let main = self.known_at(proc.pid, setup.span.start);
+                let main = main.filter(|seen| seen.pid == proc.pid);
                 processes[new as usize] = Process {
                     pid: proc.pid,
-                    name: StrIx::NONE,
+                    name: main.map_or(StrIx::NONE, |seen| seen.name),
                     parent: ProcessIx(parent),
                     is_target: self.is_target(old as u32, &setup.root_pids),
                     threads: 0..0,
@@ -547,7 +550,9 @@ impl Table {
             let owner = &mut processes[process as usize];
             if owner.threads.is_empty() {
                 owner.threads = ix as u32..ix as u32;
-                owner.name = name;
+                if owner.name == StrIx::NONE {
+                    owner.name = name;
+                }
             }
             owner.threads.end = ix as u32 + 1;
             if row.tid == owner.pid {

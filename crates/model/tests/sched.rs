@@ -3,7 +3,7 @@
 //! Each test is one rule of docs/design/states.md: wake-ups that come before the sleep, equal stamps on two CPUs, migrations,
 //! losses, and switches that the kernel hid.
 use ThreadState::*;
-use kasuri_model::input::{Event, Setup, What};
+use kasuri_model::input::{Event, KnownThread, Setup, What};
 use kasuri_model::{Input, StrIx, Strings, ThreadIx, ThreadState, Time, Trace};
 
 fn event(ns: i64, context: i32, what: What) -> Event {
@@ -321,6 +321,40 @@ fn loss_makes_unknown_until_the_next_event() {
     assert!(
         trace.wakeups.latency.iter().all(|l| l.0 < 0),
         "nothing is carried over a gap"
+    );
+}
+
+/// A compiler's first thread sleeps while its others compile: nothing but /proc tells what the process is called.
+#[test]
+fn a_process_is_called_as_its_first_thread_which_sleeps_throughout() {
+    let known = |tid, comm: &str| KnownThread {
+        pid: 50,
+        tid,
+        comm: comm.into(),
+        ..KnownThread::default()
+    };
+    let input = Input {
+        setup: Setup {
+            span: Time(0)..Time(1000),
+            n_cpus: 1,
+            known: vec![known(52, "opt cgu.01"), known(50, "rustc")],
+            ..Setup::default()
+        },
+        cpus: vec![vec![
+            switch(100, 0, RunnablePreempted, 52),
+            switch(200, 52, Sleeping, 0),
+        ]],
+        ..Input::default()
+    };
+    let trace = input.build().unwrap();
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let process = &trace.processes[0];
+    assert_eq!(process.pid, 50);
+    assert_eq!(trace.strings.get(process.name), "rustc");
+    let thread = &trace.threads[process.threads.start as usize];
+    assert_eq!(
+        (thread.tid, trace.strings.get(thread.name)),
+        (52, "opt cgu.01")
     );
 }
 

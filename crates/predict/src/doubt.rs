@@ -86,10 +86,23 @@ fn undecided(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
         } else {
             "not measured here"
         };
+        let holds = p.locks.iter().map(|lock| lock.n).sum();
+        let counts = [
+            (
+                u64::from(first.program.n_events),
+                "threads wait for each other",
+            ),
+            (holds, "locks are taken"),
+        ];
+        let counts: Vec<String> = (counts.iter().filter(|(n, _)| often(*n) >= 0.05))
+            .map(|(n, what)| format!("{what} {:.1} times a ms", often(*n)))
+            .collect();
+        let counts = match counts.is_empty() {
+            true => String::new(),
+            false => format!(": {}", counts.join(", ")),
+        };
         out.push(format!(
-            "what waking threads and handing locks over takes decides ({whose}): threads wait for each other {:.1} times a ms, and the \
-             speed-up is from {worst:.2} to {best:.2}",
-            often(u64::from(first.program.n_events))
+            "what waking threads and handing locks over takes decides ({whose}){counts}; the speed-up is from {worst:.2}x to {best:.2}x"
         ));
     }
     out

@@ -1,5 +1,5 @@
 //! Where the replay has no model, there is no number, and the reason is said; just below each bound there is one.
-use kasuri_predict::program::{Program, Script, Step};
+use kasuri_predict::program::{Lock, Program, Script, Step};
 use kasuri_predict::{Extract, Options, Prediction, from_extracts};
 
 const WORK: u64 = 10_000_000;
@@ -63,9 +63,32 @@ fn doubts() -> Vec<(Extract, Extract, &'static str)> {
         (
             in_turns(1_000_000),
             in_turns(100_000),
-            "threads wait for each other 10.0 times a ms",
+            "threads wait for each other 10.0 times a ms; the speed-up",
+        ),
+        // A lock that is held half of the time: handed over each ms, and each us.
+        (
+            in_a_lock(1_000_000),
+            in_a_lock(1_000),
+            "decides (not measured here): locks are taken 500.0 times a ms; the speed-up",
         ),
     ]
+}
+
+/// Two threads work for so many ns inside a lock, as long outside, and so on.
+fn in_a_lock(ns: u64) -> Extract {
+    let mut out = recorded();
+    out.program.locks = vec![Lock::default()];
+    let round = [
+        Step::Compute(ns),
+        Step::Acquire(0, false),
+        Step::Compute(ns),
+        Step::Release(0),
+    ];
+    let rounds = (WORK / 4 / ns) as usize;
+    for script in &mut out.program.scripts {
+        script.steps = round.repeat(rounds);
+    }
+    out
 }
 
 /// Two threads work in turns of so many ns, each asleep meanwhile.
