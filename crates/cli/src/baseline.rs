@@ -1,5 +1,6 @@
 //! A stored baseline of `kasuri bench`: what runs took, and on which machine.
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
@@ -10,10 +11,14 @@ const BYTES: u64 = 4 << 20;
 /// Fewest runs that can show anything, and as many as `kasuri bench` makes at most.
 const RUNS: std::ops::RangeInclusive<usize> = 6..=1000;
 
-/// What `--save` writes and `--baseline` reads: docs/schema/baseline-1.json.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// Its name and version.
+const SCHEMA: &str = "kasuri.baseline/1";
+
+/// Runs of a command, and the machine that they are of: what `--save` writes and `--baseline` reads.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Baseline {
-    /// `kasuri.baseline/1`.
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// What was run, as a shell takes it.
     pub command: String,
@@ -24,7 +29,7 @@ pub struct Baseline {
 }
 
 /// What makes times comparable.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Machine {
     /// As the kernel names it: `x86_64`.
     pub architecture: String,
@@ -37,11 +42,12 @@ pub struct Machine {
 }
 
 /// A measure.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Measure {
-    /// `wall`, `cpu`, ...
+    /// `wall` and `cpu` (ns), `switches`, `preemptions`, `faults`, or `metric`.
     pub name: String,
     /// In the order of runs.
+    #[schemars(length(min = *RUNS.start(), max = *RUNS.end()))]
     pub runs: Vec<f64>,
 }
 
@@ -73,7 +79,7 @@ impl Baseline {
     /// Of runs here and now.
     pub fn new(command: String, measures: Vec<Measure>) -> Baseline {
         Baseline {
-            schema: "kasuri.baseline/1".to_owned(),
+            schema: SCHEMA.to_owned(),
             command,
             machine: Machine::this(),
             measures,
@@ -93,11 +99,8 @@ impl Baseline {
             .with_context(|| format!("cannot read {shown}"))?;
         let baseline: Baseline = serde_json::from_str(&text)
             .with_context(|| format!("{shown}: no baseline; kasuri bench --save makes one"))?;
-        if baseline.schema != "kasuri.baseline/1" {
-            bail!(
-                "{shown}: schema {}, needed kasuri.baseline/1",
-                baseline.schema
-            );
+        if baseline.schema != SCHEMA {
+            bail!("{shown}: schema {}, needed {SCHEMA}", baseline.schema);
         }
         for measure in &baseline.measures {
             if let Some(wrong) = measure

@@ -11,15 +11,15 @@ pub struct Gate {
 }
 
 /// A gate's answer.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Answer {
-    /// The gate as it was given: `wall > 5%`.
+    /// As it was given: `wall > 5%`.
     pub gate: String,
-    /// After over before; none when there was nothing before.
+    /// By which factor the measure became worse; null: there was nothing before.
     pub ratio: Option<f64>,
-    /// p, corrected for what it was tested with.
+    /// Corrected for the number of gates (Holm).
     pub p_value: f64,
-    /// Whether the gate fails.
+    /// It rose by more than its percentage, and p is at most 0.05.
     pub failed: bool,
 }
 

@@ -2,7 +2,6 @@
 //!
 //! 8 buckets to each doubling: a percentile is at most 1/8 above the wait that it stands for. Up to 2^44 ns, nearly five hours; what
 //! is longer counts as that.
-use serde::Serialize;
 
 /// Buckets to each doubling, as a power of two.
 const SUB_BITS: u32 = 3;
@@ -10,8 +9,7 @@ const SUB: usize = 1 << SUB_BITS;
 const DOUBLINGS: usize = 42;
 
 /// Counts of waits by length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// Empty: no wait yet.
     counts: Vec<u32>,

@@ -1,9 +1,10 @@
 //! The answer: where CPU time went in one window, for the machine, each process and each thread.
 use crate::latency::Latencies;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Time that threads were able to run and did not, by what had the CPU that they waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Wait {
     /// Another thread of the same process, ns.
     pub own_ns: u64,
@@ -28,7 +29,7 @@ impl Wait {
 }
 
 /// The longest wait for a CPU that ended in the window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Worst {
     /// Its length, ns.
     pub ns: u64,
@@ -43,7 +44,7 @@ pub struct Worst {
 }
 
 /// One thread that existed in the window. The times below sum to the part of the window in which it existed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadRow {
     /// Its process; 0: not known.
     pub pid: i32,
@@ -72,7 +73,7 @@ pub struct ThreadRow {
 }
 
 /// One process that had a thread in the window: sums of its threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// Its number; 0: threads whose process is not known.
     pub pid: i32,
@@ -103,7 +104,7 @@ pub struct ProcessRow {
 }
 
 /// One window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Window {
     /// CLOCK_MONOTONIC, ns.
     pub start_ns: u64,

@@ -5,10 +5,12 @@
 //! | [`noise`] | whether this machine is quiet enough for a claim about time, and what becomes of the claim where it is not |
 //! | [`skips`] | the one way to say that a test cannot run here |
 //! | [`once`] | files that the first test process makes for all |
+//! | [`schema`] | the published schemas of what commands print as JSON |
 //!
 //! Each test runs in a process of its own, so nothing in memory is shared: what must be counted goes to files.
 pub mod noise;
 pub mod once;
+pub mod schema;
 pub mod skips;
 
 pub use noise::{Noise, measure, noise};

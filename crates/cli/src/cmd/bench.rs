@@ -14,6 +14,7 @@ use kasuri_trial::line::Line;
 use kasuri_trial::paired::{Paired, holm, paired, unpaired};
 use kasuri_trial::process::Usage;
 use kasuri_trial::race::{self, Plan, Ran};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -82,38 +83,60 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Its name and version.
+const SCHEMA: &str = "kasuri.bench/1";
+
 /// A measure of both sides.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Row {
+    /// Its name.
+    #[schemars(extend("enum" = ["metric", "wall", "cpu", "switches", "preemptions", "faults"]))]
     name: &'static str,
+    /// Empty: a metric.
+    #[schemars(extend("enum" = ["ns", "count", ""]))]
     unit: &'static str,
     /// Each run's, in the order of pairs.
     against: Vec<f64>,
+    /// Each run's, in the order of pairs.
     command: Vec<f64>,
-    /// Of command over against; none without pairs.
+    /// Of command over against: Hodges and Lehmann's estimate. Of counts: (n + 1) over (n + 1). None without pairs.
     ratio: Option<f64>,
+    /// Lower end of the interval that covers the ratio in 95 % of cases.
     low: Option<f64>,
+    /// Its upper end.
     high: Option<f64>,
+    /// Of the exact signed-rank test, this row's alone.
     p_value: Option<f64>,
     /// More of it is better.
     higher: bool,
 }
 
-/// What is printed.
-#[derive(Debug, Serialize)]
-struct Bench {
+/// Two commands in turns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Bench {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
+    /// What was compared with, as a shell takes it.
     against: String,
+    /// What is judged.
     command: String,
     /// The measure that the verdict is about.
+    #[schemars(extend("enum" = ["wall", "cpu", "metric"]))]
     compared: &'static str,
+    /// Whole pairs.
     pairs: usize,
-    /// Against stored runs, which are no pairs.
+    /// Whether `against` are the runs of a stored baseline; then there are no pairs, and `pairs` is the number of runs.
     stored: bool,
+    /// Seed of the orders.
     seed: u64,
+    /// Whether time or the user ended it early.
     stopped: bool,
+    /// Measures.
     measures: Vec<Row>,
+    /// Gates, in their order.
     gates: Vec<Answer>,
+    /// Whether any failed: exit status 3.
     failed: bool,
 }
 
@@ -173,7 +196,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let gates = judge(&gates, &measures);
     let bench = Bench {
-        schema: "kasuri.bench/1",
+        schema: SCHEMA,
         against,
         command,
         compared: args.how.measure(),

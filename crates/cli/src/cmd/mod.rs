@@ -27,6 +27,8 @@ mod remedies;
 mod remedies_text;
 mod report;
 mod run;
+#[cfg(test)]
+mod schemas;
 mod sql;
 mod stat;
 mod symbolize;

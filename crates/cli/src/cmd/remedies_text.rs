@@ -3,14 +3,19 @@ use crate::gate::p_text;
 use crate::show::screen_width;
 use crate::trial::{Told, shown};
 use kasuri_analyze::Summary;
+use kasuri_analyze::account::ClassSum;
 use kasuri_text::table::grid::{Grid, number, sentence, word};
 use kasuri_text::table::units::{percent, plural, printable};
 use kasuri_trial::line::Line;
 use kasuri_trial::race::{AGAIN, Outcome, Result, Verdict};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write;
 
+/// Its name and version.
+const SCHEMA: &str = "kasuri.try/1";
 /// Classes of the account that are shown: those that changed most.
 const CLASSES: usize = 5;
 
@@ -51,7 +56,7 @@ pub struct Tried {
 pub fn print(tried: &Tried, as_json: bool) -> anyhow::Result<()> {
     let mut out = crate::screen::screen();
     match as_json {
-        true => kasuri_text::json::write(&json(tried), &mut out)?,
+        true => kasuri_text::json::write(&answer(tried), &mut out)?,
         false => out.write_all(text(tried, screen_width()).as_bytes())?,
     }
     out.flush()?;
@@ -273,32 +278,119 @@ fn account(tried: &Tried) -> String {
     text
 }
 
-fn json(tried: &Tried) -> Value {
-    let arms: Vec<Value> = (tried.arms.iter().zip(&tried.outcome.arms))
-        .map(|(arm, result)| {
-            let env: Vec<Value> = (arm.line.env.iter())
-                .map(|(name, value)| json!({"name": name, "value": value.as_ref().map(|value| value.to_string_lossy())}))
-                .collect();
-            let (verdict, reason) = match &result.verdict {
-                Verdict::Faster => ("faster", None),
-                Verdict::Slower => ("slower", None),
-                Verdict::NotShown => ("not_shown", None),
-                Verdict::Beaten => ("beaten", None),
-                Verdict::Disqualified(why) => ("not_valid", Some(why)),
-            };
-            json!({
-                "name": arm.name, "why": arm.why, "command": shown(&arm.line), "env": env,
-                "costs": result.costs, "speed_up": result.speed_up,
-                "low": result.interval.map(|(low, _)| low), "high": result.interval.map(|(_, high)| high),
-                "p_value": result.p_value, "dropped_after": result.dropped_after, "verdict": verdict, "reason": reason,
-            })
-        })
-        .collect();
-    json!({
-        "schema": "kasuri.try/1", "compared": tried.measure, "seed": tried.seed,
-        "blocks": tried.outcome.blocks, "runs": tried.outcome.runs, "stopped": tried.outcome.stopped,
-        "results_compared": tried.checked, "untried": tried.untried, "best": tried.outcome.best(), "arms": arms,
-        "account": tried.before.as_ref().map(|before| &before.account.classes),
-        "account_with_best": tried.after.as_ref().map(|after| &after.account.classes),
-    })
+/// Remedies, tried.
+#[derive(Serialize, JsonSchema)]
+pub struct Answer<'a> {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// What is compared.
+    #[schemars(extend("enum" = ["wall", "cpu", "metric"]))]
+    compared: &'static str,
+    /// Seed of the orders.
+    seed: u64,
+    /// Whole blocks.
+    blocks: usize,
+    /// Runs in whole blocks.
+    runs: usize,
+    /// Whether time or the user ended it early.
+    stopped: bool,
+    /// Whether stdout or --check told right results from wrong ones.
+    results_compared: bool,
+    /// What cannot be tried on this machine, and why.
+    untried: &'a [String],
+    /// Number of the arm that helps most; null: nothing is claimed.
+    best: Option<usize>,
+    /// The program as it is, once more, and the remedies.
+    arms: Vec<ArmAnswer<'a>>,
+    /// Classes of the account of a recorded run as it is, as in kasuri.stat/1; null: not recorded.
+    account: Option<&'a [ClassSum]>,
+    /// The same with the best.
+    account_with_best: Option<&'a [ClassSum]>,
+}
+
+/// A remedy; the first two are the program as it is.
+#[derive(Serialize, JsonSchema)]
+struct ArmAnswer<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Why it was tried.
+    why: &'a str,
+    /// The line to paste.
+    command: String,
+    /// Variables that it sets; without a value: removes.
+    env: Vec<Variable<'a>>,
+    /// Of its runs in whole blocks, in their order: ns, or the metric (1 / metric with --higher).
+    costs: &'a [f64],
+    /// The program as it is over this: above 1 is faster.
+    speed_up: Option<f64>,
+    /// Lower end of the interval that covers it in 95 % of cases; null with less than six blocks.
+    low: Option<f64>,
+    /// Its upper end.
+    high: Option<f64>,
+    /// Corrected for the number of remedies (Holm); null of those dropped. Of the program against itself: as it is.
+    p_value: Option<f64>,
+    /// The block after which it was dropped.
+    dropped_after: Option<usize>,
+    /// What is said of it.
+    #[schemars(extend("enum" = ["faster", "slower", "not_shown", "beaten", "not_valid"]))]
+    verdict: &'static str,
+    /// Why a run was not valid.
+    reason: Option<&'a str>,
+}
+
+/// A variable.
+#[derive(Serialize, JsonSchema)]
+struct Variable<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Its value.
+    value: Option<Cow<'a, str>>,
+}
+
+fn answer(tried: &Tried) -> Answer<'_> {
+    Answer {
+        schema: SCHEMA,
+        compared: tried.measure,
+        seed: tried.seed,
+        blocks: tried.outcome.blocks,
+        runs: tried.outcome.runs,
+        stopped: tried.outcome.stopped,
+        results_compared: tried.checked,
+        untried: &tried.untried,
+        best: tried.outcome.best(),
+        arms: (tried.arms.iter().zip(&tried.outcome.arms))
+            .map(|(arm, result)| arm_answer(arm, result))
+            .collect(),
+        account: tried.before.as_ref().map(|s| &s.account.classes[..]),
+        account_with_best: tried.after.as_ref().map(|s| &s.account.classes[..]),
+    }
+}
+
+fn arm_answer<'a>(arm: &'a Arm, result: &'a Result) -> ArmAnswer<'a> {
+    let variables = arm.line.env.iter().map(|(name, value)| Variable {
+        name,
+        value: value.as_ref().map(|value| value.to_string_lossy()),
+    });
+    let (verdict, reason) = match &result.verdict {
+        Verdict::Faster => ("faster", None),
+        Verdict::Slower => ("slower", None),
+        Verdict::NotShown => ("not_shown", None),
+        Verdict::Beaten => ("beaten", None),
+        Verdict::Disqualified(why) => ("not_valid", Some(why.as_str())),
+    };
+    ArmAnswer {
+        name: &arm.name,
+        why: &arm.why,
+        command: shown(&arm.line),
+        env: variables.collect(),
+        costs: &result.costs,
+        speed_up: result.speed_up,
+        low: result.interval.map(|(low, _)| low),
+        high: result.interval.map(|(_, high)| high),
+        p_value: result.p_value,
+        dropped_after: result.dropped_after,
+        verdict,
+        reason,
+    }
 }

@@ -4,9 +4,10 @@ use crate::{message, programs};
 use kasuri_record::Notice;
 use kasuri_record::symbolize::{Counts, Options, Symbolized, symbolize};
 use kasuri_text::table::units::printable;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct Args {
     quiet: bool,
 }
 
+/// Its name and version.
+const SCHEMA: &str = "kasuri.symbolize/1";
 /// Rows of files without names that are printed.
 const ROWS_MAX: usize = 10;
 
@@ -144,21 +147,66 @@ fn text(done: &Symbolized) -> String {
     text
 }
 
-/// kasuri.symbolize/1.
-fn answer(done: &Symbolized) -> serde_json::Value {
-    let counts = |c: Counts| json!({ "named": c.named, "with_lines": c.with_lines });
-    let unnamed = done
-        .unnamed
-        .iter()
-        .map(|row| json!({ "module": row.module, "why": row.why, "frames": row.n_frames }));
-    json!({
-        "schema": "kasuri.symbolize/1",
-        "output": done.output,
-        "frames": done.n_frames,
-        "before": counts(done.before),
-        "after": counts(done.after),
-        "unnamed": unnamed.collect::<Vec<_>>(),
-        "fetched": done.n_fetched,
-        "damage": done.damage,
-    })
+/// What is known about the places of code in a recording, before and after.
+#[derive(Serialize, JsonSchema)]
+pub struct Answer<'a> {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The file that was written; null: there was nothing to add.
+    output: Option<&'a Path>,
+    /// Distinct places of code in the recording.
+    frames: u64,
+    /// What was known.
+    before: Known,
+    /// What is known now.
+    after: Known,
+    /// Where names are still missing, the most places first.
+    unnamed: Vec<Nameless<'a>>,
+    /// Debug files that debuginfod had.
+    fetched: u64,
+    /// Damaged parts of the recording that the output lacks.
+    damage: &'a [String],
+}
+
+/// How much is known.
+#[derive(Serialize, JsonSchema)]
+struct Known {
+    /// Places whose function is known.
+    named: u64,
+    /// Places whose file and line are known too.
+    with_lines: u64,
+}
+
+/// Places of code without a name.
+#[derive(Serialize, JsonSchema)]
+struct Nameless<'a> {
+    /// The file of code; [kernel]; [generated code of process PID]; [no file].
+    module: &'a str,
+    /// The reason that there is no name.
+    why: &'static str,
+    /// Places.
+    frames: u64,
+}
+
+fn answer(done: &Symbolized) -> Answer<'_> {
+    let known = |counts: Counts| Known {
+        named: counts.named,
+        with_lines: counts.with_lines,
+    };
+    let nameless = done.unnamed.iter().map(|row| Nameless {
+        module: &row.module,
+        why: row.why,
+        frames: row.n_frames,
+    });
+    Answer {
+        schema: SCHEMA,
+        output: done.output.as_deref(),
+        frames: done.n_frames,
+        before: known(done.before),
+        after: known(done.after),
+        unnamed: nameless.collect(),
+        fetched: done.n_fetched,
+        damage: &done.damage,
+    }
 }

@@ -3,8 +3,12 @@ use super::record::duration;
 use crate::message;
 use crate::show::screen_width;
 use crate::top::{Follower, Screen};
+use kasuri_live::{Latencies, Window};
 use kasuri_record::tap::Keep;
-use kasuri_text::table::{self, TopSort, TopView};
+use kasuri_text::table::{self, TopFacts, TopSort, TopView};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,6 +28,9 @@ reached a CPU within this time. BLOCKED IN: system calls in which its threads wa
 
 Keys: q quit, space freeze, t threads or processes, c r o w sort by CPU, READY, OTHERS, switches,
 / filter by name or number, s save the last seconds as a recording.";
+
+/// Its name and version.
+const SCHEMA: &str = "kasuri.top/1";
 
 /// Show where the machine's CPU time goes, live
 ///
@@ -111,20 +118,7 @@ fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result
             break;
         };
         if args.json {
-            let line = serde_json::json!({
-                "schema": "kasuri.top/1",
-                "own_cpu_ns": facts.own_ns,
-                "lost": facts.lost,
-                "wake_to_cpu_ns": percentiles(&window.latencies),
-                "process_wake_to_cpu_ns": window.processes.iter().filter(|p| p.latencies.count() > 0)
-                    .map(|p| (p.pid.to_string(), percentiles(&p.latencies))).collect::<serde_json::Map<_, _>>(),
-                "blocked_in": facts.blocked_in.iter().filter(|(_, found)| !found.calls.is_empty())
-                    .map(|(of, found)| (of.to_string(), serde_json::json!(found.calls))).collect::<serde_json::Map<_, _>>(),
-                "blocked_not_asked": facts.blocked_in.iter().filter(|(_, found)| found.not_asked > 0)
-                    .map(|(of, found)| (of.to_string(), found.not_asked.into())).collect::<serde_json::Map<_, _>>(),
-                "limits": facts.limits.iter().map(|(pid, cpus, ns)| serde_json::json!({"pid": pid, "cpus": cpus, "throttled_ns": ns})).collect::<Vec<_>>(),
-                "window": window,
-            });
+            let line = Line::new(&window, &facts);
             kasuri_text::json::write_line(&line, &mut out)?;
         } else {
             let page = table::top(&window, &facts, view);
@@ -141,7 +135,99 @@ fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result
     Ok(())
 }
 
-fn percentiles(latencies: &kasuri_live::Latencies) -> serde_json::Value {
-    let at = |share| latencies.percentile(share);
-    serde_json::json!({"count": latencies.count(), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999)})
+/// One window; one object a line.
+#[derive(Serialize, JsonSchema)]
+pub struct Line<'a> {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// CPU time of kasuri itself in the window, ns.
+    own_cpu_ns: u64,
+    /// Events that the kernel lost in the window.
+    lost: u64,
+    /// Waits for a CPU after wake-ups, of all threads.
+    wake_to_cpu_ns: Percentiles,
+    /// The same by process number; processes without a wake-up are absent.
+    process_wake_to_cpu_ns: BTreeMap<String, Percentiles>,
+    /// System calls in which blocked threads were found as the window ended, and the number of threads, by number of process or thread.
+    blocked_in: BTreeMap<String, &'a [(String, usize)]>,
+    /// Blocked threads that are in none of these because they ran in the window and there were too many to ask, by number of process.
+    blocked_not_asked: BTreeMap<String, usize>,
+    /// Processes in cgroups with a CPU limit, of the sixteen with most CPU time.
+    limits: Vec<Limit>,
+    /// The window.
+    window: &'a Window,
+}
+
+/// Upper ends of buckets an eighth wide, ns; null: there were none.
+#[derive(Serialize, JsonSchema)]
+struct Percentiles {
+    /// Wake-ups.
+    count: u64,
+    /// Half of them took no longer.
+    p50: Option<u64>,
+    /// 90 %.
+    p90: Option<u64>,
+    /// 99 %.
+    p99: Option<u64>,
+    /// 99.9 %.
+    p999: Option<u64>,
+}
+
+/// A process in a cgroup with a CPU limit.
+#[derive(Serialize, JsonSchema)]
+struct Limit {
+    /// The process.
+    pid: i32,
+    /// The strictest limit, as a number of CPUs.
+    cpus: f64,
+    /// For how long its cgroup was held off in the window, ns.
+    throttled_ns: u64,
+}
+
+impl<'a> Line<'a> {
+    fn new(window: &'a Window, facts: &'a TopFacts) -> Line<'a> {
+        let found = || {
+            facts
+                .blocked_in
+                .iter()
+                .map(|(of, found)| (of.to_string(), found))
+        };
+        let woken = window.processes.iter().filter(|p| p.latencies.count() > 0);
+        let limit = |&(pid, cpus, throttled_ns): &(i32, f64, u64)| Limit {
+            pid,
+            cpus,
+            throttled_ns,
+        };
+        Line {
+            schema: SCHEMA,
+            own_cpu_ns: facts.own_ns,
+            lost: facts.lost,
+            wake_to_cpu_ns: Percentiles::of(&window.latencies),
+            process_wake_to_cpu_ns: woken
+                .map(|p| (p.pid.to_string(), Percentiles::of(&p.latencies)))
+                .collect(),
+            blocked_in: (found().filter(|(_, found)| !found.calls.is_empty()))
+                .map(|(of, found)| (of, &found.calls[..]))
+                .collect(),
+            blocked_not_asked: (found().filter(|(_, found)| found.not_asked > 0))
+                .map(|(of, found)| (of, found.not_asked))
+                .collect(),
+            limits: facts.limits.iter().map(limit).collect(),
+            window,
+        }
+    }
+}
+
+impl Percentiles {
+    fn of(latencies: &Latencies) -> Percentiles {
+        let at = |share| latencies.percentile(share);
+        Percentiles {
+            count: latencies.count(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+        }
+    }
 }

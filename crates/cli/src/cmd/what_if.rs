@@ -16,6 +16,7 @@ use kasuri_trial::line::Line;
 use kasuri_trial::paired::{Paired, paired};
 use kasuri_trial::process::Run;
 use kasuri_trial::race::Ran;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::File;
@@ -60,39 +61,56 @@ impl How {
     }
 }
 
+/// Its name and version.
+const SCHEMA: &str = "kasuri.what_if/1";
+
 /// One what-if, replayed and tried.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Checked {
-    /// `half` (an annotation takes half its time) or `half_held` (the holders of a lock do).
+    /// An annotation takes half its time, or the holders of a lock do.
+    #[schemars(extend("enum" = ["half", "half_held"]))]
     change: &'static str,
+    /// The annotation or lock.
     name: String,
+    /// Its place in the source, where known.
     place: Option<String>,
-    /// The run's time over that with the change, as the replay has it.
+    /// Time of the run over time with the change, replayed.
     replay: f64,
     /// The same by experiment; none when it was not valid, or too few blocks ran.
     experiment: Option<f64>,
+    /// Its 95 % interval: from...
     low: Option<f64>,
+    /// ...to.
     high: Option<f64>,
+    /// Pairs of runs behind it.
     blocks: usize,
-    /// In the median run: how often a thread entered, and the CPU time in it.
+    /// Times that a thread entered the region, median run.
     entries: u64,
+    /// CPU time in the region, same run.
     region_ns: u64,
-    /// Whether both agree; none without an experiment.
+    /// Whether the replay lies in the interval or within 5 % of the experiment; none without an experiment.
     agrees: Option<bool>,
     /// Why there is no experiment.
     not_valid: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Told {
+/// What-ifs, replayed and tried.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Told {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     schema: &'static str,
+    /// Seed of the order of runs.
     seed: u64,
+    /// Blocks that ran: one run of each side of each what-if, and one without the library.
     blocks: usize,
+    /// Whether the program's output was compared with that of the program as it is.
     results_compared: bool,
     /// By how much the recorded run and its replay without a change differ: 0.01 is 1 %.
     replay_off: f64,
     /// Time with the library and nothing saved over time without it.
     library_cost: Option<f64>,
+    /// Each what-if.
     what_ifs: Vec<Checked>,
 }
 
@@ -154,7 +172,7 @@ pub fn run(
     }
     let costs = blocks(runner, program, &mut trying, &reports, how)?;
     let told = Told {
-        schema: "kasuri.what_if/1",
+        schema: SCHEMA,
         seed: how.seed,
         blocks: costs.len(),
         results_compared: how.checked,
