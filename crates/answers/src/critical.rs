@@ -8,17 +8,35 @@ use crate::document::{Document, Rows, Title, Unit, share};
 use crate::names::ThreadNames;
 use crate::units::{duration, file_name, plural};
 use kasuri_analyze::critical_path::{CriticalPath, PathEntry, WhatIf};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+/// Its name and version.
+const SCHEMA: &str = "kasuri.critical/1";
+
 /// The critical path of a recording.
-#[derive(Clone, Debug, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Critical {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
     /// The path.
+    #[serde(flatten)]
     pub path: CriticalPath,
     /// Start of the recording: ranges for the command line count from it.
     #[serde(skip)]
     pub start_ns: i64,
+}
+
+impl Critical {
+    /// The answer about a recording that starts at `start_ns`.
+    pub fn new(path: CriticalPath, start_ns: i64) -> Critical {
+        Critical {
+            schema: SCHEMA,
+            path,
+            start_ns,
+        }
+    }
 }
 
 impl Answer for Critical {

@@ -15,13 +15,11 @@ use crate::program::limits::{self, Cgroups};
 use crate::stacks::Plan;
 use kasuri_base::words::shell_word;
 use kasuri_format::meta::LimitRow;
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The state of a capability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Works.
     Ok,
@@ -32,7 +30,7 @@ pub enum State {
 }
 
 /// One line of the examination.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Check {
     /// The capability.
     pub name: String,
@@ -47,7 +45,7 @@ pub struct Check {
 }
 
 /// All lines, in order of importance.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The lines.
     pub checks: Vec<Check>,

@@ -5,6 +5,7 @@ mod common;
 use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
 use kasuri_analyze::{AtEnd, Summary};
+use kasuri_answers::critical::Critical;
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
@@ -118,6 +119,7 @@ fn generated_schemas_are_what_the_structs_say() {
         generated::<Summary>("stat"),
         generated::<Flame>("flame"),
         generated::<Explanation>("explain"),
+        generated::<Critical>("critical"),
         generated::<LocksAnswer<'_>>("locks"),
         generated::<Prediction>("predict"),
         generated::<Plan>("plan"),
@@ -133,10 +135,14 @@ fn generated_schemas_describe_all_that_is_printed() {
     let session = kasuri_analyze::Session::new(&trace, &Default::default());
     let prediction = kasuri_answers::predict::predict(&session, None, &Default::default());
     let prediction = prediction.unwrap();
+    let path = kasuri_analyze::critical_path::critical_path(&trace);
+    assert!(!path.entries.is_empty() && !path.what_if.is_empty());
+    let critical = Critical::new(path, 0);
     let locks = LocksAnswer::new(session.locks(), Some(&prediction));
     let summaries = vec![answers::summary(); 4];
     let one_sided = compare(&[], &summaries);
     for (name, answer) in [
+        ("critical", printed(&critical)),
         ("locks", printed(&locks)),
         ("predict", printed(&prediction)),
         ("compare", printed(&compare(&summaries, &summaries))),

@@ -16,6 +16,7 @@ mod walk;
 use graph::Graph;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, Trace};
 use replay::Change;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use uses::Uses;
@@ -27,7 +28,7 @@ const LEAST_OF_A_USE: f64 = 0.01;
 const N_LOCKS: usize = 2;
 
 /// The path and its what-ifs. The `ns` of `entries` add up to `length_ns` exactly.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CriticalPath {
     /// From the program's first moment to its last.
     pub from_ns: i64,
@@ -46,9 +47,10 @@ pub struct CriticalPath {
 }
 
 /// A part of the path: all of one kind, thread and code.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathEntry {
-    /// `run`, `ready` (waiting for a CPU), `outside` (asleep, ended by no thread of the program) or `unknown`.
+    /// `ready`: waiting for a CPU; `outside`: asleep, ended by no thread of the program.
+    #[schemars(extend("enum" = ["run", "ready", "outside", "unknown"]))]
     pub kind: &'static str,
     /// The code that the thread ran: an annotation, or by samples a function; of a wait the call and who made it; "" when neither tells.
     pub code: String,
@@ -73,10 +75,11 @@ pub struct PathEntry {
 }
 
 /// The run with something changed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WhatIf {
     /// `half` (the annotation takes half its time), `half_function` (so does a function), `half_wait` (so do the waits of a function in a
     /// call), `half_held` (so do the holders of the lock), `no_lock` or `balance`.
+    #[schemars(extend("enum" = ["half", "half_function", "half_wait", "half_held", "no_lock", "balance"]))]
     pub change: &'static str,
     /// The annotation, function or lock; "" for `balance`.
     pub name: String,

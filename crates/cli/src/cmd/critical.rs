@@ -37,10 +37,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut trace = args.input.load()?;
     let name = args.input.name();
     (args.program).choose_one(&mut trace, "the critical path", "kasuri critical", &name)?;
-    let answer = Critical {
-        path: kasuri_analyze::critical_path::critical_path(&trace),
-        start_ns: trace.span.start.ns(),
-    };
+    let path = kasuri_analyze::critical_path::critical_path(&trace);
+    let answer = Critical::new(path, trace.span.start.ns());
     anyhow::ensure!(
         args.json || answer.path.length_ns > 0,
         "{name}: no scheduler events of the program, so its critical path is not known; kasuri info {name} says how to record them"
