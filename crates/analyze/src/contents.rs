@@ -216,6 +216,8 @@ struct Facts {
     syscalls: bool,
     interrupts: bool,
     priced: bool,
+    /// Call paths of this program or system.
+    sampled: bool,
 }
 
 impl Facts {
@@ -244,6 +246,7 @@ impl Facts {
             syscalls: spans(KernelSpanKind::Syscall),
             interrupts: spans(KernelSpanKind::Irq) || spans(KernelSpanKind::Softirq),
             priced: trace.info.event_costs.iter().any(|kind| kind.ns.is_some()),
+            sampled: !trace.samples.time.is_empty(),
         }
     }
 }
@@ -298,6 +301,14 @@ impl Tool {
             Tool::Perf => "perf record -a -e 'raw_syscalls:*' with the sched events",
             Tool::TraceCmd => "trace-cmd record -e sched -e raw_syscalls",
             Tool::Lttng => "lttng enable-event -k --syscall -a",
+        }
+    }
+
+    fn call_paths(self) -> &'static str {
+        match self {
+            Tool::Kasuri => "kasuri doctor shows why none were",
+            Tool::Perf => "perf record -g with the sched events",
+            Tool::TraceCmd | Tool::Lttng | Tool::Other => "kasuri record",
         }
     }
 
@@ -387,6 +398,14 @@ const QUESTIONS: &[Question] = &[
         ],
     },
     Question {
+        topic: "functions that ran and waited",
+        command: "kasuri flame",
+        rules: &[
+            (|f| f.sampled, Yes("call paths were sampled")),
+            (|_| true, No("no call paths were sampled", Tool::call_paths)),
+        ],
+    },
+    Question {
         topic: "wake-up latencies",
         command: "kasuri stat",
         rules: WITH_WAKEUPS,
@@ -413,12 +432,19 @@ const QUESTIONS: &[Question] = &[
         command: "kasuri stat",
         rules: &[
             (
-                |f| !f.repeated,
-                No("no work of several threads is annotated", |_| ANNOTATE),
+                |f| f.repeated && f.switches,
+                Scheduler("work of several threads is annotated"),
             ),
             (
-                |f| f.switches,
-                Scheduler("work of several threads is annotated"),
+                |f| f.sampled && f.switches,
+                Partly(
+                    "at barriers that samples tell; no work of several threads is annotated",
+                    |_| ANNOTATE,
+                ),
+            ),
+            (
+                |f| !f.repeated,
+                No("no work of several threads is annotated", |_| ANNOTATE),
             ),
             (
                 |_| true,
@@ -434,6 +460,13 @@ const QUESTIONS: &[Question] = &[
             (
                 |f| f.kernel_locks,
                 Partly("the kernel's own locks only", |_| PROBE),
+            ),
+            (
+                |f| f.sampled && f.switches,
+                Partly(
+                    "kasuri stat has the waits for locks that samples tell; no locks are annotated",
+                    |_| PROBE,
+                ),
             ),
             (|_| true, No("no locks are annotated", |_| PROBE)),
         ],
@@ -579,6 +612,17 @@ mod tests {
             assert!(!answer.remedy.is_empty(), "{answer:?}");
         }
         assert_eq!(can(&trace, "timeline").1, "perf sched record");
+    }
+
+    /// `kasuri stat` names locks and barriers by samples: then they are not *no*.
+    #[test]
+    fn what_samples_tell_is_told_in_part() {
+        let mut trace = with_switches("kasuri", "tracefs");
+        let all = ["functions that ran and waited", "load imbalance", "locks"];
+        let found = |trace: &Trace| all.map(|topic| can(trace, topic).0);
+        assert_eq!(found(&trace), [Can::No; 3]);
+        trace.samples.time.push(Time(5));
+        assert_eq!(found(&trace), [Can::Yes, Can::Partly, Can::Partly]);
     }
 
     #[test]

@@ -360,6 +360,11 @@ impl<'t> Frames<'t> {
             .filter(|&frame| self.layer[frame.ix()] == Layer::Program && self.is_named(frame))
     }
 
+    /// Whether a thread that runs at this path only waits.
+    pub fn spins(&self, path: PathIx) -> bool {
+        matches!(self.not_work(path), Some(NotWork::Spin { .. }))
+    }
+
     /// A thread of the kernel's in the program's process that looks for requests in a loop.
     fn polls_in_kernel(&self, path: PathIx) -> Option<NotWork> {
         let doing = |frame: &FrameIx| self.doing[frame.ix()];

@@ -63,8 +63,7 @@ impl Sampled {
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
         out.polls = Polls::new(trace, cover, &frames);
-        let spins = |path| matches!(frames.not_work(path), Some(NotWork::Spin { .. }));
-        out.phases = Phases::new(trace, cover, &frames, spins);
+        out.phases = Phases::new(trace, cover, &frames, |path| frames.spins(path));
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {

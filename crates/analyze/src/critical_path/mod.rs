@@ -283,8 +283,9 @@ fn replayed_uses(
     tallies: &HashMap<Key, Tally>,
 ) -> Vec<WhatIf> {
     let of_kind = |kind: &'static str| {
+        // Who spins for less gains nothing: what is spun for would have to be shorter.
         let mut all: Vec<(i64, u32)> = (tallies.iter())
-            .filter(|((k, _, at, _), _)| *k == kind && *at != uses::NONE)
+            .filter(|((k, _, at, _), _)| *k == kind && *at != uses::NONE && !graph.uses.spins(*at))
             .map(|(&(_, _, at, _), tally)| (tally.ns, at))
             .collect();
         all.sort_unstable_by_key(|&(ns, at)| (std::cmp::Reverse(ns), at));

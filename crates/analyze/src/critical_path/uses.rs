@@ -5,8 +5,9 @@
 //! would call the same are one use ([`Frames::use_shown`]).
 use crate::account::track::{self, Track};
 use crate::call_paths::{Cover, Frames, PathFrame, path_frame};
+use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_model::{PathIx, ThreadIx, ThreadState, Trace};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Not known.
 pub(super) const NONE: u32 = track::NONE;
@@ -22,6 +23,7 @@ pub(super) struct Uses {
     /// By thread: what it ran or waited in, while it did either.
     pub tracks: Vec<Track>,
     names: HashMap<u32, Vec<PathFrame>>,
+    spins: HashSet<u32>,
 }
 
 impl Uses {
@@ -30,6 +32,7 @@ impl Uses {
         Uses {
             tracks: vec![Track::default(); trace.threads.len()],
             names: HashMap::new(),
+            spins: HashSet::new(),
         }
     }
 
@@ -65,12 +68,20 @@ impl Uses {
             return NONE;
         }
         let at = frames.use_shown(path);
+        if frames.spins(path) {
+            self.spins.insert(at);
+        }
         self.names.entry(at).or_insert_with(|| {
             let n = 1 + usize::from(frames.is_call(path));
             let shown: Vec<_> = frames.shown(path).iter().copied().take(n).collect();
             shown.into_iter().map(|f| path_frame(trace, f)).collect()
         });
         at
+    }
+
+    /// Whether threads waited in it, on a CPU.
+    pub fn spins(&self, at: u32) -> bool {
+        self.spins.contains(&at)
     }
 
     /// Its name: the program's function, or the call with the function that made it; none: neither has one.
@@ -92,6 +103,10 @@ impl Uses {
             _ => return None,
         };
         let place = own.map(|at| format!("{}:{}", frames[at].file, frames[at].line));
+        let name = match self.spins(at) && !name.starts_with(SPIN_LOOP) {
+            true => format!("spinning in {name}"),
+            false => name,
+        };
         Some(Named { name, place })
     }
 }

@@ -656,6 +656,18 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
             (10, 900, SampleKind::OnCpu, &["main", gomp, "task"]),
         ],
     );
+    let critical = kasuri_analyze::critical_path::critical_path(&trace);
+    let spun = "spinning in gomp_team_barrier_wait_end < main";
+    assert!(
+        critical.entries.iter().any(|e| e.code == spun),
+        "{critical:?}"
+    );
+    let what_if = critical.what_if.iter();
+    let what_if: Vec<&str> = what_if.map(|w| w.name.as_str()).collect();
+    assert!(
+        what_if.contains(&"work") && !what_if.join(" ").contains("spin"),
+        "{what_if:?}"
+    );
     let paths = paths_of(&trace, None);
     let ns = |key: &str| paths.classes.iter().find(|c| c.class == key).map(|c| c.ns);
     assert_eq!(ns("work"), Some(200 + 200 + 199));
