@@ -61,11 +61,14 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
     out
 }
 
+/// Stands behind the name of the recorder's own processes, to tell them from other ones of that name.
+pub const THIS_RECORDER: &str = "(this recorder)";
+
 /// What a process is called among those that others waited for.
 pub(crate) fn process_name(trace: &Trace, process: ProcessIx) -> String {
     let name = trace.strings.get(trace.processes[process.ix()].name);
     match trace.is_recorder(process) {
-        true => format!("{name} (this recorder)"),
+        true => format!("{name} {THIS_RECORDER}"),
         false => name.into(),
     }
 }

@@ -63,6 +63,7 @@ pub use built::built;
 pub use contents::*;
 pub use cut::Options;
 pub use demangle::demangled;
+pub use interference::THIS_RECORDER;
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use openmp::rows::*;

@@ -700,6 +700,12 @@ fn other_programs_are_one_loss_in_the_headline() {
     let sum = cpus * (0.2 + 0.1 + 0.05);
     let others = format!(": {sum:.2} lost to other programs (cc1, ld and 1 more), ");
     assert!(said.contains(&others), "{said}");
+    // What the recorder took is no other program's doing.
+    let recorder = summary.account.causes.last_mut().expect("a cause");
+    recorder.process = "kasuri (this recorder)".into();
+    let said = headline(&summary);
+    assert!(said.contains("to other programs (cc1, ld), "), "{said}");
+    assert!(said.ends_with(" to this recorder"), "{said}");
     summary.account.causes.truncate(2);
     assert!(headline(&summary).contains("to process cc1"));
 }
@@ -1002,6 +1008,7 @@ fn the_recorder_is_named_as_itself() {
         name: "kasuri".into(),
         process: "kasuri (this recorder)".into(),
         ns: 400_000_000,
+        on_cpu_ns: 0,
         cpus: 0.2,
         ..summary().account.causes[0].clone()
     }];

@@ -176,7 +176,7 @@ impl Rest<'_> {
         let unknown = call_paths::add_to(trace, recording, |ns| time_at(ns, origin_ns));
         if unknown > 0 {
             trace.info.missing.push(format!(
-                "{unknown} samples of call paths: their threads are not in the recording"
+                "samples of call paths whose threads are not in the recording: {unknown}"
             ));
         }
         let missing = kept_budget(meta, trace);

@@ -929,6 +929,6 @@ fn addresses_become_the_functions_that_were_inlined_there() {
     assert_eq!(trace.sampling[0].time, Time(50));
     assert_eq!(
         trace.info.missing,
-        ["1 samples of call paths: their threads are not in the recording"]
+        ["samples of call paths whose threads are not in the recording: 1"]
     );
 }

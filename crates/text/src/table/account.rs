@@ -18,7 +18,7 @@ use super::names::{ThreadNames, thread_names};
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::is_gil;
-use kasuri_analyze::{ProgramBy, Summary};
+use kasuri_analyze::{ProgramBy, Summary, THIS_RECORDER};
 use kasuri_answers::paths::short_name;
 use kasuri_base::call_path::SPIN_LOOP;
 use unicode_width::UnicodeWidthStr;
@@ -520,7 +520,15 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
             _ => (c.cpus, placed_cause(c, names, true)),
         })
         .collect();
+    let is_recorder = |c: &&CauseSummary| c.process.ends_with(THIS_RECORDER);
+    let (recorder, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_recorder);
     found.extend(other_programs(&others, names));
+    if !recorder.is_empty() {
+        found.push((
+            recorder.iter().map(|c| c.cpus).sum(),
+            "this recorder".into(),
+        ));
+    }
     found.sort_by(|x, y| y.0.total_cmp(&x.0));
     let found: Vec<String> = (found.iter().take(MAX_IN_HEADLINE).enumerate())
         .map(|(i, (cpus, cause))| {
