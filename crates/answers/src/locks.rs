@@ -92,7 +92,7 @@ impl Answer for LocksAnswer<'_> {
             };
             out.refusal(
                 "locks",
-                format!("none recorded. {probe}--lock-function LOCK,UNLOCK records locks with their own functions, also in static programs; KASURI_LOCK_* annotates a lock in the source (docs/guide/locks.md)"),
+                format!("none recorded; kasuri stat has what samples tell. {probe}--lock-function LOCK,UNLOCK records locks with their own functions, also in static programs; KASURI_LOCK_* annotates a lock in the source (docs/guide/locks.md)"),
             );
         }
         out

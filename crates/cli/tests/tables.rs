@@ -136,6 +136,10 @@ fn sql_without_duckdb_says_how_to_get_it() {
         stderr(&output)
     );
     assert_eq!(stderr(&output).lines().count(), 1);
+    let json = kasuri(&dir, &["sql", "--list", "--format", "json"]);
+    let json = serde_json::from_slice(&json.stdout).expect("JSON");
+    let odd = kasuri_testkit::schema::violations("sql", &json);
+    assert_eq!(odd, Vec::<String>::new());
     let list = kasuri(&dir, &["sql", "--list"]);
     assert_eq!(list.status.code(), Some(0));
     assert!(

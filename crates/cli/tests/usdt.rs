@@ -228,6 +228,11 @@ fn a_running_process_is_probed_and_left_as_it_was() {
     let listed = run(kasuri(dir.path()).args(["events", "--usdt", &victim.id().to_string()]));
     let page = String::from_utf8_lossy(&listed.stdout);
     assert!(page.contains("shop:request__done"), "{}", said(&listed));
+    let pid = victim.id().to_string();
+    let json = run(kasuri(dir.path()).args(["events", "--json", "--usdt", &pid]));
+    let json = serde_json::from_slice(&json.stdout).expect("JSON");
+    let odd = kasuri_testkit::schema::violations("usdt", &json);
+    assert_eq!(odd, Vec::<String>::new());
     let mut recorder = kasuri(dir.path())
         .args(["record", "-q", "-o", "run.kasuri", "--usdt", "shop", "-p"])
         .arg(victim.id().to_string())

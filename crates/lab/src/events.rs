@@ -16,6 +16,7 @@ use crate::tracer::Kernel;
 use crate::worker::Worker;
 use kasuri_format::meta::KernelMeta;
 use kasuri_format::tracefs::{EventFormat, PageLayout};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -32,7 +33,7 @@ const ROUND_NS: f64 = 4e6;
 const PROVOKED: f64 = 0.4;
 
 /// One tracepoint.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EventCost {
     /// `system/name`.
     pub name: String,

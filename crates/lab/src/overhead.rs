@@ -11,6 +11,7 @@ use crate::stats::{Estimate, median};
 use crate::tracer::{Kernel, switch_on};
 use crate::worker::Worker;
 use kasuri_record::session::Session;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -46,18 +47,20 @@ pub struct Options {
     pub lmbench: Option<PathBuf>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Serialize)]
+/// What operations cost under each configuration of tracing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Overhead {
-    /// [`SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Machine, kernel, CPU.
+    #[schemars(with = "serde_json::Value")]
     pub host: kasuri_format::meta::Host,
     /// The CPU on which the operations ran.
     pub cpu: u32,
     /// Rounds done.
     pub rounds: u32,
-    /// The source of the operations: "kasuri" or "lmbench".
+    /// The source of the operations: `kasuri` or `lmbench`.
     pub operations_of: &'static str,
     /// Columns.
     pub configs: Vec<Column>,
@@ -68,7 +71,7 @@ pub struct Overhead {
 }
 
 /// One configuration.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Column {
     /// Its name.
     pub name: String,
@@ -77,7 +80,7 @@ pub struct Column {
 }
 
 /// One operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
@@ -92,7 +95,7 @@ pub struct Row {
 }
 
 /// One operation under one configuration.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Cell {
     /// Multiple of the untraced time.
     pub ratio: Estimate,

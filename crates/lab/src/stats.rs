@@ -1,8 +1,9 @@
 //! Medians with intervals that assume nothing about the distribution: this is timing on shared machines.
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A median with its confidence interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The median.
     pub median: f64,

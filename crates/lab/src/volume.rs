@@ -8,6 +8,7 @@ use crate::pages::{bytes_of, each_event};
 use kasuri_format::meta::{Host, Meta};
 use kasuri_format::tracefs::{EventFormat, PageLayout};
 use kasuri_record::{Notice, Options as Record, Target};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -32,12 +33,14 @@ pub struct Options {
     pub shm_dir: PathBuf,
 }
 
-/// The result.
-#[derive(Clone, Debug, Serialize)]
+/// How much each selection of events writes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Volume {
-    /// [`SCHEMA`].
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Machine, kernel, CPUs.
+    #[schemars(with = "serde_json::Value")]
     pub host: Host,
     /// The program that ran; empty: none was started.
     pub program: Vec<String>,
@@ -48,7 +51,7 @@ pub struct Volume {
 }
 
 /// Bytes and events that one selection wrote.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Written {
     /// The selection.
     pub name: String,
@@ -63,14 +66,14 @@ pub struct Written {
     pub page_bytes: u64,
     /// Bytes of the packed file: the share of these events.
     pub packed_bytes: u64,
-    /// CPUs, in the order of [`Kind::cpu_bytes`].
+    /// CPUs, in the order of `cpu_bytes`.
     pub cpus: Vec<u32>,
     /// By kind, most bytes first.
     pub kinds: Vec<Kind>,
 }
 
 /// Bytes and events that one kind of event wrote.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Kind {
     /// `system/name`.
     pub name: String,

@@ -34,6 +34,9 @@ pub fn publish(schemas: Vec<(&'static str, Value)>) {
         schema["$id"] = format!("kasuri.{name}/1").into();
         let title = match name {
             "baseline" => "kasuri bench --save".to_owned(),
+            "sql" => "kasuri sql --list --format json".to_owned(),
+            "usdt" => "kasuri events --usdt --json".to_owned(),
+            "volume" => "kasuri overhead --volume --json".to_owned(),
             "what_if" => "kasuri try --what-if --json".to_owned(),
             name => format!("kasuri {name} --json"),
         };

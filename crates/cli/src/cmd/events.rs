@@ -10,10 +10,15 @@ use kasuri_lab::worker::Worker;
 use kasuri_record::selection::{BUILTIN, Selections, purpose};
 use kasuri_text::table::grid::{Grid, number, text, word};
 use kasuri_text::table::units;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
+
+/// Its name and version.
+const SCHEMA: &str = "kasuri.events/1";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,12 +126,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let rows: Vec<&EventCost> = wanted.iter().map(|&row| &table.events[row]).collect();
     let mut out = crate::screen::screen();
     if args.json {
-        let mut json = json(&rows, &table, args.look);
-        json["missing"] = missing
-            .iter()
-            .map(|(operation, why)| format!("{operation}: {why}"))
-            .collect();
-        kasuri_text::json::write(&json, &mut out)?;
+        let missing = missing.iter();
+        let missing = missing.map(|(operation, why)| format!("{operation}: {why}"));
+        let answer = answer(&rows, &table, args.look, missing.collect());
+        kasuri_text::json::write(&answer, &mut out)?;
     } else {
         write!(out, "{}", page(&rows, &table, &args))?;
     }
@@ -214,27 +217,86 @@ fn bytes_per_second(event: &EventCost) -> Option<f64> {
     Some(event.per_second? * f64::from(event.bytes))
 }
 
-fn json(rows: &[&EventCost], table: &Table, look: Duration) -> serde_json::Value {
-    let events: Vec<_> = rows
-        .iter()
-        .map(|e| {
-            let mut value = serde_json::to_value(e).unwrap_or_default();
-            value["purpose"] = purpose(&e.name).into();
-            value["cpu_share"] = cpu_share(e).into();
-            value["bytes_per_second"] = bytes_per_second(e).into();
-            value
-        })
-        .collect();
-    serde_json::json!({
-        "schema": "kasuri.events/1",
-        "look_seconds": look.as_secs_f64(),
-        "events": events,
-        "selections": BUILTIN.iter().map(|b| {
-            let sum = sum(b.events, table);
-            serde_json::json!({"name": b.name, "what": b.what, "events": sum.events, "per_second": sum.per_second,
-                "bytes_per_second": sum.bytes, "cpu_share": sum.share, "not_measured": sum.unmeasured})
-        }).collect::<Vec<_>>(),
-    })
+/// The kernel's tracepoints, and what each costs here.
+#[derive(Serialize, JsonSchema)]
+pub struct Answer<'a> {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// Time for which the system, or the program, was observed, s.
+    look_seconds: f64,
+    /// The events that were asked for.
+    events: Vec<OfEvent<'a>>,
+    /// Kasuri's selections of events.
+    selections: Vec<OfSelection>,
+    /// Operations that cannot be run here, and why: events that only they trigger are not measured.
+    missing: Vec<String>,
+}
+
+/// An event.
+#[derive(Serialize, JsonSchema)]
+struct OfEvent<'a> {
+    /// What was measured.
+    #[serde(flatten)]
+    cost: &'a EventCost,
+    /// What it is for; empty: not known.
+    purpose: &'static str,
+    /// CPU time that recording it would take per second of the look, s; null: not measured.
+    cpu_share: Option<f64>,
+    /// Bytes that it would write per second of the look; null: not observed.
+    bytes_per_second: Option<f64>,
+}
+
+/// A selection of events.
+#[derive(Serialize, JsonSchema)]
+struct OfSelection {
+    /// Its name.
+    name: &'static str,
+    /// What it shows.
+    what: &'static str,
+    /// Events in it that this kernel has.
+    events: usize,
+    /// Hits of all of them per second.
+    per_second: f64,
+    /// Bytes that they would write per second.
+    bytes_per_second: f64,
+    /// CPU time that recording them would take per second, s.
+    cpu_share: f64,
+    /// Events that were hit, and whose cost was not measured.
+    not_measured: usize,
+}
+
+fn answer<'a>(
+    rows: &[&'a EventCost],
+    table: &Table,
+    look: Duration,
+    missing: Vec<String>,
+) -> Answer<'a> {
+    let event = |&cost: &&'a EventCost| OfEvent {
+        cost,
+        purpose: purpose(&cost.name),
+        cpu_share: cpu_share(cost),
+        bytes_per_second: bytes_per_second(cost),
+    };
+    let selections = BUILTIN.iter().map(|b| {
+        let sum = sum(b.events, table);
+        OfSelection {
+            name: b.name,
+            what: b.what,
+            events: sum.events,
+            per_second: sum.per_second,
+            bytes_per_second: sum.bytes,
+            cpu_share: sum.share,
+            not_measured: sum.unmeasured,
+        }
+    });
+    Answer {
+        schema: SCHEMA,
+        look_seconds: look.as_secs_f64(),
+        events: rows.iter().map(event).collect(),
+        selections: selections.collect(),
+        missing,
+    }
 }
 
 #[derive(Default)]

@@ -9,6 +9,8 @@ use crate::screen::screen;
 use anyhow::{Context, bail};
 use kasuri_tables::queries::{QUERIES, Query, query};
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,6 +18,9 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Name and version of what `--list` prints as JSON.
+const SCHEMA: &str = "kasuri.sql/1";
 
 /// Query a recording with SQL
 ///
@@ -181,23 +186,79 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tables and queries, for programs.
-fn catalogue() -> serde_json::Value {
-    let column = |c: &kasuri_tables::Column| {
-        serde_json::json!({
-            "name": c.name, "type": c.ty.sql(), "nullable": c.nullable, "unit": c.unit, "meaning": c.doc(),
-        })
+/// Tables and built-in queries.
+#[derive(Serialize, JsonSchema)]
+pub struct Catalogue {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The tables.
+    tables: Vec<OfTable>,
+    /// The queries.
+    queries: Vec<OfQuery>,
+}
+
+/// A table.
+#[derive(Serialize, JsonSchema)]
+struct OfTable {
+    /// Its name.
+    name: &'static str,
+    /// What a row is.
+    meaning: &'static str,
+    /// Its columns, in order.
+    columns: Vec<OfColumn>,
+}
+
+/// A column.
+#[derive(Serialize, JsonSchema)]
+struct OfColumn {
+    /// Its name.
+    name: &'static str,
+    /// Its type in SQL.
+    #[serde(rename = "type")]
+    ty: &'static str,
+    /// Whether a value can be missing.
+    nullable: bool,
+    /// `ns`, `count`, ...; empty: none.
+    unit: &'static str,
+    /// What it says.
+    meaning: &'static str,
+}
+
+/// A built-in query.
+#[derive(Serialize, JsonSchema)]
+struct OfQuery {
+    /// Its name.
+    name: &'static str,
+    /// The question that it answers.
+    answers: String,
+    /// Its text.
+    sql: &'static str,
+}
+
+fn catalogue() -> Catalogue {
+    let column = |c: &kasuri_tables::Column| OfColumn {
+        name: c.name,
+        ty: c.ty.sql(),
+        nullable: c.nullable,
+        unit: c.unit,
+        meaning: c.doc(),
     };
-    let table = |t: &&Table| {
-        let columns: Vec<_> = t.columns.iter().map(column).collect();
-        serde_json::json!({"name": t.name, "meaning": t.doc(), "columns": columns})
+    let table = |t: &&Table| OfTable {
+        name: t.name,
+        meaning: t.doc(),
+        columns: t.columns.iter().map(column).collect(),
     };
-    let query = |q: &Query| serde_json::json!({"name": q.name, "answers": q.doc(), "sql": q.sql()});
-    serde_json::json!({
-        "schema": "kasuri.sql/1",
-        "tables": TABLES.iter().map(table).collect::<Vec<_>>(),
-        "queries": QUERIES.iter().map(query).collect::<Vec<_>>(),
-    })
+    let query = |q: &Query| OfQuery {
+        name: q.name,
+        answers: q.doc(),
+        sql: q.sql(),
+    };
+    Catalogue {
+        schema: SCHEMA,
+        tables: TABLES.iter().map(table).collect(),
+        queries: QUERIES.iter().map(query).collect(),
+    }
 }
 
 /// The SQL to run; none: the prompt.

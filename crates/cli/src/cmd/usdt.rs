@@ -3,10 +3,16 @@ use anyhow::{Context, bail};
 use kasuri_record::usdt::{self, Arg, Fetch, Listed, Site};
 use kasuri_text::table::grid::{Grid, number, text, word};
 use kasuri_text::table::units;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
+
+/// Its name and version.
+const SCHEMA: &str = "kasuri.usdt/1";
 
 /// Prints them.
 ///
@@ -29,32 +35,100 @@ pub fn run(of: &OsStr, json: bool) -> anyhow::Result<ExitCode> {
     }
     let mut out = crate::screen::screen();
     if json {
-        let value = serde_json::json!({
-            "schema": "kasuri.usdt/1",
-            "files": files.iter().map(file_json).collect::<Vec<_>>(),
-        });
-        kasuri_text::json::write(&value, &mut out)?;
+        kasuri_text::json::write(&answer(&files), &mut out)?;
     } else {
         out.write_all(page(&files).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn file_json(file: &Listed) -> serde_json::Value {
-    let sites = file.probes.sites.iter().map(|site| {
-        let args = site.args.iter().map(|arg| {
-            serde_json::json!({"operand": arg.operand, "bytes": arg.bytes, "signed": arg.is_signed, "readable": why_not(arg).is_none(),
-                "why_not": why_not(arg)})
-        });
-        serde_json::json!({"provider": site.provider, "probe": site.name, "offset": site.offset, "semaphore": site.semaphore,
-            "arguments": args.collect::<Vec<_>>()})
-    });
-    serde_json::json!({
-        "file": file.path.to_string_lossy(),
-        "of_this_machine": file.probes.is_native,
-        "damaged": file.probes.refused,
-        "sites": sites.collect::<Vec<_>>(),
-    })
+/// The probes that authors put into a program and its libraries.
+#[derive(Serialize, JsonSchema)]
+pub struct Answer<'a> {
+    /// The name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: &'static str,
+    /// The program, and its libraries that have any.
+    files: Vec<OfFile<'a>>,
+}
+
+/// A file's probes.
+#[derive(Serialize, JsonSchema)]
+struct OfFile<'a> {
+    /// Its path.
+    file: Cow<'a, str>,
+    /// Whether its code is of this machine's architecture.
+    of_this_machine: bool,
+    /// Notes that make no sense.
+    damaged: usize,
+    /// The places of probes.
+    sites: Vec<OfSite<'a>>,
+}
+
+/// A place of a probe; a probe may have several.
+#[derive(Serialize, JsonSchema)]
+struct OfSite<'a> {
+    /// Who provides it: a library's or a program's name.
+    provider: &'a str,
+    /// Its name.
+    probe: &'a str,
+    /// Where it is in the file.
+    offset: u64,
+    /// Where its semaphore is in the file; null: it has none.
+    semaphore: Option<u64>,
+    /// Its arguments, in order.
+    arguments: Vec<OfArgument<'a>>,
+}
+
+/// An argument of a probe.
+#[derive(Serialize, JsonSchema)]
+struct OfArgument<'a> {
+    /// As the file has it.
+    operand: &'a str,
+    /// Bytes: 1, 2, 4 or 8.
+    bytes: u8,
+    /// Whether it is a signed number.
+    signed: bool,
+    /// Whether a recording has it.
+    readable: bool,
+    /// Why not.
+    why_not: Option<&'static str>,
+}
+
+fn answer(files: &[Listed]) -> Answer<'_> {
+    Answer {
+        schema: SCHEMA,
+        files: files.iter().map(of_file).collect(),
+    }
+}
+
+fn of_file(file: &Listed) -> OfFile<'_> {
+    OfFile {
+        file: file.path.to_string_lossy(),
+        of_this_machine: file.probes.is_native,
+        damaged: file.probes.refused,
+        sites: file.probes.sites.iter().map(of_site).collect(),
+    }
+}
+
+fn of_site(site: &Site) -> OfSite<'_> {
+    OfSite {
+        provider: &site.provider,
+        probe: &site.name,
+        offset: site.offset,
+        semaphore: site.semaphore,
+        arguments: site.args.iter().map(of_argument).collect(),
+    }
+}
+
+fn of_argument(arg: &Arg) -> OfArgument<'_> {
+    OfArgument {
+        operand: &arg.operand,
+        bytes: arg.bytes,
+        signed: arg.is_signed,
+        readable: why_not(arg).is_none(),
+        why_not: why_not(arg),
+    }
 }
 
 fn why_not(arg: &Arg) -> Option<&'static str> {
