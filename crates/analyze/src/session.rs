@@ -96,6 +96,11 @@ impl<'t> Session<'t> {
         self.read.get_or_init(|| Read::new(&self.cut()))
     }
 
+    /// Whether some lock was waited for and no hold of it is recorded, without making [`Session::locks`].
+    pub fn waits_for_unheld(&self) -> bool {
+        crate::locks::waits_for_unheld(&self.cut())
+    }
+
     /// The locks of the target (of all processes when the options say so).
     pub fn locks(&self) -> &Locks {
         let made = || crate::locks::answer(&self.cut(), self.read());

@@ -1,7 +1,7 @@
 //! The tables of `kasuri locks` beside those of holds: who waits for whom through very many holds, whose order of locks can
 //! deadlock, waits that are not for locks, and the kernel's side. Each trace is small enough to work its answer out by hand.
 use ThreadState::*;
-use kasuri_analyze::{Locks, MANY, Options, WaitsFor, locks};
+use kasuri_analyze::{LockRow, Locks, MANY, Options, Session, WaitsFor, locks};
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 
@@ -567,6 +567,31 @@ fn a_lock_taken_again_by_its_holder_is_held_once() {
     let l = p.locks(1000);
     let u = &l.locks[0].used;
     assert_eq!((u.holds, u.hold_wall_ns, u.hold_max_ns), (2, 400, 300));
+}
+
+/// What a prediction asks first, without the tables.
+#[test]
+fn a_lock_that_was_waited_for_and_never_held_is_told_without_tables() {
+    let waits = |holds: &[u64]| {
+        let mut p = Program::default();
+        for (at, lock) in [(100, A), (300, A + 64)] {
+            p.put(11, at, REQUEST, EXCLUSIVE, "&lock", lock);
+            p.put(11, at + 100, ACQUIRED, EXCLUSIVE, "&lock", lock);
+            p.put(11, at + 150, RELEASED, EXCLUSIVE, "&lock", lock);
+        }
+        p.put(12, 500, REQUEST, EXCLUSIVE, "&lock", A + 128);
+        (holds.iter()).for_each(|&lock| p.hold(10, 600, 700, lock));
+        let trace = p.load(1000);
+        let options = Options::default();
+        let session = Session::new(&trace, &options);
+        let unheld = |l: &LockRow| l.used.requests > 0 && l.used.holds == 0;
+        let told = session.waits_for_unheld();
+        assert_eq!(told, session.locks().locks.iter().any(unheld));
+        told
+    };
+    assert!(waits(&[]));
+    assert!(waits(&[A]));
+    assert!(!waits(&[A + 128]));
 }
 
 const TASK_CREATE: u8 = 10;

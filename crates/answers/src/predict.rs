@@ -21,7 +21,9 @@ pub fn predict(
     second: Option<&Session<'_>>,
     options: &Options,
 ) -> Result<Prediction, String> {
-    if let Some(lock) = without_holds(session.locks()) {
+    if session.waits_for_unheld()
+        && let Some(lock) = without_holds(session.locks())
+    {
         return Err(format!(
             "threads wait for `{}`, and the recording does not show which thread holds it, so what it allows on more CPUs is not known",
             lock.name

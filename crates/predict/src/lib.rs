@@ -21,6 +21,7 @@ mod predict;
 mod profile;
 pub mod program;
 pub mod replay;
+mod sample;
 mod second;
 pub mod whatif;
 

@@ -1,7 +1,7 @@
 //! The prediction: replays on many CPU counts, the models beside them, what limits, what if.
 //!
 //! Each CPU count is replayed with three seeds (long programs: with one), and the mean is the prediction; the interval comes
-//! from replays with the machine's uncertain costs at their worst and best. Replays know nothing of each other, so some run
+//! from replays with the machine's uncertain costs at their worst and best (long programs: of a sample, see [`sample`]). Replays know nothing of each other, so some run
 //! at once. Results are remembered by (CPU count, variant), because the limits, the what-ifs and the lock class ask for the
 //! same ones. A second recording on more CPUs replaces assumed costs of sharing by measured ones (`Runs::learn`).
 use crate::answer::*;
@@ -11,7 +11,7 @@ use crate::models::{self, Load};
 use crate::program::{Program, Sums};
 use crate::replay::{LockUse, Outcome, Setup, replay};
 use crate::second::{Replayed, SCATTER, SecondRun};
-use crate::{doubt, profile, whatif};
+use crate::{doubt, profile, sample, whatif};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,6 +66,12 @@ pub fn predict<'a>(
 /// The same from what was extracted.
 pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Options) -> Prediction {
     let mut runs = Runs::new(first, options.machine);
+    runs.sample = sample::draw(&first.program, runs.machine.slice_ns);
+    answer(runs, second, options)
+}
+
+fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options) -> Prediction {
+    let first = runs.first;
     // Threads that found one CPU only, because others took the rest, tell nothing of two.
     match second {
         Some(second) if second.had_cpus(first.n_cpus + 1) > first.n_cpus => {
@@ -130,6 +136,9 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let reasons = doubt::reasons(&out, first, &apart);
     // Of a changed program nothing is said where nothing is said of the recorded one.
     if reasons.is_empty() || out.second.is_some() {
+        let replayed: Vec<f64> = (options.cpus.iter())
+            .map(|&cpus| runs.speedup(cpus, Variant::Sampled))
+            .collect();
         let more = runs.more_threads(&options.cpus);
         for ((point, more), replayed) in out.points.iter_mut().zip(more).zip(&replayed) {
             // What the measurement makes of these threads it makes of more.
@@ -207,6 +216,8 @@ fn at_once<J: Sync, T: Send>(jobs: &[J], answer: impl Fn(&J) -> T + Sync) -> Vec
 /// Replays of one program, remembered.
 struct Runs<'a> {
     first: &'a Extract,
+    /// Of a long program a sample, which all but the expected replays are of: see [`sample`].
+    sample: Option<Program>,
     sums: Sums,
     machine: Machine,
     /// Whether code outside locks was seen to slow down, or only the machine says so.
@@ -240,6 +251,8 @@ struct Fitted<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Variant {
     Expected,
+    /// The same of the sample, where there is one.
+    Sampled,
     Cheap,
     Dear,
 }
@@ -262,6 +275,7 @@ impl<'a> Runs<'a> {
         }
         Runs {
             first,
+            sample: None,
             sums: first.program.sums(),
             machine,
             slowdown_is_seen: false,
@@ -328,7 +342,7 @@ impl<'a> Runs<'a> {
             false => else_to,
         };
         let (factor, slowdown, relay_ns) = match variant {
-            Variant::Expected => return self.machine,
+            Variant::Expected | Variant::Sampled => return self.machine,
             Variant::Cheap => (1.0 / doubt, slowdown_of(-0.02, 1.0), 0.0),
             // Where others kept the CPUs awake that was measured too low; on quiet ones it was up to a whole wake-up.
             Variant::Dear => (
@@ -363,9 +377,18 @@ impl<'a> Runs<'a> {
         (mean, runs.into_iter().next().unwrap_or_default())
     }
 
+    /// The program that is replayed with other costs, and changed.
+    fn changeable(&self) -> &Program {
+        self.sample.as_ref().unwrap_or(&self.first.program)
+    }
+
     /// The recorded program on so many CPUs; more CPUs than threads change nothing.
     fn get(&mut self, cpus: usize, variant: Variant) -> Arc<(f64, Outcome)> {
         let cpus = cpus.min(self.first.program.scripts.len()).max(1);
+        let variant = match variant {
+            Variant::Sampled if self.sample.is_none() => Variant::Expected,
+            other => other,
+        };
         if let Some(known) = self.known.get(&(cpus, variant)) {
             return known.clone();
         }
@@ -377,7 +400,7 @@ impl<'a> Runs<'a> {
         match variant {
             Variant::Expected => self.mean(&self.first.program, cpus),
             _ => {
-                let outcome = self.run(&self.first.program, cpus, variant, 1);
+                let outcome = self.run(self.changeable(), cpus, variant, 1);
                 (outcome.wall_ns, outcome)
             }
         }
@@ -403,9 +426,12 @@ impl<'a> Runs<'a> {
         let counts: BTreeSet<usize> = (cpus.iter().map(|&cpus| cpus.min(n).max(1)))
             .chain([1])
             .collect();
+        let sampled = self.sample.as_ref().map(|_| Variant::Sampled);
+        // The longest first.
         let all = [Variant::Expected, Variant::Cheap, Variant::Dear];
-        let mut wanted: Vec<(usize, Variant)> = (counts.into_iter())
-            .flat_map(|cpus| all.map(|variant| (cpus, variant)))
+        let all = all.into_iter().chain(sampled);
+        let mut wanted: Vec<(usize, Variant)> = all
+            .flat_map(|variant| counts.iter().map(move |&cpus| (cpus, variant)))
             .collect();
         wanted.retain(|key| !self.known.contains_key(key));
         let made = at_once(&wanted, |&(cpus, variant)| self.made(cpus, variant));
@@ -419,6 +445,19 @@ impl<'a> Runs<'a> {
     fn speedup(&mut self, cpus: usize, variant: Variant) -> f64 {
         let one = self.get(1, variant).0;
         over(one, self.get(cpus, variant).0, cpus)
+    }
+
+    /// The whole program's with other costs: as many times the expected one as the sample's is.
+    fn speedup_at(&mut self, cpus: usize, costs: Variant) -> f64 {
+        let other = self.speedup(cpus, costs);
+        if self.sample.is_none() {
+            return other;
+        }
+        let (whole, sampled) = (
+            self.speedup(cpus, Variant::Expected),
+            self.speedup(cpus, Variant::Sampled),
+        );
+        (other * whole / sampled.max(1e-9)).min(cpus.max(1) as f64)
     }
 
     /// Where threads may have waited for those that took their CPU, both are possible: the range has both, and the middle is
@@ -494,8 +533,8 @@ impl<'a> Runs<'a> {
     fn range(&mut self, cpus: usize) -> (f64, f64, f64) {
         let speedup = self.speedup(cpus, Variant::Expected);
         let (a, b) = (
-            self.speedup(cpus, Variant::Cheap),
-            self.speedup(cpus, Variant::Dear),
+            self.speedup_at(cpus, Variant::Cheap),
+            self.speedup_at(cpus, Variant::Dear),
         );
         (self.costs).get_or_insert((a.min(b).min(speedup), a.max(b).max(speedup)));
         // A replay's own scatter and what runs scatter. A range of less would not hold what is measured again.
@@ -531,13 +570,13 @@ impl<'a> Runs<'a> {
 
     /// As many threads as CPUs, with the same work in all: the speed-ups.
     fn more_threads(&mut self, cpus: &[usize]) -> Vec<Option<f64>> {
-        let one = self.get(1, Variant::Expected).0;
+        let one = self.get(1, Variant::Sampled).0;
         at_once(cpus, |&cpus| {
             let k = cpus.div_ceil(self.sums.workers.max(1));
             if k < 2 {
                 return None;
             }
-            let program = whatif::more_threads(&self.first.program, k)?;
+            let program = whatif::more_threads(self.changeable(), k)?;
             let many = self.run(&program, cpus, Variant::Expected, 1);
             Some(over(one, many.wall_ns, cpus))
         })
@@ -609,9 +648,9 @@ impl<'a> Runs<'a> {
         if self.first.program.locks.is_empty() {
             return (1.0, expected);
         }
-        let free = whatif::without_lock(&self.first.program, None);
+        let free = whatif::without_lock(self.changeable(), None);
         let without = self.mean(&free, 2).0;
-        let with = self.get(2, Variant::Expected).0;
+        let with = self.get(2, Variant::Sampled).0;
         // A program that is as fast with its locks as without loses nothing by them, whatever the replay's scatter says.
         let efficiency = over(without, with, 1).min(1.0);
         // More than two only where a second run measured that.
@@ -741,6 +780,13 @@ impl<'a> Runs<'a> {
             out.push(format!(
                 "{} waits and holds of tasks that were suspended meanwhile are left out: the replay is of threads, which continued with other tasks",
                 first.suspended
+            ));
+        }
+        if let Some(sample) = &self.sample {
+            let steps = |p: &Program| p.scripts.iter().map(|s| s.steps.len()).sum::<usize>();
+            out.push(format!(
+                "a long recording: how far the range goes and what changes bring are replays of one in {:.0} of the program's rounds, in proportion to the replay of all",
+                steps(&first.program) as f64 / steps(sample).max(1) as f64
             ));
         }
         if self.second_is_useless {
@@ -892,8 +938,8 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
 }
 
 fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf> {
-    let program = &runs.first.program;
-    let one = runs.get(1, Variant::Expected).0;
+    let one = runs.get(1, Variant::Sampled).0;
+    let program = runs.changeable();
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
     let n = program.scripts.len();
     let mut out = Vec::new();
@@ -946,6 +992,41 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::tests::rounds;
+
+    /// What is said of a long program: ends of ranges and changes are of a sample of it.
+    #[test]
+    fn a_sample_of_rounds_gives_the_ranges_and_changes_of_all() {
+        let program = rounds(4, 300_000, |_, _| ());
+        let work_ns = program.work_ns();
+        let first = Extract {
+            program,
+            n_cpus: 1,
+            wall_ns: work_ns,
+            slice_ns: Some(3_000_000.0),
+            ..Extract::default()
+        };
+        let options = Options {
+            cpus: vec![2, 3, 4, 8],
+            ..Options::default()
+        };
+        let whole = answer(Runs::new(&first, options.machine), None, &options);
+        let sampled = from_extracts(&first, None, &options);
+        let said = |p: &Prediction| p.notes.iter().any(|note| note.contains("in proportion"));
+        assert!(said(&sampled) && !said(&whole));
+        let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.02, "{a} {b}");
+        for (a, b) in whole.points.iter().zip(&sampled.points) {
+            assert_eq!(a.speedup, b.speedup);
+            near(a.low, b.low);
+            near(a.high, b.high);
+            near(a.more_threads.unwrap_or(1.0), b.more_threads.unwrap_or(1.0));
+        }
+        near(whole.without_locks, sampled.without_locks);
+        for (a, b) in whole.what_if.iter().zip(&sampled.what_if) {
+            (a.speedup.iter().zip(&b.speedup)).for_each(|(&a, &b)| near(a, b));
+        }
+        assert_eq!(whole.what_if.len(), 4);
+    }
 
     #[test]
     fn answers_of_jobs_come_in_their_order_and_a_panic_is_passed_on() {

@@ -172,8 +172,6 @@ struct Lock {
 struct Cpu {
     thread: u32,
     until: f64,
-    /// Counts bursts, so that events of earlier ones are known.
-    epoch: u32,
     /// Its thread spins: no burst ends by itself.
     spins: bool,
     /// Its thread is still on its way.
@@ -187,12 +185,9 @@ const NOBODY: u32 = u32::MAX;
 /// Work is done in pieces of this length: how many CPUs are busy changes meanwhile.
 const PIECE_NS: f64 = 1_000_000.0;
 
+/// What comes, beside the ends of bursts and the arrivals of woken threads, of which each CPU has one at most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum What {
-    /// The CPU's burst ends, if it is still this one.
-    Burst(u32, u32),
-    /// The CPU's thread arrives: it was woken.
-    Arrive(u32),
     /// Time to check whether another thread should have a CPU, unless a later check replaced this one.
     Look(u32),
     /// The thread's delay is over.
@@ -227,43 +222,72 @@ impl Ord for Entry {
 }
 
 /// Times are not negative, so their bits order as they do; then an event's number.
-type Event = (u64, u64, Entry);
+type Key = (u64, u64);
 
-/// What is to come. The next events are mostly those that were added last (a CPU goes on to its next step before much else
-/// happens), so the [`NEAR`] next ones are kept in order beside the heap of the others.
-#[derive(Default)]
+/// Nothing is to come.
+const NEVER: Key = (u64::MAX, u64::MAX);
+
+/// What is to come. Nearly all of it are the CPUs' bursts: of these a tree has the first, each node that of its two children.
 struct Events {
-    /// The last is the next.
-    near: Vec<Event>,
-    later: BinaryHeap<Reverse<Event>>,
+    /// By CPU: when its burst ends, or its thread arrives.
+    of_cpu: Vec<Key>,
+    /// From the root, at 1, on: the CPU whose event comes first below the node. The leaves are the CPUs.
+    first: Vec<u32>,
+    others: BinaryHeap<Reverse<(Key, Entry)>>,
 }
 
-const NEAR: usize = 8;
+/// The next event.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Next {
+    Cpu(usize),
+    Other(What),
+}
 
 impl Events {
-    fn push(&mut self, event: Event) {
-        let is_near = match self.later.peek() {
-            Some(first) => event < first.0,
-            None => true,
-        };
-        if !is_near {
-            return self.later.push(Reverse(event));
+    fn new(n_cpus: usize) -> Events {
+        let size = n_cpus.next_power_of_two();
+        let mut first: Vec<u32> = (0..2 * size as u32).collect();
+        for node in (1..2 * size).rev() {
+            first[node] = match node >= size {
+                true => (node - size) as u32,
+                false => first[2 * node],
+            };
         }
-        // Mostly it is the next one, or nearly so.
-        let mut at = self.near.len();
-        self.near.push(event);
-        while at > 0 && self.near[at - 1] < event {
-            self.near.swap(at - 1, at);
-            at -= 1;
-        }
-        if self.near.len() > NEAR {
-            self.later.push(Reverse(self.near.remove(0)));
+        Events {
+            of_cpu: vec![NEVER; size],
+            first,
+            others: BinaryHeap::new(),
         }
     }
 
-    fn pop(&mut self) -> Option<Event> {
-        let near = self.near.pop();
-        near.or_else(|| self.later.pop().map(|event| event.0))
+    /// The CPU's event; one that it had is no longer to come.
+    fn set(&mut self, cpu: usize, key: Key) {
+        self.of_cpu[cpu] = key;
+        let mut node = (self.of_cpu.len() + cpu) / 2;
+        while node > 0 {
+            let (a, b) = (self.first[2 * node], self.first[2 * node + 1]);
+            let is_first = self.of_cpu[a as usize] <= self.of_cpu[b as usize];
+            self.first[node] = if is_first { a } else { b };
+            node /= 2;
+        }
+    }
+
+    fn push(&mut self, key: Key, what: What) {
+        self.others.push(Reverse((key, Entry(what))));
+    }
+
+    /// The next event and its time. A CPU's is there until another one is set.
+    fn next(&mut self) -> Option<(u64, Next)> {
+        let cpu = self.first[1] as usize;
+        let key = self.of_cpu[cpu];
+        if let Some(Reverse((other, Entry(what)))) = self.others.peek()
+            && *other < key
+        {
+            let next = (other.0, Next::Other(*what));
+            self.others.pop();
+            return Some(next);
+        }
+        (key != NEVER).then_some((key.0, Next::Cpu(cpu)))
     }
 }
 
@@ -360,7 +384,6 @@ impl<'a> World<'a> {
         let cpu = Cpu {
             thread: NOBODY,
             until: 0.0,
-            epoch: 0,
             spins: false,
             arriving: false,
             idle_since: 0.0,
@@ -376,7 +399,7 @@ impl<'a> World<'a> {
             setup,
             now: 0.0,
             order: 0,
-            events: Events::default(),
+            events: Events::new(n_cpus),
             threads: (0..program.scripts.len()).map(thread).collect(),
             cpus: vec![cpu; n_cpus],
             n_busy: 0,
@@ -427,14 +450,25 @@ impl<'a> World<'a> {
         }
     }
 
-    fn at(&mut self, time: f64, what: What) {
+    fn key(&mut self, time: f64) -> Key {
         self.order += 1;
-        self.events.push((time.to_bits(), self.order, Entry(what)));
+        (time.to_bits(), self.order)
+    }
+
+    fn at(&mut self, time: f64, what: What) {
+        let key = self.key(time);
+        self.events.push(key, what);
+    }
+
+    /// The CPU's burst ends then, or its thread arrives.
+    fn at_cpu(&mut self, cpu: usize, time: f64) {
+        let key = self.key(time);
+        self.events.set(cpu, key);
     }
 
     fn run(&mut self) {
         while self.n_done < self.threads.len() {
-            let Some((time, _, Entry(what))) = self.events.pop() else {
+            let Some((time, next)) = self.events.next() else {
                 if self.force() {
                     continue;
                 }
@@ -443,19 +477,13 @@ impl<'a> World<'a> {
                 self.last_end = self.now;
                 return;
             };
-            if let What::Burst(cpu, epoch) = what
-                && self.cpus[cpu as usize].epoch != epoch
-            {
-                continue;
-            }
             self.account(f64::from_bits(time));
-            match what {
-                What::Burst(cpu, _) => self.step(cpu as usize),
-                What::Arrive(cpu) => {
-                    self.cpus[cpu as usize].arriving = false;
-                    self.start(cpu as usize);
-                }
-                What::Look(which) => {
+            match next {
+                Next::Cpu(cpu) => match std::mem::take(&mut self.cpus[cpu].arriving) {
+                    true => self.start(cpu),
+                    false => self.step(cpu),
+                },
+                Next::Other(What::Look(which)) => {
                     self.look(which);
                     // All that run spin for ever: each had its turns, and nothing else will come.
                     if self.stuck > 2 * self.threads.len() + 64 && self.n_away == 0 {
@@ -463,7 +491,7 @@ impl<'a> World<'a> {
                         self.force();
                     }
                 }
-                What::Delay(thread) => {
+                Next::Other(What::Delay(thread)) => {
                     self.n_away -= 1;
                     self.make_ready(thread, None);
                 }
@@ -599,9 +627,7 @@ impl<'a> World<'a> {
         let thread = self.cpus[cpu].thread;
         self.threads[thread as usize].then = Then::Spin(event);
         self.spinning.push((event, cpu));
-        let c = &mut self.cpus[cpu];
-        c.epoch = c.epoch.wrapping_add(1);
-        c.spins = true;
+        self.spin(cpu);
         true
     }
 
@@ -711,22 +737,35 @@ mod tests {
 
     #[test]
     fn events_come_in_the_order_of_time_and_of_equal_ones_the_first_first() {
-        let mut rng = Rng::new(3);
-        let (mut events, mut all) = (Events::default(), BinaryHeap::new());
-        let mut left = 0;
-        for order in 0..20_000 {
-            // Mostly few, at times many.
-            let most = if order % 5_000 < 4_000 { 12 } else { 200 };
-            if left < most && rng.below(2) == 0 {
-                let event = (rng.below(50) as u64, order, Entry(What::Look(order as u32)));
-                events.push(event);
-                all.push(Reverse(event));
-                left += 1;
-            } else {
-                let number = |event: Event| (event.0, event.1);
-                let expected = all.pop().map(|event| number(event.0));
-                left -= usize::from(expected.is_some());
-                assert_eq!(events.pop().map(number), expected);
+        for n_cpus in [1, 2, 3, 8, 13] {
+            let mut rng = Rng::new(3);
+            let mut events = Events::new(n_cpus);
+            let mut all: Vec<(Key, Next)> = Vec::new();
+            for order in 0..20_000 {
+                let key = (rng.below(50) as u64, order);
+                let cpu = rng.below(n_cpus);
+                match rng.below(5) {
+                    0 if all.len() < 200 => {
+                        events.push(key, What::Look(order as u32));
+                        all.push((key, Next::Other(What::Look(order as u32))));
+                    }
+                    1 | 2 => {
+                        events.set(cpu, key);
+                        all.retain(|e| e.1 != Next::Cpu(cpu));
+                        all.push((key, Next::Cpu(cpu)));
+                    }
+                    3 => {
+                        events.set(cpu, NEVER);
+                        all.retain(|e| e.1 != Next::Cpu(cpu));
+                    }
+                    _ => {
+                        let expected = all.iter().copied().min_by_key(|e| e.0);
+                        let next = events.next();
+                        assert_eq!(next, expected.map(|(key, next)| (key.0, next)));
+                        // A CPU's stays.
+                        all.retain(|e| Some(*e) != expected || matches!(e.1, Next::Cpu(_)));
+                    }
+                }
             }
         }
     }

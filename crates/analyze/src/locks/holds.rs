@@ -3,7 +3,7 @@ use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use kasuri_model::{ProcessIx, SliceKind, StrIx, TaskIx, ThreadIx, ThreadState, Time, Trace, open};
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A lock: its process and address.
 pub(super) type LockKey = (ProcessIx, u64);
@@ -135,6 +135,32 @@ impl Read {
         }
         pairing.finish()
     }
+}
+
+/// Whether some lock was waited for and has no hold. Holds may be very many, and locks that were waited for are few.
+pub(crate) fn waits_for_unheld(cut: &Cut<'_>) -> bool {
+    let s = &cut.trace.slices;
+    let threads = || cut.threads().filter(|&t| cut.is_shown(t));
+    let rows_of = |kind| {
+        threads().flat_map(move |thread| {
+            let info = &cut.trace.threads[thread.ix()];
+            let rows = info.slices.start as usize..info.slices.end as usize;
+            let wanted = rows.filter(move |&row| s.kind[row] == kind);
+            let touching = wanted.filter(|&row| cut.touches(s.start[row], s.end[row]));
+            touching.map(|row| (row, (info.process, s.object[row])))
+        })
+    };
+    let waits = rows_of(SliceKind::LockWait).map(|(_, lock)| lock);
+    let mut unheld: HashSet<LockKey> = waits.collect();
+    for (row, lock) in rows_of(SliceKind::LockHold) {
+        if unheld.is_empty() {
+            break;
+        }
+        if s.open[row] & open::BEGIN_UNSEEN == 0 {
+            unheld.remove(&lock);
+        }
+    }
+    !unheld.is_empty()
 }
 
 /// Makes acquisitions of waits and holds, which come by owner and in order of time: a hold belongs to the wait for its

@@ -23,7 +23,7 @@ mod owners;
 mod programs;
 
 pub use answer::*;
-pub(crate) use holds::Read;
+pub(crate) use holds::{Read, waits_for_unheld};
 pub use list::Acquired;
 
 use crate::cut::{Cut, percentile};

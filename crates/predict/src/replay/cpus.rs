@@ -10,7 +10,7 @@
 //! Rejected: a whole new slice at each visit to a CPU, and first come, first served. Of three threads on two CPUs two then
 //! kept theirs for ever, as their short sleeps renewed their slices, and the third had a CPU only at moments in which the lock it
 //! wanted was held: 1.50 for a true 2.00.
-use super::{NOBODY, Ready, What, World};
+use super::{NEVER, NOBODY, Ready, What, World};
 
 /// Less than this is rounding.
 const NOW_NS: f64 = 1e-3;
@@ -76,7 +76,7 @@ impl World<'_> {
             None => (machine.switch_ns, machine.wake_local_ns),
         };
         self.cpus[cpu].busy_since = self.now + latency;
-        self.at(self.now + latency, What::Arrive(cpu as u32));
+        self.at_cpu(cpu, self.now + latency);
         cost
     }
 
@@ -144,7 +144,7 @@ impl World<'_> {
         } else {
             self.threads[c.thread as usize].left = c.until - self.now;
         }
-        self.cpus[cpu].epoch = c.epoch.wrapping_add(1);
+        self.events.set(cpu, NEVER);
         self.cpus[cpu].thread = NOBODY;
         self.n_busy -= 1;
         self.stop_charging(c.thread);
@@ -187,11 +187,16 @@ impl World<'_> {
 
     pub(super) fn burst(&mut self, cpu: usize, ns: f64) {
         let c = &mut self.cpus[cpu];
-        c.epoch = c.epoch.wrapping_add(1);
         c.until = self.now + ns;
         c.spins = false;
-        let (until, epoch) = (c.until, c.epoch);
-        self.at(until, What::Burst(cpu as u32, epoch));
+        let until = c.until;
+        self.at_cpu(cpu, until);
+    }
+
+    /// No burst of its ends the thread's turn.
+    pub(super) fn spin(&mut self, cpu: usize) {
+        self.events.set(cpu, NEVER);
+        self.cpus[cpu].spins = true;
     }
 
     /// The CPU's thread leaves it; another one may have it.
@@ -201,7 +206,7 @@ impl World<'_> {
         self.stop_charging(thread);
         self.threads[thread as usize].sleeps_since = self.now;
         self.cpus[cpu].thread = NOBODY;
-        self.cpus[cpu].epoch = self.cpus[cpu].epoch.wrapping_add(1);
+        self.events.set(cpu, NEVER);
         self.cpus[cpu].spins = false;
         self.cpus[cpu].idle_since = self.now;
         self.n_busy -= 1;

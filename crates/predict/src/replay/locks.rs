@@ -41,10 +41,7 @@ impl World<'_> {
             self.locks[lock as usize]
                 .spinners
                 .push((thread, shared, cpu));
-            let c = &mut self.cpus[cpu];
-            c.epoch = c.epoch.wrapping_add(1);
-            c.spins = true;
-            return;
+            return self.spin(cpu);
         }
         self.locks[lock as usize].wanted = true;
         self.threads[thread as usize].then = Then::Queue(lock, shared);
