@@ -154,6 +154,7 @@
     X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                                        \
     X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                           \
     X(int, flock, (int, int))                                                                                          \
+    X(int, __sigpause, (int, int))                                                                                     \
     X(int, sigwait, (const sigset_t *, int *))                                                                         \
     X(int, sigwaitinfo, (const sigset_t *, siginfo_t *))                                                               \
     X(int, sigtimedwait, (const sigset_t *, siginfo_t *, const struct timespec *))                                     \
@@ -191,6 +192,8 @@
     X(int, usleep, (useconds_t))                                                                                       \
     X(unsigned, sleep, (unsigned))                                                                                     \
     X(int, sched_yield, (void))
+
+int __sigpause(int signal_or_mask, int is_signal);
 
 struct real {
 #define REAL_FIELD(result, name, parameters) result(*name) parameters;
