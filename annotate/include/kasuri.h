@@ -1378,11 +1378,17 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+enum { KASURI__OUT_OF_SIGHT = 2 };
+
 /* Whether the recorder lives and records. It holds an OFD write lock on `control` (fcntl(2), "Open file description
  * locks"), which the kernel releases however the recorder ends. A PID would not do: it may be used again, and means
  * something else in another PID namespace. The query F_OFD_GETLK sets l_type to F_UNLCK when a read lock could be had,
  * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
- * that is missed is seen the next time. */
+ * that is missed is seen the next time.
+ *
+ * A file that is not there says nothing: who removes a session stores STOPPED first, and a process that has changed its root or its
+ * mounts finds no session, though its events are read. Return: 0, 1, or KASURI__OUT_OF_SIGHT, which counts as alive but where another
+ * recorder asks for the process. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct kasuri__lock lock;
     int fd;
@@ -1392,7 +1398,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -ENOENT; /* the recorder has removed the session */
+        return fd == -ENOENT ? KASURI__OUT_OF_SIGHT : 1;
     if (KASURI__CALL(KASURI__SYS_FCNTL, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
         lock.type = F_WRLCK;
     kasuri__close(fd);
@@ -1813,9 +1819,11 @@ KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     return 0;
 }
 
-/* Why events are lost after this error; 0: there was none. */
+/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
 KASURI__COLD uint32_t kasuri__cause_of(long error) {
-    return error == 0 ? KASURI_LOST_FULL : error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
+    if (error == 0 || error == -ENOENT || error == -EACCES)
+        return KASURI_LOST_FULL;
+    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
 }
 
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
@@ -1968,7 +1976,6 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
-    long error;
     char *room = kasuri__definition_room(bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
@@ -1986,9 +1993,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    /* If the session's directory is gone (ENOENT), the id is good all the same: the next session gets all names. */
-    error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
-    if (error && error != -ENOENT)
+    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;
@@ -2366,7 +2371,7 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     if (!k)
         return 0;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
-    if (!kasuri__recorder_lives(c))
+    if (kasuri__recorder_lives(c) != 1)
         return 0;
     if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
@@ -2442,16 +2447,14 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
-    uint32_t keep = 0;
+    uint32_t lives = c->state == 1 ? (uint32_t)kasuri__recorder_lives(c) : 0, keep = lives != 0;
     uint32_t status[64] = {0}, owner; /* struct statx */
     long r = -1, looked;
     *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
     looked = kasuri__call(SYS_statx, KASURI__AT_FDCWD, (long)path, KASURI__AT_SYMLINK_NOFOLLOW, KASURI__STATX_UID,
                           (long)status, 0);
     owner = status[KASURI__STATX_UID_WORD];
-    if (c->state == 1 && kasuri__recorder_lives(c))
-        keep = 1;
-    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
+    if (lives != 1 && looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session

@@ -21,9 +21,41 @@ static int the_recorder_lives_while_it_holds_its_lock(void) {
     EXPECT(!kasuri__recorder_lives(c));
     hold_lock();
     unlink(file("control"));
-    EXPECT(!kasuri__recorder_lives(c));
+    EXPECT(kasuri__recorder_lives(c) == KASURI__OUT_OF_SIGHT);
     remove_session();
+    EXPECT(kasuri__recorder_lives(c) == KASURI__OUT_OF_SIGHT);
+    control->state = KASURI_SESSION_STOPPED;
     EXPECT(!kasuri__recorder_lives(c));
+    return failed;
+}
+
+/* All that this client has counted as lost, by cause. */
+static uint64_t all_lost(int cause) {
+    uint64_t n = control->lost[cause];
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        n += c->segments[i].header->lost[cause];
+        for (uint32_t k = 0; k < c->segments[i].n_chunks; k++)
+            n += chunk_of((int)i, k)->lost[cause];
+    }
+    return n;
+}
+
+/* As after chroot(), or behind a file system that is mounted over it: the session is there, but not for this process. */
+static int a_session_out_of_sight_keeps_what_fits_and_counts_the_rest(void) {
+    enum { N = 50000, SLOTS = 4 * 4096 / 16 };
+    char away[sizeof directory + 8];
+    join(KASURI_POLICY_GROW);
+    KASURI_INSTANT("known");
+    snprintf(away, sizeof away, "%s-away", directory);
+    EXPECT(rename(directory, away) == 0);
+    for (int i = 0; i < N; i++)
+        KASURI_INSTANT("new");
+    EXPECT(kasuri_enabled() && all_lost(KASURI_LOST_SITE) == N); /* its name is told to nobody */
+    for (int i = 0; i < N; i++)
+        kasuri_instant(1);
+    EXPECT(kasuri_enabled() && all_lost(KASURI_LOST_FULL) > N - SLOTS && all_lost(KASURI_LOST_FULL) < N);
+    EXPECT(all_lost(KASURI_LOST_LIMIT) == 0);
+    EXPECT(rename(away, directory) == 0);
     return failed;
 }
 
@@ -729,6 +761,7 @@ static int a_trigger_counts_in_a_session_only(void) {
 
 static const struct test tests[] = {
     TEST(the_recorder_lives_while_it_holds_its_lock),
+    TEST(a_session_out_of_sight_keeps_what_fits_and_counts_the_rest),
     TEST(losses_are_counted_beside_the_events),
     TEST(a_loss_like_the_last_is_counted_at_once),
     TEST(only_its_own_session_closes_the_gate),
