@@ -61,7 +61,7 @@ struct kasuri_control {
     uint32_t trigger;       /*  48  atomic: programs add 1, the recorder saves a snapshot for each change */
     uint32_t recorder_pid;  /*  52  for messages only; liveness is the OFD lock */
     uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
-    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
+    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk, or not the session */
     uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
     /* Where struct_size says that it is there: */
     uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
@@ -1056,6 +1056,7 @@ struct kasuri__block {
 /* The state that a forked child keeps. */
 struct kasuri__process {
     struct kasuri__client *client;
+    struct kasuri_control *control; /* as last joined, also in a child, which maps its own */
     struct kasuri__block *first, *last;
     uint32_t next_id, epoch, started;
     uint32_t pid, gen; /* as last attached: the parent's, in a child */
@@ -1066,7 +1067,7 @@ KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.g
 KASURI__HIDDEN struct kasuri_hook kasuri__hook __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_HOOK, {0}};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
-KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
+KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
 
 #define KASURI__COLD static __attribute__((unused, cold, noinline))
 #define KASURI__GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
@@ -2281,6 +2282,7 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     kasuri__clear_graves(c);
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
+    kasuri__process.control = 0;
     KASURI__SET(c->first_segment, 0);
     /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
      * looks before the next session. */
@@ -2367,9 +2369,13 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
  * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
  * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control(c);
-    if (!k)
+    struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
+    if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
+        if (parent_pid && parents && parents->state != KASURI_SESSION_STOPPED)
+            __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);
         return 0;
+    }
+    kasuri__process.control = k;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (kasuri__recorder_lives(c) != 1)
         return 0;

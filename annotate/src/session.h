@@ -261,6 +261,7 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     kasuri__clear_graves(c);
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
+    kasuri__process.control = 0;
     KASURI__SET(c->first_segment, 0);
     /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
      * looks before the next session. */
@@ -347,9 +348,13 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
  * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
  * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control(c);
-    if (!k)
+    struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
+    if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
+        if (parent_pid && parents && parents->state != KASURI_SESSION_STOPPED)
+            __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);
         return 0;
+    }
+    kasuri__process.control = k;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (kasuri__recorder_lives(c) != 1)
         return 0;

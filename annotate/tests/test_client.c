@@ -59,6 +59,32 @@ static int a_session_out_of_sight_keeps_what_fits_and_counts_the_rest(void) {
     return failed;
 }
 
+static int a_child_that_does_not_see_the_session_is_counted(void) {
+    char away[sizeof directory + 8];
+    int status;
+    join(KASURI_POLICY_GROW);
+    snprintf(away, sizeof away, "%s-away", directory);
+    EXPECT(rename(directory, away) == 0);
+    for (uint32_t n = 1; n <= 2; n++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            kasuri_instant(1);
+            kasuri_instant(1);
+            _exit(kasuri_enabled());
+        }
+        EXPECT(waitpid(pid, &status, 0) == pid && status == 0 && control->refused == n);
+        control->state = n == 1 ? KASURI_SESSION_FROZEN : KASURI_SESSION_STOPPED;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        kasuri_instant(1);
+        _exit(kasuri_enabled());
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0 && control->refused == 2); /* nobody records any more */
+    EXPECT(rename(away, directory) == 0);
+    return failed;
+}
+
 static int losses_are_counted_beside_the_events(void) {
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
     struct kasuri_segment *segment = c->segments[0].header;
@@ -762,6 +788,7 @@ static int a_trigger_counts_in_a_session_only(void) {
 static const struct test tests[] = {
     TEST(the_recorder_lives_while_it_holds_its_lock),
     TEST(a_session_out_of_sight_keeps_what_fits_and_counts_the_rest),
+    TEST(a_child_that_does_not_see_the_session_is_counted),
     TEST(losses_are_counted_beside_the_events),
     TEST(a_loss_like_the_last_is_counted_at_once),
     TEST(only_its_own_session_closes_the_gate),
