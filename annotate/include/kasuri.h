@@ -2371,13 +2371,13 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
     if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
-        if (parent_pid && parents && parents->state != KASURI_SESSION_STOPPED)
+        if (parents && parents->state != KASURI_SESSION_STOPPED)
             __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);
         return 0;
     }
     kasuri__process.control = k;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
-    if (kasuri__recorder_lives(c) != 1)
+    if (!kasuri__recorder_lives(c))
         return 0;
     if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);

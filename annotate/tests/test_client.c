@@ -11,7 +11,7 @@ static int the_recorder_lives_while_it_holds_its_lock(void) {
     getrlimit(RLIMIT_NOFILE, &files);
     none.rlim_max = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &none); /* it cannot be asked */
-    EXPECT(kasuri__recorder_lives(c));
+    EXPECT(kasuri__recorder_lives(c) == 1);
     setrlimit(RLIMIT_NOFILE, &files);
     control->state = KASURI_SESSION_STOPPED;
     EXPECT(!kasuri__recorder_lives(c));
@@ -82,6 +82,13 @@ static int a_child_that_does_not_see_the_session_is_counted(void) {
     }
     EXPECT(waitpid(pid, &status, 0) == pid && status == 0 && control->refused == 2); /* nobody records any more */
     EXPECT(rename(away, directory) == 0);
+    return failed;
+}
+
+static int errors_have_causes(void) {
+    EXPECT(kasuri__cause_of(0) == KASURI_LOST_FULL && kasuri__cause_of(-EACCES) == KASURI_LOST_FULL);
+    EXPECT(kasuri__cause_of(-ENOSPC) == KASURI_LOST_SPACE && kasuri__cause_of(-EDQUOT) == KASURI_LOST_SPACE);
+    EXPECT(kasuri__cause_of(-EMFILE) == KASURI_LOST_LIMIT && kasuri__cause_of(-ENOMEM) == KASURI_LOST_LIMIT);
     return failed;
 }
 
@@ -688,6 +695,27 @@ static void notice(uint32_t gate) {
     KASURI_END();
 }
 
+/* A process that does not see its session stays in it until another recorder asks, and is in none where that one's is not found. */
+static int a_request_takes_what_is_out_of_sight(void) {
+    char link[64], away[sizeof directory + 8];
+    join(KASURI_POLICY_GROW);
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", getpid());
+    snprintf(away, sizeof away, "%s-away", directory);
+    unlink(link);
+    EXPECT(rename(directory, away) == 0);
+    uint32_t epoch = c->epoch;
+    notice(2);
+    EXPECT(kasuri__gate.gate == 1 && c->epoch == epoch);
+    EXPECT(symlink("/dev/shm/kasuri-nowhere", link) == 0);
+    notice(2);
+    EXPECT(kasuri__gate.gate == 0 && c->epoch != epoch && control->refused == 0);
+    EXPECT(unlink(link) == 0 && symlink(away, link) == 0);
+    notice(2);
+    EXPECT(kasuri__gate.gate == 1 && c->state == 1);
+    EXPECT(unlink(link) == 0 && rename(away, directory) == 0);
+    return failed;
+}
+
 static int a_request_waits_while_a_lock_is_held(void) {
     char link[64];
     make_session(KASURI_POLICY_GROW);
@@ -789,6 +817,7 @@ static const struct test tests[] = {
     TEST(the_recorder_lives_while_it_holds_its_lock),
     TEST(a_session_out_of_sight_keeps_what_fits_and_counts_the_rest),
     TEST(a_child_that_does_not_see_the_session_is_counted),
+    TEST(errors_have_causes),
     TEST(losses_are_counted_beside_the_events),
     TEST(a_loss_like_the_last_is_counted_at_once),
     TEST(only_its_own_session_closes_the_gate),
@@ -810,6 +839,7 @@ static const struct test tests[] = {
     TEST(what_may_be_used_is_buried),
     TEST(a_control_page_is_checked),
     TEST(a_foreign_session_is_counted),
+    TEST(a_request_takes_what_is_out_of_sight),
     TEST(a_request_waits_while_a_lock_is_held),
     TEST(the_gate_says_what_is_asked),
     TEST(a_closed_gate_is_counted_in_its_session),
