@@ -61,7 +61,7 @@ struct kasuri_control {
     uint32_t trigger;       /*  48  atomic: programs add 1, the recorder saves a snapshot for each change */
     uint32_t recorder_pid;  /*  52  for messages only; liveness is the OFD lock */
     uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
-    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
+    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk, or not the session */
     uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
     /* Where struct_size says that it is there: */
     uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
@@ -1056,6 +1056,7 @@ struct kasuri__block {
 /* The state that a forked child keeps. */
 struct kasuri__process {
     struct kasuri__client *client;
+    struct kasuri_control *control; /* as last joined, also in a child, which maps its own */
     struct kasuri__block *first, *last;
     uint32_t next_id, epoch, started;
     uint32_t pid, gen; /* as last attached: the parent's, in a child */
@@ -1066,7 +1067,7 @@ KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.g
 KASURI__HIDDEN struct kasuri_hook kasuri__hook __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_HOOK, {0}};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
-KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
+KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
 
 #define KASURI__COLD static __attribute__((unused, cold, noinline))
 #define KASURI__GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
@@ -1378,11 +1379,17 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+enum { KASURI__OUT_OF_SIGHT = 2 };
+
 /* Whether the recorder lives and records. It holds an OFD write lock on `control` (fcntl(2), "Open file description
  * locks"), which the kernel releases however the recorder ends. A PID would not do: it may be used again, and means
  * something else in another PID namespace. The query F_OFD_GETLK sets l_type to F_UNLCK when a read lock could be had,
  * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
- * that is missed is seen the next time. */
+ * that is missed is seen the next time.
+ *
+ * A file that is not there says nothing: who removes a session stores STOPPED first, and a process that has changed its root or its
+ * mounts finds no session, though its events are read. Return: 0, 1, or KASURI__OUT_OF_SIGHT, which counts as alive but where another
+ * recorder asks for the process. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct kasuri__lock lock;
     int fd;
@@ -1392,7 +1399,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -ENOENT; /* the recorder has removed the session */
+        return fd == -ENOENT ? KASURI__OUT_OF_SIGHT : 1;
     if (KASURI__CALL(KASURI__SYS_FCNTL, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
         lock.type = F_WRLCK;
     kasuri__close(fd);
@@ -1813,9 +1820,11 @@ KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     return 0;
 }
 
-/* Why events are lost after this error; 0: there was none. */
+/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
 KASURI__COLD uint32_t kasuri__cause_of(long error) {
-    return error == 0 ? KASURI_LOST_FULL : error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
+    if (error == 0 || error == -ENOENT || error == -EACCES)
+        return KASURI_LOST_FULL;
+    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
 }
 
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
@@ -1968,7 +1977,6 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
-    long error;
     char *room = kasuri__definition_room(bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
@@ -1986,9 +1994,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    /* If the session's directory is gone (ENOENT), the id is good all the same: the next session gets all names. */
-    error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
-    if (error && error != -ENOENT)
+    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;
@@ -2276,6 +2282,7 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     kasuri__clear_graves(c);
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
+    kasuri__process.control = 0;
     KASURI__SET(c->first_segment, 0);
     /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
      * looks before the next session. */
@@ -2362,9 +2369,13 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
  * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
  * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control(c);
-    if (!k)
+    struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
+    if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
+        if (parents && parents->state != KASURI_SESSION_STOPPED)
+            __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);
         return 0;
+    }
+    kasuri__process.control = k;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
@@ -2442,16 +2453,14 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
-    uint32_t keep = 0;
+    uint32_t lives = c->state == 1 ? (uint32_t)kasuri__recorder_lives(c) : 0, keep = lives != 0;
     uint32_t status[64] = {0}, owner; /* struct statx */
     long r = -1, looked;
     *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
     looked = kasuri__call(SYS_statx, KASURI__AT_FDCWD, (long)path, KASURI__AT_SYMLINK_NOFOLLOW, KASURI__STATX_UID,
                           (long)status, 0);
     owner = status[KASURI__STATX_UID_WORD];
-    if (c->state == 1 && kasuri__recorder_lives(c))
-        keep = 1;
-    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
+    if (lives != 1 && looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session

@@ -47,7 +47,7 @@ struct kasuri_control {
     uint32_t trigger;       /*  48  atomic: programs add 1, the recorder saves a snapshot for each change */
     uint32_t recorder_pid;  /*  52  for messages only; liveness is the OFD lock */
     uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
-    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
+    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk, or not the session */
     uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
     /* Where struct_size says that it is there: */
     uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */

@@ -413,9 +413,11 @@ KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     return 0;
 }
 
-/* Why events are lost after this error; 0: there was none. */
+/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
 KASURI__COLD uint32_t kasuri__cause_of(long error) {
-    return error == 0 ? KASURI_LOST_FULL : error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
+    if (error == 0 || error == -ENOENT || error == -EACCES)
+        return KASURI_LOST_FULL;
+    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
 }
 
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls

@@ -130,6 +130,7 @@ struct kasuri__block {
 /* The state that a forked child keeps. */
 struct kasuri__process {
     struct kasuri__client *client;
+    struct kasuri_control *control; /* as last joined, also in a child, which maps its own */
     struct kasuri__block *first, *last;
     uint32_t next_id, epoch, started;
     uint32_t pid, gen; /* as last attached: the parent's, in a child */
@@ -140,7 +141,7 @@ KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.g
 KASURI__HIDDEN struct kasuri_hook kasuri__hook __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_HOOK, {0}};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
-KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
+KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
 
 #define KASURI__COLD static __attribute__((unused, cold, noinline))
 #define KASURI__GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)

@@ -261,6 +261,7 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     kasuri__clear_graves(c);
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
+    kasuri__process.control = 0;
     KASURI__SET(c->first_segment, 0);
     /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
      * looks before the next session. */
@@ -347,9 +348,13 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
  * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
  * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control(c);
-    if (!k)
+    struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
+    if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
+        if (parents && parents->state != KASURI_SESSION_STOPPED)
+            __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);
         return 0;
+    }
+    kasuri__process.control = k;
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
@@ -427,16 +432,14 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
-    uint32_t keep = 0;
+    uint32_t lives = c->state == 1 ? (uint32_t)kasuri__recorder_lives(c) : 0, keep = lives != 0;
     uint32_t status[64] = {0}, owner; /* struct statx */
     long r = -1, looked;
     *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
     looked = kasuri__call(SYS_statx, KASURI__AT_FDCWD, (long)path, KASURI__AT_SYMLINK_NOFOLLOW, KASURI__STATX_UID,
                           (long)status, 0);
     owner = status[KASURI__STATX_UID_WORD];
-    if (c->state == 1 && kasuri__recorder_lives(c))
-        keep = 1;
-    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
+    if (lives != 1 && looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(KASURI__SYS_GETEUID, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session

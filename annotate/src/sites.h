@@ -89,7 +89,6 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
-    long error;
     char *room = kasuri__definition_room(bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
@@ -107,9 +106,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    /* If the session's directory is gone (ENOENT), the id is good all the same: the next session gets all names. */
-    error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
-    if (error && error != -ENOENT)
+    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;

@@ -305,11 +305,17 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+enum { KASURI__OUT_OF_SIGHT = 2 };
+
 /* Whether the recorder lives and records. It holds an OFD write lock on `control` (fcntl(2), "Open file description
  * locks"), which the kernel releases however the recorder ends. A PID would not do: it may be used again, and means
  * something else in another PID namespace. The query F_OFD_GETLK sets l_type to F_UNLCK when a read lock could be had,
  * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
- * that is missed is seen the next time. */
+ * that is missed is seen the next time.
+ *
+ * A file that is not there says nothing: who removes a session stores STOPPED first, and a process that has changed its root or its
+ * mounts finds no session, though its events are read. Return: 0, 1, or KASURI__OUT_OF_SIGHT, which counts as alive but where another
+ * recorder asks for the process. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct kasuri__lock lock;
     int fd;
@@ -319,7 +325,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -ENOENT; /* the recorder has removed the session */
+        return fd == -ENOENT ? KASURI__OUT_OF_SIGHT : 1;
     if (KASURI__CALL(KASURI__SYS_FCNTL, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
         lock.type = F_WRLCK;
     kasuri__close(fd);

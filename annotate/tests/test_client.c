@@ -11,7 +11,7 @@ static int the_recorder_lives_while_it_holds_its_lock(void) {
     getrlimit(RLIMIT_NOFILE, &files);
     none.rlim_max = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &none); /* it cannot be asked */
-    EXPECT(kasuri__recorder_lives(c));
+    EXPECT(kasuri__recorder_lives(c) == 1);
     setrlimit(RLIMIT_NOFILE, &files);
     control->state = KASURI_SESSION_STOPPED;
     EXPECT(!kasuri__recorder_lives(c));
@@ -21,9 +21,74 @@ static int the_recorder_lives_while_it_holds_its_lock(void) {
     EXPECT(!kasuri__recorder_lives(c));
     hold_lock();
     unlink(file("control"));
-    EXPECT(!kasuri__recorder_lives(c));
+    EXPECT(kasuri__recorder_lives(c) == KASURI__OUT_OF_SIGHT);
     remove_session();
+    EXPECT(kasuri__recorder_lives(c) == KASURI__OUT_OF_SIGHT);
+    control->state = KASURI_SESSION_STOPPED;
     EXPECT(!kasuri__recorder_lives(c));
+    return failed;
+}
+
+/* All that this client has counted as lost, by cause. */
+static uint64_t all_lost(int cause) {
+    uint64_t n = control->lost[cause];
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        n += c->segments[i].header->lost[cause];
+        for (uint32_t k = 0; k < c->segments[i].n_chunks; k++)
+            n += chunk_of((int)i, k)->lost[cause];
+    }
+    return n;
+}
+
+/* As after chroot(), or behind a file system that is mounted over it: the session is there, but not for this process. */
+static int a_session_out_of_sight_keeps_what_fits_and_counts_the_rest(void) {
+    enum { N = 50000, SLOTS = 4 * 4096 / 16 };
+    char away[sizeof directory + 8];
+    join(KASURI_POLICY_GROW);
+    KASURI_INSTANT("known");
+    snprintf(away, sizeof away, "%s-away", directory);
+    EXPECT(rename(directory, away) == 0);
+    for (int i = 0; i < N; i++)
+        KASURI_INSTANT("new");
+    EXPECT(kasuri_enabled() && all_lost(KASURI_LOST_SITE) == N); /* its name is told to nobody */
+    for (int i = 0; i < N; i++)
+        kasuri_instant(1);
+    EXPECT(kasuri_enabled() && all_lost(KASURI_LOST_FULL) > N - SLOTS && all_lost(KASURI_LOST_FULL) < N);
+    EXPECT(all_lost(KASURI_LOST_LIMIT) == 0);
+    EXPECT(rename(away, directory) == 0);
+    return failed;
+}
+
+static int a_child_that_does_not_see_the_session_is_counted(void) {
+    char away[sizeof directory + 8];
+    int status;
+    join(KASURI_POLICY_GROW);
+    snprintf(away, sizeof away, "%s-away", directory);
+    EXPECT(rename(directory, away) == 0);
+    for (uint32_t n = 1; n <= 2; n++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            kasuri_instant(1);
+            kasuri_instant(1);
+            _exit(kasuri_enabled());
+        }
+        EXPECT(waitpid(pid, &status, 0) == pid && status == 0 && control->refused == n);
+        control->state = n == 1 ? KASURI_SESSION_FROZEN : KASURI_SESSION_STOPPED;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        kasuri_instant(1);
+        _exit(kasuri_enabled());
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0 && control->refused == 2); /* nobody records any more */
+    EXPECT(rename(away, directory) == 0);
+    return failed;
+}
+
+static int errors_have_causes(void) {
+    EXPECT(kasuri__cause_of(0) == KASURI_LOST_FULL && kasuri__cause_of(-EACCES) == KASURI_LOST_FULL);
+    EXPECT(kasuri__cause_of(-ENOSPC) == KASURI_LOST_SPACE && kasuri__cause_of(-EDQUOT) == KASURI_LOST_SPACE);
+    EXPECT(kasuri__cause_of(-EMFILE) == KASURI_LOST_LIMIT && kasuri__cause_of(-ENOMEM) == KASURI_LOST_LIMIT);
     return failed;
 }
 
@@ -630,6 +695,27 @@ static void notice(uint32_t gate) {
     KASURI_END();
 }
 
+/* A process that does not see its session stays in it until another recorder asks, and is in none where that one's is not found. */
+static int a_request_takes_what_is_out_of_sight(void) {
+    char link[64], away[sizeof directory + 8];
+    join(KASURI_POLICY_GROW);
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", getpid());
+    snprintf(away, sizeof away, "%s-away", directory);
+    unlink(link);
+    EXPECT(rename(directory, away) == 0);
+    uint32_t epoch = c->epoch;
+    notice(2);
+    EXPECT(kasuri__gate.gate == 1 && c->epoch == epoch);
+    EXPECT(symlink("/dev/shm/kasuri-nowhere", link) == 0);
+    notice(2);
+    EXPECT(kasuri__gate.gate == 0 && c->epoch != epoch && control->refused == 0);
+    EXPECT(unlink(link) == 0 && symlink(away, link) == 0);
+    notice(2);
+    EXPECT(kasuri__gate.gate == 1 && c->state == 1);
+    EXPECT(unlink(link) == 0 && rename(away, directory) == 0);
+    return failed;
+}
+
 static int a_request_waits_while_a_lock_is_held(void) {
     char link[64];
     make_session(KASURI_POLICY_GROW);
@@ -729,6 +815,9 @@ static int a_trigger_counts_in_a_session_only(void) {
 
 static const struct test tests[] = {
     TEST(the_recorder_lives_while_it_holds_its_lock),
+    TEST(a_session_out_of_sight_keeps_what_fits_and_counts_the_rest),
+    TEST(a_child_that_does_not_see_the_session_is_counted),
+    TEST(errors_have_causes),
     TEST(losses_are_counted_beside_the_events),
     TEST(a_loss_like_the_last_is_counted_at_once),
     TEST(only_its_own_session_closes_the_gate),
@@ -750,6 +839,7 @@ static const struct test tests[] = {
     TEST(what_may_be_used_is_buried),
     TEST(a_control_page_is_checked),
     TEST(a_foreign_session_is_counted),
+    TEST(a_request_takes_what_is_out_of_sight),
     TEST(a_request_waits_while_a_lock_is_held),
     TEST(the_gate_says_what_is_asked),
     TEST(a_closed_gate_is_counted_in_its_session),

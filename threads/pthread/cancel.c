@@ -214,7 +214,8 @@ static bool kick(uint32_t tid, int signal) {
            syscall(SYS_tgkill, getpid(), tid, signal) == 0;
 }
 
-/* A call that it sleeps in is none of those that may be ended: it has not told of it. */
+/* A call that it sleeps in is none of those that may be ended: it has not told of it. A page that it waits for in no call ("-1"), as another
+ * thread is to fill it in (userfaultfd), is asked for again. */
 static bool is_running(uint32_t tid) {
     char text[64];
     snprintf(text, sizeof text, "/proc/self/task/%u/syscall", (unsigned)tid);
@@ -223,7 +224,7 @@ static bool is_running(uint32_t tid) {
         return false;
     long n = syscall(SYS_read, fd, text, sizeof text);
     syscall(SYS_close, fd);
-    return n > 0 && text[0] == 'r'; /* "running" */
+    return n > 0 && (text[0] == 'r' || text[0] == '-'); /* "running" */
 }
 
 /* The worker's kernel thread is interrupted, if `l` seems to compute on it at the moment. */

@@ -3,7 +3,8 @@
  * Processes that light threads start: they have the thread's signal mask, not that of the kernel thread that it is on, which blocks all
  * signals, so that nobody could end them.
  *
- * A child of fork sets it itself (pool.c). posix_spawn is told of it. system and popen use posix_spawn inside the C library: their
+ * A child of fork sets it itself (pool.c). posix_spawn is told of it, and waits until the child has opened its files and executed its
+ * program, which may take what another thread does. system and popen use posix_spawn inside the C library: their
  * thread is pinned. vfork's child shares the memory, so it would be the light thread once more, without workers: it is a fork.
  */
 #include "light.h"
@@ -20,16 +21,20 @@ static int spawn_as(spawn_fn *spawn, pid_t *pid, const char *file, const posix_s
                     const posix_spawnattr_t *attr, char *const *args, char *const *env) {
     posix_spawnattr_t own;
     short flags;
+    ito_call call;
     if (attr)
         own = *attr;
     else
         posix_spawnattr_init(&own);
     posix_spawnattr_getflags(&own, &flags);
-    if (flags & POSIX_SPAWN_SETSIGMASK)
-        return spawn(pid, file, actions, attr, args, env);
-    posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK));
-    posix_spawnattr_setsigmask(&own, &light_self.mask);
-    return spawn(pid, file, actions, &own, args, env);
+    if (!(flags & POSIX_SPAWN_SETSIGMASK)) {
+        posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK));
+        posix_spawnattr_setsigmask(&own, &light_self.mask);
+    }
+    ito_blocking_begin(&call, "posix_spawn");
+    int r = spawn(pid, file, actions, &own, args, env);
+    ito_blocking_end(&call);
+    return r;
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

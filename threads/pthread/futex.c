@@ -190,12 +190,62 @@ static long futex(struct futex_call *c) {
     return as_it_is(c);
 }
 
+/* Calls that any handler ends, whatever SA_RESTART says (signal(7)), also one of this library's, if they have not told of it. */
+static bool ends_early(long number) {
+    switch (number) {
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait:
+    case SYS_rt_sigtimedwait:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_io_getevents:
+    case 426: /* io_uring_enter: newer ones, of the same number on every CPU */
+    case 441: /* epoll_pwait2 */
+    case 449: /* futex_waitv */
+#ifdef SYS_io_pgetevents
+    case SYS_io_pgetevents:
+#endif
+#ifdef SYS_poll
+    case SYS_poll:
+    case SYS_select:
+    case SYS_epoll_wait:
+#endif
+        return true;
+    }
+    return false;
+}
+
+static long told(long number, long a, long b, long c, long d, long e, long f) {
+    ito_call call;
+    long r = -1;
+    ito_blocking_begin(&call, "syscall");
+    if (ito__call_began(&call))
+        r = ito__real_syscall(number, a, b, c, d, e, f);
+    else
+        errno = EINTR;
+    ito__call_over();
+    ito_blocking_end(&call);
+    return r;
+}
+/* Made again, where the thread was pinned without a handler, with the time that it was given at first. */
+static long light_told(long number, long a, long b, long c, long d, long e, long f) {
+    LIGHT_CALL(long, CALL_ENDS | CALL_NO_POINT, told(number, a, b, c, d, e, f),
+               ito__real_syscall(number, a, b, c, d, e, f));
+}
+
 /* The program's syscall(). It reads six arguments, as the C library's does, whatever their number. */
 EXPORT long light_syscall(long number, long a, long b, long c, long d, long e, long f) __asm__("syscall");
 EXPORT long light_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    if (LIKELY(number != SYS_futex))
-        return ito__real_syscall(number, a, b, c, d, e, f);
-    struct futex_call call = {(uint32_t *)a, (uint32_t)b, (uint32_t)c, (const struct timespec *)d,
-                              (uint32_t *)e, (uint32_t)f};
-    return futex(&call);
+    if (UNLIKELY(number == SYS_futex)) {
+        struct futex_call call = {(uint32_t *)a, (uint32_t)b, (uint32_t)c, (const struct timespec *)d,
+                                  (uint32_t *)e, (uint32_t)f};
+        return futex(&call);
+    }
+    return ends_early(number) && light_here() ? light_told(number, a, b, c, d, e, f)
+                                              : ito__real_syscall(number, a, b, c, d, e, f);
 }

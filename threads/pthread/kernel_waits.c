@@ -130,6 +130,31 @@ EXPORT int semtimedop(int id, struct sembuf *operations, size_t n, const struct 
                REAL(semtimedop)(id, operations, n, call_left(deadline_ns, &left)));
 }
 
+/* ---- POSIX queues and asynchronous input ------------------------------------------------------------------------- */
+
+BLOCKING_EXPORT(ssize_t, mq_receive, CALL_RESTARTS, (mqd_t queue, char *message, size_t bytes, unsigned *priority),
+                (queue, message, bytes, priority))
+BLOCKING_EXPORT(int, mq_send, CALL_RESTARTS, (mqd_t queue, const char *message, size_t bytes, unsigned priority),
+                (queue, message, bytes, priority))
+BLOCKING_EXPORT(ssize_t, mq_timedreceive, CALL_RESTARTS,
+                (mqd_t queue, char *message, size_t bytes, unsigned *priority, const struct timespec *end),
+                (queue, message, bytes, priority, end))
+BLOCKING_EXPORT(int, mq_timedsend, CALL_RESTARTS,
+                (mqd_t queue, const char *message, size_t bytes, unsigned priority, const struct timespec *end),
+                (queue, message, bytes, priority, end))
+
+BLOCKING(int, aio_suspend, (const struct aiocb *const *list, int n, const struct timespec *t), (list, n, t))
+EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct timespec *t) {
+    if (!light_here())
+        return REAL(aio_suspend)(list, n, t);
+    struct timespec left;
+    uint64_t deadline_ns = call_deadline(t);
+    LIGHT_CALL(int, t ? CALL_ENDS : CALL_RESTARTS, blocking_aio_suspend(list, n, t),
+               REAL(aio_suspend)(list, n, call_left(deadline_ns, &left)));
+}
+EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n, const struct timespec *t)
+    __attribute__((alias("aio_suspend")));
+
 /* ---- ptrace: the tracer is a kernel thread ----------------------------------------------------------------------- */
 
 EXPORT long ptrace(enum __ptrace_request request, ...) {

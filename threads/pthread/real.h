@@ -6,6 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <aio.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -154,6 +156,12 @@
     X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                                        \
     X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                           \
     X(int, flock, (int, int))                                                                                          \
+    X(int, aio_suspend, (const struct aiocb *const *, int, const struct timespec *))                                   \
+    X(ssize_t, mq_receive, (mqd_t, char *, size_t, unsigned *))                                                        \
+    X(int, mq_send, (mqd_t, const char *, size_t, unsigned))                                                           \
+    X(ssize_t, mq_timedreceive, (mqd_t, char *, size_t, unsigned *, const struct timespec *))                          \
+    X(int, mq_timedsend, (mqd_t, const char *, size_t, unsigned, const struct timespec *))                             \
+    X(int, __sigpause, (int, int))                                                                                     \
     X(int, sigwait, (const sigset_t *, int *))                                                                         \
     X(int, sigwaitinfo, (const sigset_t *, siginfo_t *))                                                               \
     X(int, sigtimedwait, (const sigset_t *, siginfo_t *, const struct timespec *))                                     \
@@ -191,6 +199,8 @@
     X(int, usleep, (useconds_t))                                                                                       \
     X(unsigned, sleep, (unsigned))                                                                                     \
     X(int, sched_yield, (void))
+
+int __sigpause(int signal_or_mask, int is_signal);
 
 struct real {
 #define REAL_FIELD(result, name, parameters) result(*name) parameters;

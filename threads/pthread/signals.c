@@ -332,3 +332,59 @@ EXPORT int sigpending(sigset_t *set) {
     light_pin("sigpending");
     return REAL(sigpending)(set);
 }
+EXPORT int __sigpause(int signal_or_mask, int is_signal) {
+    light_pin("sigpause");
+    return REAL(__sigpause)(signal_or_mask, is_signal);
+}
+EXPORT int __xpg_sigpause(int signal);
+EXPORT int __xpg_sigpause(int signal) {
+    return __sigpause(signal, 1);
+}
+/* BSD's. The headers give System V's the name above. */
+EXPORT int bsd_sigpause(int mask) __asm__("sigpause");
+EXPORT int bsd_sigpause(int mask) {
+    return __sigpause(mask, 0);
+}
+
+/* ---- older names: the C library's change the mask of the kernel thread ---------------------------------------------- */
+
+static int change_one(int how, int signal, sigset_t *old) {
+    sigset_t one;
+    sigemptyset(&one);
+    return sigaddset(&one, signal) ? -1 : sigprocmask(how, &one, old);
+}
+EXPORT int sighold(int signal) {
+    return change_one(SIG_BLOCK, signal, NULL);
+}
+EXPORT int sigrelse(int signal) {
+    return change_one(SIG_UNBLOCK, signal, NULL);
+}
+EXPORT sighandler_t sigset(int signal, sighandler_t handler) {
+    struct sigaction next = {.sa_handler = handler}, was;
+    sigset_t old;
+    bool hold = handler == SIG_HOLD;
+    if (handler == SIG_ERR)
+        errno = EINVAL;
+    if (handler == SIG_ERR || sigaction(signal, hold ? NULL : &next, &was) ||
+        change_one(hold ? SIG_BLOCK : SIG_UNBLOCK, signal, &old))
+        return SIG_ERR;
+    return sigismember(&old, signal) ? SIG_HOLD : was.sa_handler;
+}
+
+/* BSD's masks are of signals 1 to 32. */
+static int change_some(int how, int mask) {
+    uint64_t some = (uint32_t)mask;
+    sigset_t set, old;
+    sigemptyset(&set);
+    memcpy(&set, &some, sizeof some);
+    return sigprocmask(how, &set, &old) ? -1 : (int)bits(&old);
+}
+EXPORT int sigblock(int mask) {
+    return change_some(SIG_BLOCK, mask);
+}
+EXPORT int sigsetmask(int mask) {
+    return change_some(SIG_SETMASK, mask);
+}
+EXPORT int siggetmask(void) {
+    return change_some(SIG_BLOCK, 0);
+}

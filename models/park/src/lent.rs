@@ -7,6 +7,9 @@
 //! which empties its store buffer. Modelled are one light thread, its worker, the watcher and one spare carrier; when the
 //! thread comes back it runs on that carrier, and the one it left is the spare. Not modelled: calls that were told of
 //! (`ito_blocking_begin`), `moves` (with one light thread it cannot matter), reordered loads.
+//!
+//! A thread that computes instead of waiting is interrupted by the watcher's signal, and its handler takes the worker from itself
+//! (`look_leave_worker()`), where it has interrupted the program and not ito.
 
 use kasuri_model_deque::machine::{DONE, Model, State, Step};
 
@@ -26,6 +29,8 @@ const REST: usize = 6; // the spare carrier waits for a job
 const JOB: usize = 7; // `lent` as offered
 const READY: usize = 8; // the thread is in the worker's queue
 const RUNS: usize = 9; // and was taken out of it
+const WANTED: usize = 10; // `lent` as the watcher would have it
+const SIGNAL: usize = 11; // it has been sent, or its handler runs
 const IN_ITO: usize = 0; // books: the thread has the worker
 const ADOPTS: usize = 1; // books: the spare carrier has it
 const WROTE: usize = 2; // books: the last that the thread wrote into WORKER
@@ -56,9 +61,18 @@ pub struct Broken {
     pub no_membarrier: bool,
     /// A worker that no spare could take is not offered again.
     pub offers_once: bool,
+    /// The handler takes the worker wherever it has interrupted the thread.
+    pub interrupts_ito: bool,
+    /// The handler's compare-and-swap has no release order.
+    pub relaxed_taken: bool,
+    /// The watcher takes the worker of a thread that computes itself.
+    pub takes_from_running: bool,
+    /// The watcher sends no signal.
+    pub no_signal: bool,
 }
 
-/// Thread 0 computes, waits and enters ito in turns, thread 1 is the watcher, thread 2 the spare carrier.
+/// Thread 0 computes, waits and enters ito in turns, thread 1 is the watcher, thread 2 the spare carrier, thread 3 the handler of
+/// the watcher's signal in thread 0, which stands still meanwhile.
 pub struct Lent {
     /// Waits of thread 0.
     pub waits: i8,
@@ -66,6 +80,8 @@ pub struct Lent {
     pub needs_worker: bool,
     /// Entries into ito sleep in a call of ito's own.
     pub sleeps: bool,
+    /// It computes until others have run, and does not wait.
+    pub computes: bool,
     /// The change under test.
     pub broken: Broken,
 }
@@ -160,7 +176,7 @@ impl Lent {
                 };
             }
             20 => {
-                s.memory[FILE] = THEIRS;
+                s.memory[FILE] = if self.computes { NOTHING } else { THEIRS };
                 s.books[RAN] = 0;
                 pc = 21;
             }
@@ -195,6 +211,9 @@ impl Lent {
             0 => {
                 let now = s.load(t, LENT);
                 s.threads[t].r[0] = now;
+                if self.computes && now % 4 == HOME {
+                    return self.interrupts(s, now);
+                }
                 pc = match now % 4 {
                     HOME => 1,
                     TAKEN if now != offered => 6,
@@ -244,6 +263,68 @@ impl Lent {
                 pc = 0;
             }
             _ => unreachable!("watcher pc {pc}"),
+        }
+        s.threads[t].pc = pc;
+        Step::Done
+    }
+
+    /// The watcher, of a thread that seems to compute.
+    fn interrupts(&self, s: &mut State, now: i8) -> Step {
+        if self.broken.takes_from_running {
+            s.memory[LENT] = now + TAKEN;
+        } else if s.memory[SIGNAL] == 1 || self.broken.no_signal {
+            return Step::Blocked;
+        } else {
+            s.memory[WANTED] = now + TAKEN;
+            s.memory[SIGNAL] = 1;
+        }
+        Step::Done
+    }
+
+    /// look_leave_worker(), in thread 0: with its loads and stores, between two of its steps. A signal that comes in ito, or when the thread
+    /// has no worker, is spent.
+    fn handler(&self, s: &mut State, t: usize) -> Step {
+        let b = self.broken;
+        let lent = s.threads[t].r[0];
+        let mut pc = s.threads[t].pc;
+        match pc {
+            0 => {
+                let program = (20..DONE).contains(&s.threads[0].pc) || b.interrupts_ito;
+                if s.memory[SIGNAL] == 0 {
+                    return Step::Blocked;
+                }
+                pc = if program && s.load(0, TLS) == 0 { 1 } else { 3 };
+                s.threads[t].r[1] = 1;
+            }
+            1 => {
+                let now = s.load(0, LENT);
+                s.threads[t].r[0] = now;
+                pc = if now % 4 == HOME && s.load(0, WANTED) == now + TAKEN {
+                    2
+                } else {
+                    3
+                };
+            }
+            2 => {
+                let may = if b.relaxed_taken {
+                    s.settled(0, LENT)
+                } else {
+                    s.drained(0)
+                };
+                if !may {
+                    return Step::Blocked;
+                }
+                if s.memory[LENT] == lent {
+                    s.memory[LENT] = lent + TAKEN;
+                }
+                pc = 3;
+            }
+            3 => {
+                s.memory[SIGNAL] = 0;
+                s.threads[t].r[1] = 0;
+                pc = 0;
+            }
+            _ => unreachable!("handler pc {pc}"),
         }
         s.threads[t].pc = pc;
         Step::Done
@@ -330,13 +411,15 @@ impl Lent {
 
 impl Model for Lent {
     fn start(&self) -> State {
-        State::new(3, vec![0; 10], 6)
+        State::new(4, vec![0; 12], 6)
     }
     fn step(&self, s: &mut State, t: usize) -> Step {
         match t {
+            0 if s.threads[3].r[1] == 1 => Step::Blocked,
             0 => self.enters(s, t),
             1 => self.watcher(s, t),
-            _ => self.spare(s, t),
+            2 => self.spare(s, t),
+            _ => self.handler(s, t),
         }
     }
     fn check(&self, s: &State) -> Option<&'static str> {

@@ -239,6 +239,7 @@ fn taken(waits: i8, sleeps: bool, broken: lent::Broken) -> Result<usize, &'stati
         waits,
         needs_worker: false,
         sleeps,
+        computes: false,
         broken,
     })
 }
@@ -262,6 +263,7 @@ fn a_wait_that_needs_the_worker_ends() {
         waits: 2,
         needs_worker: true,
         sleeps: true,
+        computes: false,
         broken: lent::Broken {
             offers_once,
             ..Default::default()
@@ -269,6 +271,57 @@ fn a_wait_that_needs_the_worker_ends() {
     };
     search(&model(false)).unwrap();
     assert_eq!(search(&model(true)), Err("a thread waits for ever"));
+}
+
+fn interrupted(waits: i8, needs_worker: bool, broken: lent::Broken) -> Result<usize, &'static str> {
+    search(&lent::Lent {
+        waits,
+        needs_worker,
+        sleeps: true,
+        computes: true,
+        broken,
+    })
+}
+
+#[test]
+fn a_thread_that_computes_gives_its_worker_away_itself() {
+    for waits in 1..=2 {
+        for needs_worker in [false, true] {
+            interrupted(waits, needs_worker, lent::Broken::default()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn controls_of_a_thread_that_computes() {
+    let right = lent::Broken::default();
+    let (two, stale) = (
+        "two kernel threads have the worker",
+        "the worker is not as its thread left it",
+    );
+    let interrupts_ito = lent::Broken {
+        interrupts_ito: true,
+        ..right
+    };
+    assert_eq!(interrupted(2, false, interrupts_ito), Err(two));
+    let takes_from_running = lent::Broken {
+        takes_from_running: true,
+        ..right
+    };
+    assert_eq!(interrupted(2, false, takes_from_running), Err(two));
+    let relaxed_taken = lent::Broken {
+        relaxed_taken: true,
+        ..right
+    };
+    assert_eq!(interrupted(2, false, relaxed_taken), Err(stale));
+    let no_signal = lent::Broken {
+        no_signal: true,
+        ..right
+    };
+    assert_eq!(
+        interrupted(2, true, no_signal),
+        Err("a thread waits for ever")
+    );
 }
 
 #[test]

@@ -4,8 +4,10 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +23,7 @@
 #include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -31,6 +34,9 @@ struct place {
     const struct kind *kind;
     int in[2], out[2], epoll, file, other_file, listener, event;
     int message_queue, semaphores;
+    mqd_t queue;
+    struct aiocb input;
+    char byte;
     struct sockaddr_un address;
     pid_t child;
     int child_end[2];
@@ -190,6 +196,28 @@ static int c_semop(struct place *p) {
     struct sembuf down = {0, -1, 0};
     return semop(p->semaphores, &down, 1) ? -1 : 1;
 }
+static int c_semtimedop(struct place *p) {
+    struct sembuf down = {0, -1, 0};
+    struct timespec t = {1000, 0};
+    return semtimedop(p->semaphores, &down, 1, &t) ? -1 : 1;
+}
+static int c_syscall(struct place *p) {
+    struct sembuf down = {0, -1, 0};
+    return syscall(SYS_semtimedop, p->semaphores, &down, 1, NULL) ? -1 : 1;
+}
+static int c_mq_receive(struct place *p) {
+    char message[8];
+    return (int)mq_receive(p->queue, message, sizeof message, NULL);
+}
+static int c_mq_timedreceive(struct place *p) {
+    char message[8];
+    struct timespec end = {4000000000, 0};
+    return (int)mq_timedreceive(p->queue, message, sizeof message, NULL, &end);
+}
+static int c_aio_suspend(struct place *p) {
+    const struct aiocb *list = &p->input;
+    return aio_suspend(&list, 1, NULL) ? -1 : 1;
+}
 static int c_nanosleep(struct place *p) {
     struct timespec t = {1000, 0};
     (void)p;
@@ -240,6 +268,10 @@ static void r_semaphore(struct place *p) {
     CHECK(semop(p->semaphores, &up, 1) == 0);
 }
 
+static void r_queue(struct place *p) {
+    CHECK(mq_send(p->queue, "x", 1, 0) == 0);
+}
+
 static const struct kind kinds[] = {
     {"read", c_read, r_in, 0},
     {"write", c_write, r_out, 0},
@@ -265,6 +297,11 @@ static const struct kind kinds[] = {
     {"fcntl", c_fcntl, r_lock, CARRIED},
     {"msgrcv", c_msgrcv, r_message, CARRIED | ENDS},
     {"semop", c_semop, r_semaphore, CARRIED | ENDS | NO_POINT},
+    {"semtimedop", c_semtimedop, r_semaphore, CARRIED | ENDS | NO_POINT},
+    {"syscall", c_syscall, r_semaphore, CARRIED | ENDS | NO_POINT},
+    {"mq_receive", c_mq_receive, r_queue, CARRIED},
+    {"mq_timedreceive", c_mq_timedreceive, r_queue, CARRIED},
+    {"aio_suspend", c_aio_suspend, r_in, CARRIED},
     {"nanosleep", c_nanosleep, NULL, ENDS | NO_EVENT},
     {"clock_nanosleep", c_boottime, NULL, CARRIED | ENDS | NO_EVENT},
 };
@@ -300,8 +337,8 @@ static void child(struct place *p) {
 static void place_make(struct place *p, const struct kind *kind) {
     char path[] = "/tmp/ito-calls-XXXXXX";
     static atomic_int number;
-    *p =
-        (struct place){.kind = kind, .child = -1, .message_queue = -1, .semaphores = -1, .address.sun_family = AF_UNIX};
+    *p = (struct place){
+        .kind = kind, .child = -1, .message_queue = -1, .semaphores = -1, .queue = -1, .address.sun_family = AF_UNIX};
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, p->in) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, p->out) == 0);
     fill(p->out[0]);
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -325,8 +362,18 @@ static void place_make(struct place *p, const struct kind *kind) {
     }
     if (kind->call == c_msgrcv)
         CHECK((p->message_queue = msgget(IPC_PRIVATE, 0600)) >= 0);
-    if (kind->call == c_semop)
+    if (kind->call == c_semop || kind->call == c_semtimedop || kind->call == c_syscall)
         CHECK((p->semaphores = semget(IPC_PRIVATE, 1, 0600)) >= 0);
+    if (kind->call == c_mq_receive || kind->call == c_mq_timedreceive) {
+        char name[64];
+        struct mq_attr attr = {.mq_maxmsg = 1, .mq_msgsize = 8};
+        snprintf(name, sizeof name, "/ito-calls-%d-%d", (int)getpid(), atomic_fetch_add(&number, 1));
+        CHECK((p->queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &attr)) >= 0 && mq_unlink(name) == 0);
+    }
+    if (kind->call == c_aio_suspend) {
+        p->input = (struct aiocb){.aio_fildes = p->in[0], .aio_buf = &p->byte, .aio_nbytes = 1};
+        CHECK(aio_read(&p->input) == 0);
+    }
     if (kind->flags & CHILD)
         child(p);
 }
@@ -339,6 +386,10 @@ static void place_end(struct place *p) {
         close(p->other_file);
     if (p->listener)
         close(p->listener);
+    while (p->input.aio_buf && aio_error(&p->input) == EINPROGRESS) /* until it finds the end of in[0] */
+        usleep(100);
+    if (p->queue >= 0)
+        mq_close(p->queue);
     if (p->message_queue >= 0)
         msgctl(p->message_queue, IPC_RMID, NULL);
     if (p->semaphores >= 0)

@@ -148,6 +148,33 @@ static void own_signals(void) {
         CHECK(pthread_kill(t[i], SIGUSR2) == 0 && pthread_join(t[i], NULL) == 0);
 }
 
+/* The older names of masks: what one thread blocks is no other's business, also where they share a worker. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static void *holds(void *unused) {
+    sigset_t now;
+    CHECK(sigset(SIGUSR1, handler) != SIG_ERR && sighold(SIGUSR1) == 0 && sigset(SIGUSR1, SIG_HOLD) == SIG_HOLD);
+    CHECK(sighold(-1) == -1 && errno == EINVAL && sigset(SIGKILL, SIG_DFL) == SIG_ERR && errno == EINVAL);
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 1);
+    CHECK(sem_post(&waiting) == 0);
+    CHECK(sigpause(SIGUSR1) == -1 && errno == EINTR); /* until the other's pthread_kill */
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 1);
+    CHECK(sigrelse(SIGUSR1) == 0 && pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 0);
+    CHECK(sigset(SIGUSR1, SIG_HOLD) == (sighandler_t)handler && sigset(SIGUSR1, handler) == SIG_HOLD);
+    return unused;
+}
+static void *holds_nothing(void *unused) {
+    sigset_t now;
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 0);
+    return unused;
+}
+static void older_names(void) {
+    pthread_t t;
+    CHECK(sem_init(&waiting, 0, 0) == 0);
+    CHECK(pthread_create(&t, NULL, holds, NULL) == 0 && sem_wait(&waiting) == 0);
+    run(holds_nothing, NULL);
+    CHECK(pthread_kill(t, SIGUSR1) == 0 && pthread_join(t, NULL) == 0);
+}
+
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
 static void *own_cpu(void *unused) {
@@ -570,6 +597,7 @@ static void sleeps_are_whole(void) {
 static const struct test tests[] = {{"cancelled_anywhere", cancelled_anywhere},
                                     {"keeps_what_it_holds", keeps_what_it_holds},
                                     {"own_signals", own_signals},
+                                    {"older_names", older_names},
                                     {"scheduling", scheduling},
                                     {"robust", robust},
                                     {"signals_in_waits", signals_in_waits},

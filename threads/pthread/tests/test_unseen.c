@@ -10,11 +10,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -139,6 +150,263 @@ static void *lets_it_load(void *unused) {
 static void constructors(void) {
     CHECK(pipe(fds) == 0);
     pair(loads, lets_it_load, NULL);
+}
+
+/*
+ * Each system call that waits, made by syscall(): nothing stands in front of it. `waits` is in the call until `ends` has done its part, which
+ * stays done, so it does not matter which of the two comes first.
+ */
+struct raw {
+    int in, out, lock, other_lock, id, child;
+    atomic_uint word;
+};
+static long w_read(struct raw *p, char *c) {
+    return syscall(SYS_read, p->in, c, 1);
+}
+static long w_epoll_pwait2(struct raw *p, char *c) {
+    struct epoll_event e = {.events = EPOLLIN};
+    int fd = epoll_create1(0);
+    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, p->in, &e) == 0);
+    long r = syscall(441 /* SYS_epoll_pwait2 */, fd, &e, 1, NULL, NULL, 8);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return *c = 0, r;
+}
+static long w_ppoll(struct raw *p, char *c) {
+    struct pollfd f = {p->in, POLLIN, 0};
+    return *c = 0, syscall(SYS_ppoll, &f, 1, NULL, NULL, 8);
+}
+static long w_recvmmsg(struct raw *p, char *c) {
+    struct iovec part = {c, 1};
+    struct mmsghdr m = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+    return syscall(SYS_recvmmsg, p->in, &m, 1, 0, NULL);
+}
+static void e_writes(struct raw *p) {
+    CHECK(write(p->out, "x", 1) == 1);
+}
+static long w_futex_waitv(struct raw *p, char *c) {
+    struct {
+        uint64_t value, at;
+        uint32_t flags, reserved;
+    } one = {0, (uintptr_t)&p->word, 2 | FUTEX_PRIVATE_FLAG, 0};
+    *c = 0;
+    while (atomic_load(&p->word) == 0)
+        if (syscall(449 /* SYS_futex_waitv */, &one, 1, 0, NULL, 0) < 0 && errno != EAGAIN)
+            return -1;
+    return 1;
+}
+static long w_futex_shared(struct raw *p, char *c) {
+    *c = 0;
+    while (atomic_load(&p->word) == 0)
+        if (syscall(SYS_futex, &p->word, FUTEX_WAIT, 0, NULL, NULL, 0) < 0 && errno != EAGAIN)
+            return -1;
+    return 1;
+}
+static void e_wakes(struct raw *p) {
+    atomic_store(&p->word, 1);
+    syscall(SYS_futex, &p->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, &p->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+static long w_rt_sigtimedwait(struct raw *p, char *c) {
+    sigset_t set;
+    (void)p;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    return *c = 0, syscall(SYS_rt_sigtimedwait, &set, NULL, NULL, 8) == SIGUSR2 ? 1 : -1;
+}
+static void e_kills(struct raw *p) {
+    (void)p;
+    CHECK(kill(getpid(), SIGUSR2) == 0);
+}
+static long w_semtimedop(struct raw *p, char *c) {
+    struct sembuf down = {0, -1, 0};
+    return *c = 0, syscall(SYS_semtimedop, p->id, &down, 1, NULL) == 0 ? 1 : -1;
+}
+static void e_semop(struct raw *p) {
+    struct sembuf up = {0, 1, 0};
+    CHECK(semop(p->id, &up, 1) == 0 && semctl(p->id, 0, GETVAL) >= 0);
+}
+static long w_msgrcv(struct raw *p, char *c) {
+    struct {
+        long type;
+        char text[1];
+    } m;
+    return *c = 0, syscall(SYS_msgrcv, p->id, &m, 1, 0, 0);
+}
+static void e_msgsnd(struct raw *p) {
+    struct {
+        long type;
+        char text[1];
+    } m = {1, {0}};
+    CHECK(msgsnd(p->id, &m, 1, 0) == 0);
+}
+static long w_waitid(struct raw *p, char *c) {
+    siginfo_t info;
+    return *c = 0, syscall(SYS_waitid, P_PID, p->child, &info, WEXITED, NULL) == 0 ? 1 : -1;
+}
+static long w_flock(struct raw *p, char *c) {
+    return *c = 0, syscall(SYS_flock, p->lock, LOCK_EX) == 0 ? 1 : -1;
+}
+static long w_fcntl(struct raw *p, char *c) {
+    struct flock lock = {.l_type = F_WRLCK};
+    return *c = 0, syscall(SYS_fcntl, p->lock, F_OFD_SETLKW, &lock) == 0 ? 1 : -1;
+}
+static void e_unlocks(struct raw *p) {
+    CHECK(close(p->other_lock) == 0);
+}
+static long w_getrandom(struct raw *p, char *c) { /* never waits, once the kernel has begun */
+    (void)p;
+    return syscall(SYS_getrandom, c, 1, 0);
+}
+static void e_nothing(struct raw *p) {
+    (void)p;
+}
+static long w_io_uring_enter(struct raw *p, char *c) {
+    struct io_uring_params u = {0};
+    int ring = (int)syscall(SYS_io_uring_setup, 1, &u);
+    if (ring < 0)
+        return w_read(p, c); /* not allowed here */
+    char *q = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *e = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
+    CHECK(q != MAP_FAILED && e != MAP_FAILED);
+    *e = (struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = p->in, .addr = (uintptr_t)c, .len = 1};
+    ((uint32_t *)(void *)(q + u.sq_off.array))[0] = 0;
+    __atomic_store_n((uint32_t *)(void *)(q + u.sq_off.tail), 1, __ATOMIC_RELEASE);
+    long r = syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+    int error = errno;
+    munmap(q, 4096);
+    munmap(e, 4096);
+    close(ring);
+    errno = error;
+    return r;
+}
+static const struct raw_call {
+    const char *name;
+    long (*waits)(struct raw *, char *);
+    void (*ends)(struct raw *);
+} raw_calls[] = {
+    {"read", w_read, e_writes},
+    {"epoll_pwait2", w_epoll_pwait2, e_writes},
+    {"ppoll", w_ppoll, e_writes},
+    {"recvmmsg", w_recvmmsg, e_writes},
+    {"futex_waitv", w_futex_waitv, e_wakes},
+    {"futex of processes", w_futex_shared, e_wakes},
+    {"rt_sigtimedwait", w_rt_sigtimedwait, e_kills},
+    {"semtimedop", w_semtimedop, e_semop},
+    {"msgrcv", w_msgrcv, e_msgsnd},
+    {"waitid", w_waitid, e_writes},
+    {"flock", w_flock, e_unlocks},
+    {"fcntl", w_fcntl, e_unlocks},
+    {"getrandom", w_getrandom, e_nothing},
+    /* The last: what the kernel does for a ring ends the next call on its kernel thread with EINTR. */
+    {"io_uring_enter", w_io_uring_enter, e_writes},
+};
+static struct raw raw;
+static void *makes_raw_call(void *arg) {
+    const struct raw_call *call = arg;
+    char c;
+    errno = 0;
+    if (call->waits(&raw, &c) != 1 && errno != ENOSYS)
+        fprintf(stderr, "%s: errno %d\n", call->name, errno), abort();
+    return NULL;
+}
+static void *ends_raw_call(void *arg) {
+    const struct raw_call *call = arg;
+    call->ends(&raw);
+    return NULL;
+}
+static void system_calls(void) {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    CHECK(sigprocmask(SIG_BLOCK, &blocked, NULL) == 0); /* so that it waits for whoever asks for it */
+    for (size_t i = 0; i < sizeof raw_calls / sizeof *raw_calls; i++) {
+        const struct raw_call *call = &raw_calls[i];
+        char path[] = "/tmp/ito-unseen-XXXXXX", c;
+        struct flock lock = {.l_type = F_WRLCK};
+        int pair_of[2];
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair_of) == 0);
+        raw = (struct raw){.in = pair_of[0], .out = pair_of[1], .id = -1};
+        raw.lock = mkstemp(path);
+        raw.other_lock = open(path, O_RDWR);
+        CHECK(raw.lock >= 0 && raw.other_lock >= 0 && unlink(path) == 0);
+        CHECK(call->waits != w_flock || flock(raw.other_lock, LOCK_EX) == 0);
+        CHECK(call->waits != w_fcntl || fcntl(raw.other_lock, F_OFD_SETLK, &lock) == 0);
+        if (call->waits == w_semtimedop)
+            CHECK((raw.id = semget(IPC_PRIVATE, 1, 0600)) >= 0);
+        if (call->waits == w_msgrcv)
+            CHECK((raw.id = msgget(IPC_PRIVATE, 0600)) >= 0);
+        if (call->waits == w_waitid && (raw.child = fork()) == 0)
+            _exit(read(raw.in, &c, 1) != 1);
+        pair(makes_raw_call, ends_raw_call, (void *)call);
+        if (call->waits == w_semtimedop)
+            CHECK(semctl(raw.id, 0, IPC_RMID) == 0);
+        if (call->waits == w_msgrcv)
+            CHECK(msgctl(raw.id, IPC_RMID, NULL) == 0);
+        close(raw.in);
+        close(raw.out);
+        close(raw.lock);
+        if (call->ends != e_unlocks)
+            close(raw.other_lock);
+    }
+}
+
+/* A child is made, and its maker goes on when it has executed its program: it opens files before that. */
+static void *spawns(void *fifo) {
+    posix_spawn_file_actions_t actions;
+    char *args[] = {"true", NULL};
+    pid_t child;
+    int status;
+    CHECK(posix_spawn_file_actions_init(&actions) == 0);
+    CHECK(posix_spawn_file_actions_addopen(&actions, 5, fifo, O_RDONLY, 0) == 0);
+    CHECK(posix_spawnp(&child, "true", &actions, NULL, args, environ) == 0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    return NULL;
+}
+static void *opens_for_it(void *fifo) {
+    int fd = open(fifo, O_WRONLY);
+    CHECK(fd >= 0 && close(fd) == 0);
+    return NULL;
+}
+static void spawning(void) {
+    char path[] = "/tmp/ito-unseen-XXXXXX";
+    CHECK(mkdtemp(path) != NULL);
+    char fifo[64];
+    snprintf(fifo, sizeof fifo, "%s/fifo", path);
+    CHECK(mkfifo(fifo, 0600) == 0);
+    pair(spawns, opens_for_it, fifo);
+    unlink(fifo);
+    rmdir(path);
+}
+
+/* A page that another thread of the program fills in: the wait is in no system call. */
+static char *missing_page;
+static int fault_fd;
+static void *touches(void *unused) {
+    (void)unused;
+    CHECK(*(volatile char *)missing_page == 'p');
+    return NULL;
+}
+static void *fills_in(void *unused) {
+    static char page[4096] = "p";
+    struct uffd_msg m;
+    struct uffdio_copy copy = {.dst = (uintptr_t)missing_page, .src = (uintptr_t)page, .len = sizeof page};
+    (void)unused;
+    CHECK(read(fault_fd, &m, sizeof m) == sizeof m && m.event == UFFD_EVENT_PAGEFAULT);
+    CHECK(ioctl(fault_fd, UFFDIO_COPY, &copy) == 0);
+    return NULL;
+}
+static void missing_pages(void) {
+    fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    if (fault_fd < 0 || ioctl(fault_fd, UFFDIO_API, &api))
+        return; /* not allowed here */
+    missing_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(missing_page != MAP_FAILED);
+    struct uffdio_register r = {.range = {(uintptr_t)missing_page, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    CHECK(ioctl(fault_fd, UFFDIO_REGISTER, &r) == 0);
+    pair(touches, fills_in, NULL);
 }
 
 /* Many threads that wait by plain system calls, each for its neighbour, and use locks, errno and thread-local variables
@@ -279,6 +547,9 @@ static const struct test tests[] = {
     {"commands", commands},
     {"own_futex", own_futex},
     {"constructors", constructors},
+    {"system_calls", system_calls},
+    {"spawning", spawning},
+    {"missing_pages", missing_pages},
     {"waiting_unseen", waiting_unseen},
     {"all_at_once", all_at_once},
     {"closed_descriptors", closed_descriptors},

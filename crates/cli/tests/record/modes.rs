@@ -336,6 +336,35 @@ fn duration_ends_the_recording_and_not_the_program() {
     assert!(dir.path().join("done").exists());
 }
 
+/// Such a user may watch all threads, and lock no more memory than others: the rings of samples leave some to that of switches.
+#[test]
+fn with_the_capability_to_watch_alone_switches_are_recorded() {
+    if !is_root() {
+        return skip("needs root");
+    }
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_kasuri"), dir.path().join("kasuri"));
+    let caps = "-all,+perfmon,+sys_ptrace";
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -l 8192; exec setpriv \"$@\"", "sh"])
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["--inh-caps", caps, "--ambient-caps", caps])
+        .args(["--bounding-set", caps, "./kasuri", "record", "-o"])
+        .args(["run.kasuri", "--", "sleep", "0.1"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = said(&output);
+    if said.contains("setpriv") {
+        return skip("setpriv does not know the capabilities");
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("no context switches"), "{said}");
+    assert!(!said.contains("no call paths"), "{said}");
+}
+
 #[test]
 fn without_root_annotations_and_own_switches_are_recorded() {
     if !is_root() {

@@ -142,6 +142,15 @@ pub fn reach() -> Option<Reach> {
     open_event(0, cpu, Reach::Own).is_ok().then_some(Reach::Own)
 }
 
+/// Whether rings may be larger than what each user may lock: 129 pages for each CPU, and `ulimit -l` of all together. A user with
+/// CAP_PERFMON alone may watch all, and lock no more than others: a ring that took it all left none for the next.
+pub(crate) fn may_lock_more() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    let lifted = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .is_ok_and(|level| level.trim().starts_with('-'));
+    lifted || capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::IPC_LOCK))
+}
+
 impl Perf {
     /// Opens events on `tids` (all threads when the reach is the system), with a ring and `perf<N>.raw` in `dir` for each CPU.
     ///
@@ -150,11 +159,8 @@ impl Perf {
     pub fn open(reach: Reach, tids: &[i32], cpus: &[u32], dir: &Held) -> Result<Perf> {
         let mut perf = Perf {
             reach,
-            // A user without privileges may lock 129 pages for each CPU: half of them are left for samples of stacks.
-            pages: match reach {
-                Reach::System => 128,
-                Reach::Own => 64,
-            },
+            // Half of what a user may lock is left for samples of stacks.
+            pages: if may_lock_more() { 128 } else { 64 },
             rings: Vec::new(),
             _events: Vec::new(),
         };
@@ -188,7 +194,11 @@ impl Perf {
                     let path = dir.named(&name);
                     let file = dir.file(&name, Access::New);
                     let file = file.map_err(|e| Error::file("make", &path, e))?;
-                    let (map, page_bytes) = map_ring(&event, self.pages).map_err(refused)?;
+                    let locked = |cause| Error::System {
+                        what: "lock memory for a ring (`ulimit -l unlimited`, or the capability CAP_IPC_LOCK)",
+                        cause,
+                    };
+                    let (map, page_bytes) = map_ring(&event, self.pages).map_err(locked)?;
                     let data_bytes = map.len() - page_bytes;
                     self.rings.push(Ring {
                         cpu,

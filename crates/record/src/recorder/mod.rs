@@ -376,7 +376,7 @@ impl<'a> Recorder<'a> {
             .parent()
             .unwrap_or(self.live.session.path());
         format!(
-            "{} annotated programs had no memory for annotations in {}: some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
+            "{} annotated programs had no memory for annotations in {}, or could not reach it (children after chroot, or as another user): some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
             self.live.session.refused(),
             place.display(),
             place.display()

@@ -37,7 +37,7 @@ mod waits;
 
 use crate::clock;
 use crate::guard::reader::Readers;
-use crate::kernel::perf::Reach;
+use crate::kernel::perf::{Reach, may_lock_more};
 use blocks::Blocks;
 use events::{CLOCK, STACK_BYTES_MAX, is_gone};
 use kasuri_format::meta::SamplingRow;
@@ -183,12 +183,13 @@ impl Sampler {
         let Some(leader) = changes.next() else {
             return Ok(());
         };
-        let pages = match self.plan.reach {
-            Reach::System => ring_pages(),
-            Reach::Own => RING_PAGES_OWN,
+        let pages = if may_lock_more() {
+            ring_pages()
+        } else {
+            RING_PAGES_OWN
         };
         let ring = Ring::map(&leader, pages).map_err(|e| {
-            format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`")
+            format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`, or the capability CAP_IPC_LOCK")
         })?;
         let changes: Vec<OwnedFd> = changes.collect();
         // One ring for each CPU: the records of all its events come in the order of their times.

@@ -1,7 +1,7 @@
 //! What a recording's samples will be taken with: the events that this user may have.
 use super::calibrate;
 use super::events::STACK_BYTES_MAX;
-use crate::kernel::perf::{self, Reach};
+use crate::kernel::perf::{self, Reach, may_lock_more};
 use crate::options::{Options, Stacks, Target};
 use kasuri_unwind::Cpu;
 
@@ -50,7 +50,7 @@ impl Plan {
         }
         let stack_bytes = match options.stacks {
             Stacks::Deep => STACK_BYTES_MAX,
-            _ if reach == Reach::Own => STACK_BYTES_OWN,
+            _ if !may_lock_more() => STACK_BYTES_OWN,
             _ => STACK_BYTES,
         };
         Ok(Plan {
