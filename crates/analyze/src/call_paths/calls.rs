@@ -243,15 +243,15 @@ pub fn is_gil(name: &str) -> bool {
     GIL.contains(&name)
 }
 
-/// Whether threads wait in a function of this name for a lock that is built of a condition of the C library: Python's GIL, or a monitor of a
-/// Java machine.
+/// Whether threads wait in a function of this name for a lock that is built of something else: of a condition Python's GIL, or a monitor of a
+/// Java machine; of naps between tries that of a database of SQLite.
 pub fn is_built_lock(name: &str) -> bool {
     const MONITORS: [&str; 3] = [
         "ObjectMonitor::enter",
         "ObjectMonitor::EnterI",
         "ObjectMonitor::ReenterI",
     ];
-    is_gil(name) || begins(name, &MONITORS)
+    is_gil(name) || begins(name, &MONITORS) || name == "sqlite3InvokeBusyHandler"
 }
 
 /// Whether a thread of a Java machine sleeps in a function of this name, which waits for a condition of its own that only the time ends.
@@ -469,6 +469,7 @@ mod tests {
             ("take_gil", Some(Call::Lock)),
             ("drop_gil.lto_priv.0", Some(Call::Lock)),
             ("take_gilded", None),
+            ("sqlite3InvokeBusyHandler", Some(Call::Lock)),
             ("futex_wait", None),
             ("reader", None),
             ("sleepy", None),

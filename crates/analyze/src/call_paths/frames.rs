@@ -188,7 +188,8 @@ impl<'t> Frames<'t> {
                 false => runtime(&name, module),
             };
             let is_omp = matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp));
-            (out.is_inside_a_lock).push(is_omp || calls::is_inside_a_lock(&name));
+            let is_inside = is_omp || module.starts_with("libsqlite3");
+            (out.is_inside_a_lock).push(is_inside || calls::is_inside_a_lock(&name));
             out.runtime.push(runtime);
             out.is_built_lock.push(calls::is_built_lock(&name));
             out.is_built_sleep.push(calls::is_built_sleep(&name));

@@ -34,7 +34,8 @@ fn named(frame: &PathFrame) -> String {
 
 /// A call, and the program's function that made it.
 pub(super) fn call_in(frames: &[PathFrame]) -> String {
-    let of: Vec<String> = frames.iter().take(2).map(named).collect();
+    let known = frames.iter().take(2).filter(|f| !f.function.is_empty());
+    let of: Vec<String> = known.map(named).collect();
     of.join(" called by ")
 }
 
@@ -274,7 +275,7 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
         "naps",
         nap.ns,
         format!(
-            "naps: threads in {} waited for one that slept in {}, {} times {:.1} ms; {} of CPU time was lost meanwhile. Let it wait for what it looks for (a condition variable, an eventfd, poll) instead of a time",
+            "naps: threads in {} waited for one that slept in {}, {} times {:.1} ms; {} of CPU time was lost meanwhile. If it looks for something to do after each, let it wait for that (a condition variable, an eventfd, poll)",
             call_in(&waiter.frames),
             call_in(&nap.frames),
             nap.waits,
@@ -372,7 +373,7 @@ pub(super) fn short_threads(summary: &Summary) -> Option<Hint> {
 
 /// Nothing was lost, as far as that was recorded.
 ///
-/// Not given: beside another hint; where others had a CPU, or the program's time is in many functions.
+/// Not given: beside another hint; where others had a quarter of the CPUs, or the program's time is in many functions.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
@@ -381,14 +382,15 @@ pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "work")?;
     let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
     let capacity = summary.capacity_ns.saturating_sub(others) as f64;
-    if (useful as f64) < NEARLY_ALL * capacity || workers.count() < 2 {
+    let is_disturbed = others > summary.capacity_ns / 4;
+    if (useful as f64) < NEARLY_ALL * capacity || is_disturbed || workers.count() < 2 {
         return None;
     }
     Some(hint(
         "busy",
         useful,
         format!(
-            "busy: nearly all of its CPUs ran the program, {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write, is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
+            "busy: nearly all of its CPUs ran the program, {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write (that of a lock, too), is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
             path.share * 100.0,
             call_in(&path.frames)
         ),

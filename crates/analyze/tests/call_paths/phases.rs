@@ -725,3 +725,36 @@ fn where_all_cpus_are_busy_it_is_said_what_is_not_recorded() {
     // Not where one of them waits.
     assert_eq!(advice(&two(count, count, WAIT), "busy"), "");
 }
+
+/// A database of SQLite that another connection writes to is asked for again and again: a lock, of the function that writes.
+#[test]
+fn a_busy_database_is_a_lock() {
+    let sqlite = "@libsqlite3.so.0";
+    let wait: &[&str] = &[
+        START,
+        "save",
+        "sqlite3_step@libsqlite3.so.0",
+        "sqlite3InvokeBusyHandler@libsqlite3.so.0",
+        sqlite,
+        "usleep@libc.so.6",
+    ];
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 0);
+    s.wake(1, 900, 0, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let part: &[&str] = &[START, "save", "serialize"];
+    let samples = [
+        (10, 500, SampleKind::OnCpu, part),
+        (11, 200, SampleKind::OnCpu, part),
+        (11, 500, SampleKind::BlockedRead, wait),
+    ];
+    let trace = sampled(s.load(1000), &samples);
+    let found = summary(&trace, &Options::default()).account.causes;
+    assert_eq!(
+        (found[0].class, found[0].name.as_str()),
+        ("lock_wait", "save")
+    );
+}
