@@ -26,6 +26,33 @@ static void *indexer(void *arg) {
     return arg;
 }
 
+// A barrier that is built of semaphores; one of three has more to do.
+static sem_t arrived, released[3];
+
+static void meet(int me) {
+    if (me != 0) {
+        sem_post(&arrived);
+        sem_wait(&released[me]);
+        return;
+    }
+    for (int i = 1; i < 3; i++) {
+        sem_wait(&arrived);
+    }
+    for (int i = 1; i < 3; i++) {
+        sem_post(&released[i]);
+    }
+}
+
+static void *relax(void *arg) {
+    static atomic_int threads;
+    int me = threads++;
+    for (int i = 0; i < 40; i++) {
+        grind(me == 2 ? 16 : 4);
+        meet(me);
+    }
+    return arg;
+}
+
 // A lock that processes share.
 static void serve(pthread_mutex_t *shared) {
     for (int i = 0; i < 40; i++) {
@@ -139,6 +166,12 @@ int main(int argc, char **argv) {
     if (!strcmp(cause, "semaphore")) {
         sem_init(&one, 0, 1);
         all(3, indexer, indexer);
+    } else if (!strcmp(cause, "meet")) {
+        sem_init(&arrived, 0, 0);
+        for (int i = 1; i < 3; i++) {
+            sem_init(&released[i], 0, 0);
+        }
+        all(3, relax, relax);
     } else if (!strcmp(cause, "processes")) {
         three_processes();
     } else if (!strcmp(cause, "rwlock")) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Goroutines that compute while they hold one lock (bench/causes/run).
+// Causes as public reports of programs in Go have them (bench/causes/run): goroutines that compute while they hold one lock, or wait at a channel for a slow one.
 package main
 
-import "sync"
+import (
+	"os"
+	"sync"
+)
 
 var (
 	mu    sync.Mutex
@@ -23,7 +26,36 @@ func handle(n int) {
 	total += score(n)
 }
 
+func store(results <-chan int) {
+	for n := range results {
+		total += score(n)
+	}
+}
+
+func throughOneChannel() {
+	results := make(chan int)
+	var all sync.WaitGroup
+	for g := 0; g < 4; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; i < 60; i++ {
+				results <- i
+			}
+		}()
+	}
+	go func() {
+		all.Wait()
+		close(results)
+	}()
+	store(results)
+}
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "consumer" {
+		throughOneChannel()
+		return
+	}
 	var all sync.WaitGroup
 	for g := 0; g < 8; g++ {
 		all.Add(1)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Threads that write one log, which is synced to the disk with each line (bench/causes/run)."""
+"""Causes as public reports of programs in Python have them (bench/causes/run): threads that write one log, which is synced to the disk with each line; a
+queue whose consumer is slow."""
+import hashlib
 import logging
 import os
+import queue
+import sys
 import tempfile
 import threading
 
@@ -16,6 +20,29 @@ def handle():
     for i in range(150):
         log.info("request %d", i)
 
+
+def produce():
+    for _ in range(40):
+        blocks.put(bytes(4_000_000))
+
+
+def consume():
+    for _ in range(120):
+        hashlib.sha256(blocks.get()).digest()
+
+
+def through_a_queue():
+    threads = [threading.Thread(target=produce) for _ in range(3)] + [threading.Thread(target=consume)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if sys.argv[1:] == ["consume"]:
+    blocks = queue.Queue(maxsize=4)
+    through_a_queue()
+    sys.exit()
 
 with tempfile.TemporaryDirectory() as folder:
     log = logging.getLogger("app")

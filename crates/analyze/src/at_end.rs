@@ -13,7 +13,7 @@ use crate::quick_map::QuickMap;
 use kasuri_model::{PathIx, ThreadEnd, ThreadIx, ThreadState, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Schema of [`AtEnd`].
 pub const AT_END_SCHEMA: &str = "kasuri.where/1";
@@ -29,6 +29,8 @@ pub struct AtEnd {
     pub has_paths: bool,
     /// Threads that wait for each other, by their ids, each for the next and the last for the first.
     pub circles: Vec<Vec<i32>>,
+    /// Processes of which every thread waits for what one of its threads must do (a lock, a condition, the end of a thread), and none runs: only a time limit, a signal or another process can end that.
+    pub stuck: Vec<i32>,
     /// Each thread, those that others wait for first, then by the length of the wait.
     pub threads: Vec<ThreadAtEnd>,
 }
@@ -82,9 +84,13 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
     }
     let mut frames = Frames::new(trace);
     let ends = trace.ends.iter();
-    let mut threads: Vec<ThreadAtEnd> = ends
-        .map(|end| thread_at_end(trace, cover, &mut frames, end))
-        .collect();
+    let (mut threads, mut waits_for_own) = (Vec::new(), Vec::new());
+    for end in ends {
+        let (thread, is_own) = thread_at_end(trace, cover, &mut frames, end);
+        threads.push(thread);
+        waits_for_own.push(is_own);
+    }
+    let stuck = stuck(&threads, &waits_for_own);
     let nexts = nexts(&threads);
     let circles = circles(&nexts);
     let waiters = waiters(&nexts, &circles);
@@ -105,16 +111,29 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
         wall_ns: (trace.span.end - trace.span.start).ns(),
         has_paths: !trace.samples.time.is_empty(),
         circles,
+        stuck,
         threads,
     })
 }
 
+/// Processes all of whose threads wait for threads of it.
+fn stuck(threads: &[ThreadAtEnd], waits_for_own: &[bool]) -> Vec<i32> {
+    let mut by_process: BTreeMap<i32, bool> = BTreeMap::new();
+    for (thread, &is_own) in threads.iter().zip(waits_for_own) {
+        *by_process.entry(thread.pid).or_insert(true) &= is_own && thread.state == "waits";
+    }
+    let all = by_process.into_iter();
+    all.filter_map(|(pid, is_it)| is_it.then_some(pid))
+        .collect()
+}
+
+/// And whether it waits for what a thread of its process must do, as far as its call path tells.
 fn thread_at_end(
     trace: &Trace,
     cover: &Cover,
     frames: &mut Frames<'_>,
     end: &ThreadEnd,
-) -> ThreadAtEnd {
+) -> (ThreadAtEnd, bool) {
     let thread = &trace.threads[end.thread.ix()];
     let last = trace.states_of(end.thread).last();
     // Between the last event and the recorder's look it may have gone on: then the look counts, and no block of before is shown.
@@ -175,7 +194,9 @@ fn thread_at_end(
                 .collect();
         }
     }
-    out
+    let is_own = path.is_some_and(|path| frames.waits_for_threads(path))
+        && ["", "mutex", "rwlock", "thread"].contains(&out.on.as_str());
+    (out, is_own)
 }
 
 /// Whether the call path agrees that the thread waits for such a thing. System calls that name it need no path.
@@ -319,6 +340,20 @@ mod tests {
         let circles = circles(&nexts);
         assert_eq!(circles, [vec![1, 2], vec![5]]);
         assert_eq!(waiters(&nexts, &circles), [0, 2, 2, 1, 0, 0, 0]);
+    }
+
+    /// A pool whose threads wait for tasks of their own pool; but one that waits for a client goes on.
+    #[test]
+    fn a_process_is_stuck_where_all_its_threads_wait_for_threads() {
+        let threads = [1, 2].map(|tid| ThreadAtEnd {
+            state: "waits",
+            ..waits(tid, None)
+        });
+        assert_eq!(stuck(&threads, &[true, true]), [1]);
+        assert!(stuck(&threads, &[true, false]).is_empty());
+        let mut runs = threads;
+        runs[0].state = "runs";
+        assert!(stuck(&runs, &[true, true]).is_empty());
     }
 
     /// A recording that came by mail can have as many as it likes.

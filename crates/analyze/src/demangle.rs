@@ -26,6 +26,17 @@ pub fn demangled(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A readable name of C++ without its parameters; Go's methods (`main.(*T).Get`) stay.
+pub(crate) fn without_parameters(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "");
+    let mut ends = name.match_indices('(').map(|(at, _)| &name[..at]);
+    let is_end = |before: &&str| !before.ends_with("operator") && !before.ends_with('.');
+    match ends.find(is_end) {
+        Some(before) if !before.is_empty() => before.to_owned(),
+        _ => name,
+    }
+}
+
 /// Position of the next word that begins as a mangled name does.
 fn next_symbol(text: &str, from: usize) -> Option<usize> {
     let candidates = text[from..].match_indices('_').map(|(i, _)| from + i);
@@ -58,6 +69,19 @@ fn demangle(symbol: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn parameters_are_left_out() {
+        for (name, plain) in [
+            ("work(int, char*)", "work"),
+            ("(anonymous namespace)::work(int)", "work"),
+            ("Less::operator()(int)", "Less::operator()"),
+            ("main.(*Pool).Get", "main.(*Pool).Get"),
+            ("py::<module>", "py::<module>"),
+        ] {
+            assert_eq!(super::without_parameters(name), plain);
+        }
+    }
+
     use super::demangled;
     use proptest::prelude::*;
 

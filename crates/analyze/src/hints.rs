@@ -37,6 +37,7 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     let ready = long_ready(cut);
     let mut out = Vec::new();
     out.extend(dead_lock(cut, summary, cover));
+    out.extend(hang(cut, summary, cover));
     out.extend(oversubscription(summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
@@ -46,7 +47,15 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     out.extend(by_code::lock_io(summary));
     out.extend(by_code::imbalance(summary));
     out.extend(by_code::serial(summary));
+    out.extend(by_code::one_after_another(summary));
+    out.extend(by_code::page_faults(summary));
+    out.extend(by_code::naps(summary));
+    out.extend(by_code::crowd(summary));
+    out.extend(by_code::short_threads(summary));
     out.retain(|hint| hint.cost_ns >= worth);
+    if out.is_empty() {
+        out.extend(by_code::busy(summary));
+    }
     out.sort_by_key(|hint| (std::cmp::Reverse(hint.cost_ns), hint.kind));
     out
 }
@@ -91,6 +100,40 @@ fn dead_lock(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
         text: format!(
             "dead-lock: {}. Nothing ends it. Let all threads take their locks in one order, and wait for no thread while they have one that it takes; kasuri where says in which code each waits",
             waits.join(", ")
+        ),
+        command: None,
+    })
+}
+
+/// When the recording ends all threads of a process wait for each other, though no two of them for each other's locks. It costs the time that they have waited within the range.
+fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
+    let at_end = at_end(cut.trace, cover)?;
+    let &pid = at_end.stuck.first().filter(|_| at_end.circles.is_empty())?;
+    let its = || at_end.threads.iter().filter(|t| t.pid == pid);
+    let mut places: Vec<String> = Vec::new();
+    for thread in its() {
+        let place = by_code::call_in(&thread.path);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    if places.len() > SHOWN {
+        places.truncate(SHOWN);
+        places.push("..".into());
+    }
+    let waited = its().fold(0i64, |sum, t| {
+        let ns = t
+            .since_ns
+            .unwrap_or(summary.wall_ns)
+            .clamp(0, summary.wall_ns);
+        sum.saturating_add(ns)
+    });
+    Some(Hint {
+        kind: "hang",
+        cost_ns: waited.min(summary.capacity_ns),
+        text: format!(
+            "hang: all threads of process {pid} wait for what one of them must do, and none runs, in {}. A task that waits for another task of its own pool leaves no thread to run it: run that one at once, or let the pool have more threads than such waits",
+            places.join("; in ")
         ),
         command: None,
     })

@@ -246,7 +246,8 @@ fn account_with_code(
     let (tracing, annotations) = (&out.tracing, &out.annotations);
     out.account = account::rows(cut, &account, scheduler_events, tracing, annotations);
     // Samples of others say what ran instead, and may stand for short threads of the program that have their name.
-    out.call_paths = call_paths::has_samples(cut).then(|| collector.summary(cut));
+    let causes = &mut out.account.causes;
+    out.call_paths = call_paths::has_samples(cut).then(|| collector.summary(cut, causes));
     (account, collector.into_pieces())
 }
 

@@ -446,8 +446,8 @@ pub struct MigrationGroup {
 /// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Hint {
-    /// `dead_lock`, `oversubscription`, `interference`, `misplaced`, `schedule`, `cpu_limit`, `gil`, `lock_io`, `imbalance` or `serial_phase`.
-    #[schemars(extend("enum" = ["dead_lock", "oversubscription", "interference", "misplaced", "schedule", "cpu_limit", "gil", "lock_io", "imbalance", "serial_phase"]))]
+    /// A rule of docs/design/hints.md.
+    #[schemars(extend("enum" = ["dead_lock", "hang", "oversubscription", "interference", "misplaced", "schedule", "cpu_limit", "gil", "lock_io", "imbalance", "serial_phase", "one_after_another", "page_faults", "naps", "crowd", "short_threads", "busy"]))]
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,

@@ -1,6 +1,9 @@
 //! What ended a wait.
 use kasuri_model::{ThreadIx, ThreadState, Time, Trace};
 
+/// A thread that wakes another and ends within this time woke it by ending.
+pub(crate) const DYING_NS: i64 = 1_000_000;
+
 /// What ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
@@ -29,6 +32,8 @@ pub(crate) fn end(trace: &Trace, thread: ThreadIx, row: usize) -> End {
         Some(by) if was_uninterruptible && (!by.is_some() || serves_devices(trace, by)) => {
             End::Device
         }
+        // It does what interrupts left over: a timer, a packet.
+        Some(by) if by.is_some() && name(trace, by).starts_with("ksoftirqd/") => End::Interrupt,
         Some(by) if by.is_some() => End::Thread(by),
         Some(_) => End::Interrupt,
     }
@@ -50,8 +55,12 @@ fn serves_devices(trace: &Trace, thread: ThreadIx) -> bool {
         "scsi_eh_",
         "usb-storage",
     ];
-    let name = trace.strings.get(trace.threads[thread.ix()].name);
+    let name = name(trace, thread);
     BEGINS.iter().any(|start| name.starts_with(start))
+}
+
+fn name(trace: &Trace, thread: ThreadIx) -> &str {
+    trace.strings.get(trace.threads[thread.ix()].name)
 }
 
 /// The waker; none: an interrupt, or it is not known.

@@ -35,6 +35,9 @@ impl Answer for Where {
         for circle in &self.at_end.circles {
             out.fact("dead-lock", circle_text(circle, all));
         }
+        for &pid in &self.at_end.stuck {
+            out.fact("hangs", stuck_text(pid, all));
+        }
         if let Some(text) = culprit(&self.at_end) {
             out.fact("waited for", text);
         }
@@ -106,6 +109,20 @@ fn circle_text(circle: &[i32], all: &[ThreadAtEnd]) -> String {
         .map(step)
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// A process whose threads all wait for threads of it.
+fn stuck_text(pid: i32, all: &[ThreadAtEnd]) -> String {
+    let its: Vec<&ThreadAtEnd> = all.iter().filter(|t| t.pid == pid).collect();
+    let name = its.iter().find(|t| t.tid == pid).or(its.first());
+    let name = name.map_or(String::new(), |t| named(&t.name, pid));
+    let n = match its.len() {
+        1 => "its only thread waits".to_owned(),
+        n => format!("all {n} threads of it wait"),
+    };
+    format!(
+        "{name}: {n} for what a thread of it must do, and none runs: only a time limit, a signal or another process can end that"
+    )
 }
 
 /// The thread for which most others wait, where that is not told by a circle.

@@ -71,8 +71,8 @@ pub struct CauseSummary {
     pub pid: Option<i32>,
     /// Its name.
     pub process: String,
-    /// What the thread that was waited for did meanwhile: an annotation, or the function of a phase that several threads ran; "" when
-    /// neither is known; `file` and a path where samples tell a lock that is a file.
+    /// What the thread that was waited for did meanwhile: an annotation, or the function of a phase that several threads ran; of a serial phase also what
+    /// samples say that it ran most, with `<` and its caller; "" when nothing is known; `file` and a path where samples tell a lock that is a file.
     pub code: String,
     /// Place of that code, when known.
     pub code_place: Option<String>,
@@ -94,6 +94,22 @@ pub struct CauseSummary {
     pub longest_from_ns: i64,
     /// ...to.
     pub longest_to_ns: i64,
+}
+
+impl CauseSummary {
+    /// Adds another row of the same, which has less time.
+    pub(crate) fn add(&mut self, other: CauseSummary) {
+        let of_thread = self.thread_share * self.ns as f64;
+        self.ns = self.ns.saturating_add(other.ns);
+        self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
+        self.cpus += other.cpus;
+        self.thread_share = of_thread / self.ns.max(1) as f64;
+        let length = |c: &CauseSummary| c.longest_to_ns - c.longest_from_ns;
+        if length(&other) > length(self) {
+            self.longest_from_ns = other.longest_from_ns;
+            self.longest_to_ns = other.longest_to_ns;
+        }
+    }
 }
 
 /// One CPU's time.

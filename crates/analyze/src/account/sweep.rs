@@ -24,8 +24,6 @@ use std::ops::Range;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
 const MAX_CHAIN: usize = 32;
-/// A thread that wakes another and ends within this time woke it by ending.
-pub(crate) const DYING_NS: i64 = 1_000_000;
 
 /// Activities of a thread, as far as the account distinguishes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -243,15 +243,25 @@ pub fn is_gil(name: &str) -> bool {
     GIL.contains(&name)
 }
 
-/// Whether threads wait in a function of this name for a lock that is built of a condition of the C library: Python's GIL, or a monitor of a
-/// Java machine.
+/// Whether threads wait in a function of this name for a lock that is built of something else: of a condition Python's GIL, or a monitor of a
+/// Java machine; of naps between tries that of a database of SQLite.
 pub fn is_built_lock(name: &str) -> bool {
     const MONITORS: [&str; 3] = [
         "ObjectMonitor::enter",
         "ObjectMonitor::EnterI",
         "ObjectMonitor::ReenterI",
     ];
-    is_gil(name) || begins(name, &MONITORS)
+    is_gil(name) || begins(name, &MONITORS) || name == "sqlite3InvokeBusyHandler"
+}
+
+/// Whether a thread of a Java machine sleeps in a function of this name, which waits for a condition of its own that only the time ends.
+pub fn is_built_sleep(name: &str) -> bool {
+    begins(name, &["JavaThread::sleep"])
+}
+
+/// Whether the kernel begins to handle a page fault in this function.
+pub fn is_page_fault(name: &str) -> bool {
+    ["asm_exc_page_fault", "el0_da", "do_mem_abort"].contains(&name)
 }
 
 /// Before the functions of C++20's semaphores.
@@ -267,6 +277,28 @@ pub fn is_semaphore_wait(name: &str) -> bool {
 /// Whether they post one.
 pub fn is_semaphore_post(name: &str) -> bool {
     public_name(name) == "sem_post" || (name.starts_with(SEMAPHORE) && name.contains("::release"))
+}
+
+/// Rust's condition variables, in whichever module a version has them.
+const CONDVAR: &str = "condvar::futex::Condvar::";
+
+/// Whether programs wait for a condition variable in this function of the C library or of Rust's.
+pub fn is_condition_wait(name: &str) -> bool {
+    let c = public_name(name);
+    let rest = c.strip_prefix("pthread_cond_").or(c.strip_prefix("cnd_"));
+    let name = &*without_type(name);
+    rest.is_some_and(|rest| rest.contains("wait"))
+        || (name.contains(CONDVAR) && name.contains("::wait"))
+}
+
+/// Whether they signal one.
+pub fn is_signal(name: &str) -> bool {
+    const ENDS: [&str; 2] = ["signal", "broadcast"];
+    let c = public_name(name);
+    let rest = c.strip_prefix("pthread_cond_").or(c.strip_prefix("cnd_"));
+    let name = &*without_type(name);
+    rest.is_some_and(|rest| ENDS.contains(&rest))
+        || (name.contains(CONDVAR) && name.contains("::notify"))
 }
 
 /// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
@@ -362,7 +394,13 @@ pub fn is_python_lock(name: &str) -> bool {
 pub fn is_python_wait(name: &str, file: &str) -> bool {
     const ENDS: [&str; 4] = ["wait", "join", "_wait_for_tstate_lock", "acquire_restore"];
     let name = name.rsplit(['.', ':']).next().unwrap_or(name);
-    file.ends_with("threading.py") && ENDS.contains(&name)
+    (file.ends_with("threading.py") && ENDS.contains(&name))
+        || (file.ends_with("concurrent/futures/thread.py") && name == "_worker")
+}
+
+/// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
+pub fn is_python_queue(name: &str, module: &str) -> bool {
+    name.starts_with("_queue_SimpleQueue_get") || module.starts_with("_queue.")
 }
 
 /// Whether code below a lock's own may be looked through: the parts of libraries that wait for it.
@@ -381,6 +419,7 @@ pub fn is_inside_a_lock(name: &str) -> bool {
                 "PyCOND_",
                 "PlatformEvent::park",
                 "os::PlatformEvent::park",
+                "JavaThread::sleep",
                 "ObjectMonitor::",
                 "ObjectSynchronizer::",
                 "InterpreterRuntime::monitorenter",
@@ -430,6 +469,7 @@ mod tests {
             ("take_gil", Some(Call::Lock)),
             ("drop_gil.lto_priv.0", Some(Call::Lock)),
             ("take_gilded", None),
+            ("sqlite3InvokeBusyHandler", Some(Call::Lock)),
             ("futex_wait", None),
             ("reader", None),
             ("sleepy", None),
@@ -456,6 +496,11 @@ mod tests {
             ),
             ("py::join", "/usr/lib/python3.8/threading.py", true),
             ("py::wait", "/home/me/job.py", false),
+            (
+                "py::_worker",
+                "/usr/lib/python3.11/concurrent/futures/thread.py",
+                true,
+            ),
             (
                 "py::Handler.acquire",
                 "/usr/lib/python3.11/logging/__init__.py",

@@ -15,10 +15,9 @@ use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
 use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
-use crate::account::sweep::DYING_NS;
 use crate::account::{Cause, Class, Note};
 use crate::quick_map::{QuickMap, QuickSet};
-use crate::wakers::{End, end as end_of_wait, waker};
+use crate::wakers::{DYING_NS, End, end as end_of_wait, waker};
 use kasuri_model::{
     Duration, PathIx, ProcessIx, SampleKind, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };

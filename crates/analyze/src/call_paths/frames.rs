@@ -1,6 +1,7 @@
 //! What is known of a function by its name and module: whether the program wrote it, waits in it by spinning, or only
 //! begins a thread with it.
 use super::calls::{self, Call, Channel};
+use super::turns::Turns;
 use crate::demangled;
 use crate::quick_map::{QuickMap, QuickSet};
 use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
@@ -96,6 +97,10 @@ pub struct Frames<'t> {
     is_inside_a_lock: Vec<bool>,
     /// Waits for a lock that is built of a condition.
     is_built_lock: Vec<bool>,
+    /// Sleeps by a condition.
+    is_built_sleep: Vec<bool>,
+    /// Begins every system call.
+    is_entry: Vec<bool>,
     /// Waits for CPython's global interpreter lock, which is one of these.
     is_gil: Vec<bool>,
     /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
@@ -105,8 +110,13 @@ pub struct Frames<'t> {
     /// Waits for a lock that is made in Python, and a function that waits with one for something else.
     is_python_lock: Vec<bool>,
     is_python_wait: Vec<bool>,
-    /// Functions that post a semaphore, and that call one which does.
+    /// Functions that post a semaphore, and that call one which does; the same of those that signal a condition.
     posts: QuickSet<u32>,
+    signals: QuickSet<u32>,
+    /// Of these only those that call the library themselves.
+    signal_calls: QuickSet<u32>,
+    /// What the threads that wait for them do then.
+    turns: Turns,
     /// A function in Python.
     is_python: Vec<bool>,
     /// Whether a task of OpenMP was seen anywhere.
@@ -144,12 +154,17 @@ impl<'t> Frames<'t> {
             call: Vec::with_capacity(f.function.len()),
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
             is_built_lock: Vec::with_capacity(f.function.len()),
+            is_built_sleep: Vec::with_capacity(f.function.len()),
+            is_entry: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
             is_at_barrier: Vec::with_capacity(f.function.len()),
             is_python_lock: Vec::with_capacity(f.function.len()),
             is_python_wait: Vec::with_capacity(f.function.len()),
             posts: QuickSet::default(),
+            signals: QuickSet::default(),
+            signal_calls: QuickSet::default(),
+            turns: Turns::default(),
             is_python: Vec::with_capacity(f.function.len()),
             has_omp_tasks: false,
             is_library: Vec::with_capacity(f.function.len()),
@@ -166,11 +181,19 @@ impl<'t> Frames<'t> {
                 _ => doing(&name, module),
             });
             out.call.push(calls::call(&name));
-            let runtime = runtime(&name, module);
+            let path = trace.strings.get(f.module[row]);
+            let runtime = match path.contains("/lib-dynload/") {
+                // A part of Python's interpreter in a file of its own.
+                true => Some(Runtime::Interpreter),
+                false => runtime(&name, module),
+            };
             let is_omp = matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp));
-            (out.is_inside_a_lock).push(is_omp || calls::is_inside_a_lock(&name));
+            let is_inside = is_omp || module.starts_with("libsqlite3");
+            (out.is_inside_a_lock).push(is_inside || calls::is_inside_a_lock(&name));
             out.runtime.push(runtime);
             out.is_built_lock.push(calls::is_built_lock(&name));
+            out.is_built_sleep.push(calls::is_built_sleep(&name));
+            out.is_entry.push(is_entry(&name));
             out.is_gil.push(calls::is_gil(&name));
             out.is_at_barrier.push(calls::is_barrier(&name));
             out.has_omp_tasks |= is_omp_task(&name);
@@ -179,7 +202,8 @@ impl<'t> Frames<'t> {
             let is_lock =
                 out.runtime[row] == Some(Runtime::Interpreter) && calls::is_python_lock(&name);
             out.is_python_lock.push(is_lock);
-            (out.is_python_wait).push(module == PYTHON && calls::is_python_wait(&name, file));
+            let is_wait = module == PYTHON && calls::is_python_wait(&name, file);
+            (out.is_python_wait).push(is_wait || calls::is_python_queue(&name, module));
             out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
@@ -192,14 +216,25 @@ impl<'t> Frames<'t> {
         out.gil = gils
             .filter_map(|(frame, is_it)| is_it.then_some(frame))
             .min_by_key(by_name);
+        out.look_at_wakers();
+        out
+    }
+
+    /// Who posts and signals, and what those do that wait for it.
+    fn look_at_wakers(&mut self) {
+        let trace = self.trace;
         let rows = (0..trace.samples.kind.len())
             .filter(|&row| trace.samples.kind[row] == SampleKind::Waker);
         let wakers: QuickSet<PathIx> = rows.map(|row| trace.samples.path[row]).collect();
-        out.posts = (wakers.iter().filter(|path| path.is_some()))
-            .flat_map(|&path| out.callers_of(path, calls::is_semaphore_post))
-            .map(|frame| out.function(frame))
-            .collect();
-        out
+        let of = |is_it: fn(&str) -> bool, n: usize| -> QuickSet<u32> {
+            let paths = wakers.iter().filter(|path| path.is_some());
+            let callers = paths.flat_map(|&path| self.callers_of(path, is_it).take(n));
+            callers.map(|frame| self.function(frame)).collect()
+        };
+        let posts = of(calls::is_semaphore_post, 2);
+        let (signals, calls) = (of(calls::is_signal, 2), of(calls::is_signal, 1));
+        (self.posts, self.signals, self.signal_calls) = (posts, signals, calls);
+        self.turns = Turns::new(trace, |path| self.asks_by_post(path));
     }
 
     /// Whether two frames are of one function; nameless places of one module are not told apart.
@@ -247,7 +282,10 @@ impl<'t> Frames<'t> {
             Some(at) => (Some(all[at]), &all[at + 1..]),
             None => {
                 let (called, rest) = all.split_at(self.n_called(all));
-                let named = called.iter().rfind(|f| self.is_named(**f));
+                let mut named = called.iter().filter(|f| !self.is_entry[f.ix()]);
+                // Nobody called a page fault: it is what touching memory led to.
+                let fault = called.iter().find(|f| self.is_page_fault(**f));
+                let named = fault.or_else(|| named.rfind(|f| self.is_named(**f)));
                 (named.or(called.first()).copied(), rest)
             }
         };
@@ -290,6 +328,12 @@ impl<'t> Frames<'t> {
             true => outer,
             false => frames,
         }
+    }
+
+    fn is_page_fault(&self, frame: FrameIx) -> bool {
+        let f = &self.trace.frames;
+        f.kind[frame.ix()] == FrameKind::Kernel
+            && calls::is_page_fault(self.trace.strings.get(f.function[frame.ix()]))
     }
 
     fn is_named(&self, frame: FrameIx) -> bool {
@@ -394,17 +438,50 @@ impl<'t> Frames<'t> {
         match inner.iter().any(|frame| self.is_built_lock[frame.ix()]) {
             // Not the condition by which it is built.
             true => Call::Lock,
+            false if inner.iter().any(|frame| self.is_built_sleep[frame.ix()]) => Call::Sleep,
             false if self.waits_for_python_lock(path) => Call::Lock,
             false if self.waits_for_own_post(path) => Call::Lock,
             false => inner.into_iter().find_map(said).unwrap_or_default(),
         }
     }
 
-    /// Whether a semaphore is waited for by the code that posts it, which is how one is used as a lock: the functions that called both are
-    /// one, or are called by one. Who waits for what another posts has it in other code.
+    /// Whether a semaphore or a condition is used as a lock: the code that waits for it ends such waits, and threads do not go on together then, as at a barrier.
+    /// Two threads seem to take turns also at a barrier, where one function waits and signals; at a lock one enters and another leaves.
     fn waits_for_own_post(&self, path: PathIx) -> bool {
-        let mut waits = self.callers_of(path, calls::is_semaphore_wait);
-        waits.any(|frame| self.posts.contains(&self.function(frame)))
+        let mut semaphore = self.callers_of(path, calls::is_semaphore_wait);
+        let is_semaphore = semaphore.next().is_some();
+        self.asks_by_post(path)
+            .is_some_and(|at| match is_semaphore {
+                true => !self.turns.are_together(at),
+                false => {
+                    let least = if self.signal_calls.contains(&at) {
+                        3
+                    } else {
+                        2
+                    };
+                    self.turns.one_by_one(at) >= least
+                }
+            })
+    }
+
+    /// The function that waits at this path for a semaphore or a condition which the same code posts: the functions that called both are
+    /// one, or are called by one. Who waits for what another posts has it in other code.
+    fn asks_by_post(&self, path: PathIx) -> Option<u32> {
+        let numbers = |is_it| {
+            let callers = self.callers_of(path, is_it);
+            callers
+                .map(|frame| self.function(frame))
+                .collect::<Vec<u32>>()
+        };
+        let waits = numbers(calls::is_semaphore_wait);
+        if let Some(&at) = waits.first() {
+            let posts = waits.iter().any(|function| self.posts.contains(function));
+            return posts.then_some(at);
+        }
+        let waits = numbers(calls::is_condition_wait);
+        let at = *waits.first()?;
+        let signals = waits.iter().any(|function| self.signals.contains(function));
+        signals.then_some(at)
     }
 
     /// The named functions around a call of a library: the program's that made it, and that one's caller.
@@ -431,11 +508,13 @@ impl<'t> Frames<'t> {
 
     /// Whether a function in Python waits for a lock that it has asked for itself.
     fn waits_for_python_lock(&self, path: PathIx) -> bool {
-        let mut inner = (self.trace.frames_of(path)).take_while(|frame| {
+        let inner = (self.trace.frames_of(path)).take_while(|frame| {
             let runtime = self.runtime[frame.ix()];
             self.layer[frame.ix()] == Layer::System || runtime == Some(Runtime::Interpreter)
         });
-        let is_lock = inner.any(|frame| self.is_python_lock[frame.ix()]);
+        let inner: Vec<FrameIx> = inner.collect();
+        let is_lock = inner.iter().any(|frame| self.is_python_lock[frame.ix()])
+            && !inner.iter().any(|frame| self.is_python_wait[frame.ix()]);
         let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
         is_lock
             && python
@@ -497,6 +576,17 @@ impl<'t> Frames<'t> {
         known.next().unwrap_or_default()
     }
 
+    /// Whether a thread at this path waits for what another thread does: at a futex, as the functions of the kernel or of a library say, or in such a call.
+    pub fn waits_for_threads(&self, path: PathIx) -> bool {
+        let is_called = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
+        };
+        let name = |frame: FrameIx| self.trace.frames.function[frame.ix()];
+        let mut called = self.trace.frames_of(path).take_while(is_called);
+        called.any(|frame| self.trace.strings.get(name(frame)).contains("futex"))
+            || matches!(self.call(path), Call::Lock | Call::Condition)
+    }
+
     /// The path of the file at which a thread waits; "" where it is no file with a name.
     pub fn file(&self, path: PathIx) -> &str {
         let name = self.trace.strings.get(self.file_name(path));
@@ -554,6 +644,29 @@ impl<'t> Frames<'t> {
             true => (all, has_called),
             false => (python, has_called),
         }
+    }
+
+    /// The program's own functions with names, innermost first; where there are some in Python, only these, and of these the user's.
+    pub fn own(&self, path: PathIx) -> Vec<FrameIx> {
+        let is_own = |frame: &FrameIx| {
+            let at = frame.ix();
+            self.layer[at] == Layer::Program
+                && !self.is_library[at]
+                && !self.is_loop[at]
+                && self.runtime[at].is_none()
+                && self.is_named(*frame)
+        };
+        let own: Vec<FrameIx> = self.trace.frames_of(path).filter(is_own).collect();
+        let file = |frame: FrameIx| self.trace.strings.get(self.trace.frames.file[frame.ix()]);
+        let is_python = |frame: &FrameIx| self.is_python[frame.ix()];
+        // Not what comes with Python, if there is anything else.
+        let is_users = |frame: &FrameIx| is_python(frame) && !is_pythons_own(file(*frame));
+        for is_it in [&is_users as &dyn Fn(&FrameIx) -> bool, &is_python] {
+            if own.iter().any(is_it) {
+                return own.into_iter().filter(is_it).collect();
+            }
+        }
+        own
     }
 
     /// Whether a function of OpenMP's asks for a lock.
@@ -655,6 +768,11 @@ pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
         || is_of_gos_library(function, file)
 }
 
+/// Whether a file comes with Python.
+fn is_pythons_own(file: &str) -> bool {
+    (file.contains("/lib/python3") && !file.contains("-packages/")) || file.starts_with("<frozen ")
+}
+
 /// Go's own packages lie in `src/PACKAGE` of its installation, and their names have no dot before the first slash.
 fn is_of_gos_library(function: &str, file: &str) -> bool {
     let last = function.rfind('/').map_or(0, |at| at + 1);
@@ -725,6 +843,21 @@ fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
         true => Layer::System,
         false => Layer::Program,
     }
+}
+
+/// Functions of the kernel's through which every system call goes: what they call says which it is.
+fn is_entry(name: &str) -> bool {
+    const ENTRIES: [&str; 8] = [
+        "entry_SYSCALL_64",
+        "entry_SYSCALL_64_after_hwframe",
+        "do_syscall_64",
+        "x64_sys_call",
+        "el0t_64_sync",
+        "el0t_64_sync_handler",
+        "el0_svc",
+        "invoke_syscall",
+    ];
+    ENTRIES.contains(&name) || name.starts_with("do_el0_svc")
 }
 
 /// Spinning: functions that do nothing but wait for another thread without giving up the CPU, or by asking for it again and again.

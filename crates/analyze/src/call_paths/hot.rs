@@ -16,6 +16,9 @@ const MAX_CALLERS: usize = 64;
 /// One caller leads to nearly all of the time; stacks that end before are no other callers.
 const NEARLY_ALL: f64 = 0.95;
 
+/// A phase is named after functions with this part of its time.
+const MOST: f64 = 2.0 / 3.0;
+
 /// Where callers part, those with this part of the path's time are named.
 const WORTH_A_NAME: f64 = 0.2;
 
@@ -188,6 +191,37 @@ fn common(
             .map_or_else(Vec::new, |g| g.times);
     }
     (out, Vec::new())
+}
+
+/// What a phase is named after: of the program's own functions that most of the time was spent in or below, the innermost, and the one that called it
+/// ("" if that is the outermost).
+pub(super) fn trunk(
+    trace: &Trace,
+    frames: &Frames<'_>,
+    mut times: Vec<PathTime>,
+    all_ns: i64,
+) -> Option<(PathFrame, String)> {
+    let least = (all_ns as f64 * MOST) as i64;
+    let mut trunk: Vec<FrameIx> = Vec::new();
+    for depth in 0..MAX_CALLERS {
+        let at = |path| {
+            let own = frames.own(path);
+            own.len().checked_sub(depth + 1).map(|at| own[at])
+        };
+        times.retain(|time| at(time.path).is_some());
+        let frame = |path| at(path).expect("the others were left out");
+        let best = grouped(&times, |path| frames.function(frame(path)));
+        let Some(best) = best.into_iter().next().filter(|best| best.ns >= least) else {
+            break;
+        };
+        let lines = grouped(&best.times, |path| frame(path).ix() as u32);
+        trunk.push(FrameIx(lines[0].key));
+        times = best.times;
+    }
+    let innermost = path_frame(trace, trunk.pop()?);
+    let caller = trunk.pop().filter(|_| !trunk.is_empty());
+    let caller = caller.map_or(String::new(), |caller| path_frame(trace, caller).function);
+    Some((innermost, caller))
 }
 
 /// A frame with its texts.

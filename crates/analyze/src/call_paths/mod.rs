@@ -18,6 +18,7 @@
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
 //! | `polls` | naps between tries |
 //! | `phases` | code that several threads run at once |
+//! | `turns` | whether threads that wait at one place take turns, or go on together |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
 //! | `certainty` | how far shares may be from the true ones |
@@ -47,9 +48,10 @@ mod rearmed;
 mod sampled;
 mod summary;
 mod times;
+mod turns;
 mod waits;
 
-pub(crate) use calls::{Call, waits_outside};
+pub(crate) use calls::{Call, is_page_fault, waits_outside};
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};

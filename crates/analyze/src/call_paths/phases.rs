@@ -12,8 +12,10 @@ use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use crate::account::track::{NONE, Track};
 use crate::quick_map::{QuickMap, QuickSet};
-use crate::wakers::{self, End};
-use kasuri_model::{FrameIx, PathIx, ProcessIx, SampleKind, ThreadIx, ThreadState, Time, Trace};
+use crate::wakers::{self, DYING_NS, End};
+use kasuri_model::{
+    FrameIx, PathIx, ProcessIx, SampleKind, StateRow, ThreadIx, ThreadState, Time, Trace,
+};
 
 /// Another thread must have been there for this part of a visit.
 const SHARED_PART: i64 = 20;
@@ -52,6 +54,8 @@ struct Piece {
 struct Visit {
     thread: ThreadIx,
     pieces: Vec<Piece>,
+    /// Who has only to end, and waits for a CPU to do so, is not there for others.
+    works_to: Time,
 }
 
 impl Visit {
@@ -301,6 +305,9 @@ impl Walk {
             }
         }
         walk.rest();
+        if let (Some(last), Some(since)) = (walk.done.last_mut(), only_ends_since(trace, thread)) {
+            last.works_to = since.max(last.from()).min(last.to());
+        }
         walk.done
     }
 
@@ -325,9 +332,10 @@ impl Walk {
 
     /// It waits for another thread.
     fn rest(&mut self) {
-        if !self.open.is_empty() {
+        if let Some(last) = self.open.last() {
             self.done.push(Visit {
                 thread: self.thread,
+                works_to: last.to,
                 pieces: std::mem::take(&mut self.open),
             });
         }
@@ -340,12 +348,33 @@ impl Walk {
     }
 }
 
-/// When two or more of these visits lasted, in order.
+/// From when on a thread that ends has nothing to do but end, for which it waits for a CPU.
+fn only_ends_since(trace: &Trace, thread: ThreadIx) -> Option<Time> {
+    if trace.threads[thread.ix()].alive.end >= trace.span.end {
+        return None;
+    }
+    let rows: Vec<StateRow> = trace.states_of(thread).collect();
+    let (mut ran, mut since) = (0, None);
+    for row in rows.iter().rev() {
+        match row.state {
+            ThreadState::Running => ran += (row.end - row.start).ns(),
+            ThreadState::RunnablePreempted => since = Some(row.start),
+            ThreadState::Dead => {}
+            _ => break,
+        }
+        if ran >= DYING_NS {
+            break;
+        }
+    }
+    since
+}
+
+/// When threads of two or more of these visits had something to do, in order.
 fn together(visits: &[Visit]) -> Vec<(Time, Time)> {
     let mut edges: Vec<(Time, i32)> = Vec::with_capacity(visits.len() * 2);
     for visit in visits {
         edges.push((visit.from(), 1));
-        edges.push((visit.to(), -1));
+        edges.push((visit.works_to, -1));
     }
     edges.sort_unstable();
     let (mut n, mut since, mut out) = (0, Time(0), Vec::new());

@@ -4,11 +4,12 @@ use super::chains::WaitChains;
 use super::cover::Cover;
 use super::explained::Explained;
 use super::frames::Frames;
-use super::hot::{HotPath, hot_paths, path_frame};
+use super::hot::{HotPath, hot_paths, path_frame, trunk};
 use super::join::{Join, Question};
 use super::pieces::Piece;
-use crate::account::Class;
+use crate::account::{CauseSummary, Class, Note};
 use crate::cut::Cut;
+use crate::demangle::without_parameters;
 use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_model::{SampleKind, ThreadIx, ThreadState, Trace};
 use schemars::JsonSchema;
@@ -143,8 +144,8 @@ impl<'t> Collector<'t> {
         self.join.into_inner().into_pieces().into_all()
     }
 
-    /// The answer, once all stretches were told.
-    pub fn summary(&self, cut: &Cut<'_>) -> CallPathSummary {
+    /// The answer, once all stretches were told. It names causes, too.
+    pub fn summary(&self, cut: &Cut<'_>, causes: &mut Vec<CauseSummary>) -> CallPathSummary {
         let (trace, mut join) = (cut.trace, self.join.borrow_mut());
         let mut frames = Frames::new(trace);
         let s = &trace.samples;
@@ -179,6 +180,7 @@ impl<'t> Collector<'t> {
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
         };
+        name_phases(trace, &frames, &join, causes);
         for class in Class::ALL {
             let first = shares(cut, &mut frames, &join, class, Question::First);
             let Some((ns, paths)) = first else { continue };
@@ -198,6 +200,50 @@ impl<'t> Collector<'t> {
         }
         out
     }
+}
+
+/// Names serial phases after the functions that their threads ran most. Phases of one name are one, also of several threads.
+fn name_phases(
+    trace: &Trace,
+    frames: &Frames<'_>,
+    join: &Join<'_>,
+    causes: &mut Vec<CauseSummary>,
+) {
+    let is_alone = |c: &CauseSummary| {
+        (c.class, c.note) == (Class::LowParallelism.key(), Note::SerialPhase.key())
+            && c.processes == 0
+    };
+    let mut named: Vec<CauseSummary> = Vec::new();
+    for mut cause in std::mem::take(causes) {
+        if let Some(tid) = cause.tid
+            && is_alone(&cause)
+            && cause.code.is_empty()
+        {
+            let is_its =
+                |thread: ThreadIx| thread.is_some() && trace.threads[thread.ix()].tid == tid;
+            let (times, _) = join.of_threads(Class::LowParallelism, Question::First, is_its);
+            if let Some((frame, caller)) = trunk(trace, frames, times, cause.ns) {
+                cause.code_place =
+                    (frame.line > 0).then(|| format!("{}:{}", frame.file, frame.line));
+                let (name, caller) = (
+                    without_parameters(&frame.function),
+                    without_parameters(&caller),
+                );
+                cause.code = match caller.as_str() {
+                    "" => name,
+                    caller => format!("{name} < {caller}"),
+                };
+            }
+        }
+        let same =
+            |c: &&mut CauseSummary| is_alone(c) && !c.code.is_empty() && c.code == cause.code;
+        match named.iter_mut().find(same).filter(|_| is_alone(&cause)) {
+            Some(first) => first.add(cause),
+            None => named.push(cause),
+        }
+    }
+    named.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
+    *causes = named;
 }
 
 fn shares(

@@ -1,13 +1,21 @@
 //! Hints that the code behind a loss tells: what holders of a lock did, who was late where, what ran alone.
 use super::{lost_to, seconds};
 use crate::account::CauseSummary;
-use crate::call_paths::{ClassPaths, PathFrame, is_gil, waits_outside};
-use crate::{Hint, Summary};
+use crate::call_paths::{ChainNode, ClassPaths, PathFrame, is_gil, is_page_fault, waits_outside};
+use crate::{Hint, Summary, ThreadSummary};
+use std::collections::BTreeMap;
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
 const WORKER: f64 = 0.1;
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
+/// CPUs that run the program for this part of the time are busy.
+const NEARLY_ALL: f64 = 0.8;
+/// So many sleeps in a row are naps.
+const NAPS: u64 = 10;
+/// So many threads that each ran for less are short ones.
+const SHORT_THREADS: usize = 1000;
+const SHORT_THREAD_NS: i64 = 200_000;
 
 /// Where samples have the most of a class's time; none: nowhere.
 fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
@@ -25,8 +33,9 @@ fn named(frame: &PathFrame) -> String {
 }
 
 /// A call, and the program's function that made it.
-fn call_in(frames: &[PathFrame]) -> String {
-    let of: Vec<String> = frames.iter().take(2).map(named).collect();
+pub(super) fn call_in(frames: &[PathFrame]) -> String {
+    let known = frames.iter().take(2).filter(|f| !f.function.is_empty());
+    let of: Vec<String> = known.map(named).collect();
     of.join(" called by ")
 }
 
@@ -208,6 +217,182 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
             seconds(alone),
             seconds(summary.wall_ns),
             summary.wall_ns as f64 / rest as f64
+        ),
+    ))
+}
+
+/// The kernel gives memory, one page at a time.
+///
+/// Not given: where no function of the program's touches it, as while programs are loaded.
+pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
+    let paths = summary.call_paths.as_ref()?;
+    let paths = paths.classes.iter().flat_map(|class| &class.paths.paths);
+    let faults = paths.filter(|path| {
+        let first = path.frames.first();
+        path.waited_ns * 2 < path.ns && first.is_some_and(|f| is_page_fault(&f.function))
+    });
+    let mut by: Vec<(String, i64)> = Vec::new();
+    for path in faults {
+        let Some(own) = path.frames.get(1) else {
+            continue;
+        };
+        match by.iter_mut().find(|by| by.0 == named(own)) {
+            Some(by) => by.1 += path.ns,
+            None => by.push((named(own), path.ns)),
+        }
+    }
+    let (function, cost_ns) = by.into_iter().max_by_key(|by| by.1)?;
+    Some(hint(
+        "page_faults",
+        cost_ns,
+        format!(
+            "page faults: {function} touched memory that the kernel had not given it yet, which takes a fault for each page, and took {} of CPU time. Use memory again instead of giving it back (munmap, free of large blocks), or ask for large pages (madvise MADV_HUGEPAGE; malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1). kasuri try measures what malloc's settings bring",
+            seconds(cost_ns)
+        ),
+    ))
+}
+
+/// Threads wait for one that sleeps for a time again and again.
+///
+/// Not given: where nobody waits for the sleeper; where it slept less than [`NAPS`] times.
+pub(super) fn naps(summary: &Summary) -> Option<Hint> {
+    let code = code(summary, "external_wait")?;
+    let nodes = &code.chains.as_ref()?.nodes;
+    let is_nap = |at: usize| {
+        let ends = nodes.get(at + 1).is_some_and(|end| end.did == "timer");
+        nodes[at].depth > 0 && nodes[at].call == "sleep" && nodes[at].waits >= NAPS && ends
+    };
+    let at = (0..nodes.len())
+        .filter(|&at| is_nap(at))
+        .max_by_key(|&at| nodes[at].ns)?;
+    let nap = &nodes[at];
+    let waits_for = |n: &&ChainNode| n.depth + 1 == nap.depth;
+    let waiter = nodes[..at].iter().rev().find(waits_for)?;
+    if nap.frames.is_empty() || waiter.frames.is_empty() {
+        return None;
+    }
+    Some(hint(
+        "naps",
+        nap.ns,
+        format!(
+            "naps: threads in {} waited for one that slept in {}, {} times {:.1} ms; {} of CPU time was lost meanwhile. If it looks for something to do after each, let it wait for that (a condition variable, an eventfd, poll)",
+            call_in(&waiter.frames),
+            call_in(&nap.frames),
+            nap.waits,
+            nap.waits_ns as f64 * 1e-6 / nap.waits as f64,
+            seconds(nap.ns)
+        ),
+    ))
+}
+
+/// Threads run one after the other, each waited for before the next is made.
+///
+/// Not given: where one thread has most of the time; for Go, whose threads take turns anyway.
+pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
+    let is_it = |c: &&CauseSummary| {
+        (c.class, c.note) == ("low_parallelism", "serial_phase")
+            && !c.code.is_empty()
+            && c.thread_share < MOST
+    };
+    let cause = summary.account.causes.iter().find(is_it)?;
+    let code = code(summary, "low_parallelism")?;
+    let heads = code.chains.iter().flat_map(|chains| &chains.nodes);
+    let head = heads
+        .filter(|n| n.depth == 0 && n.did == "waited")
+        .max_by_key(|n| n.ns)?;
+    let is_gos = |f: &PathFrame| f.function.starts_with("runtime.");
+    if head.frames.len() < 2 || head.frames.iter().any(is_gos) || head.ns * 2 < code.ns {
+        return None;
+    }
+    Some(hint(
+        "one_after_another",
+        cause.ns,
+        format!(
+            "one after the other: threads ran {} one at a time, as each was waited for, in {}, before the next began; {} of CPU time was lost. Begin several before you wait for the first (std::async: keep the futures, since the end of a future waits for its thread)",
+            cause.code,
+            call_in(&head.frames),
+            seconds(cause.ns)
+        ),
+    ))
+}
+
+/// Several processes have more spinning threads than there are CPUs.
+///
+/// Not given: where threads of one process are enough to say so (`oversubscription`), or each process has one.
+pub(super) fn crowd(summary: &Summary) -> Option<Hint> {
+    let least = WORKER * summary.wall_ns as f64;
+    let busy = |t: &&ThreadSummary| t.is_target && t.on_cpu_ns as f64 > least;
+    let mut of_process: BTreeMap<i32, usize> = BTreeMap::new();
+    for thread in summary.threads.iter().filter(busy) {
+        *of_process.entry(thread.pid).or_default() += 1;
+    }
+    let many: Vec<usize> = of_process.into_values().filter(|n| *n > 1).collect();
+    let threads: usize = many.iter().sum();
+    let cost_ns = lost_to(summary, &["spinning"]);
+    if many.len() < 2 || threads <= summary.n_cpus as usize {
+        return None;
+    }
+    Some(hint(
+        "crowd",
+        cost_ns,
+        format!(
+            "more threads than CPUs: {} processes have {threads} threads that want a CPU, on {} CPUs, and threads spun for {}. Let each process have fewer threads (OpenMP: OMP_NUM_THREADS={}), or run fewer processes",
+            many.len(),
+            summary.n_cpus,
+            seconds(cost_ns),
+            (summary.n_cpus as usize / many.len()).max(1)
+        ),
+    ))
+}
+
+/// Many threads begin and end, and hardly run in between.
+pub(super) fn short_threads(summary: &Summary) -> Option<Hint> {
+    let is_short =
+        |t: &&ThreadSummary| t.is_target && t.tid != t.pid && t.on_cpu_ns < SHORT_THREAD_NS;
+    let short: Vec<i64> = summary
+        .threads
+        .iter()
+        .filter(is_short)
+        .map(|t| t.on_cpu_ns)
+        .collect();
+    let ran: i64 = short.iter().sum();
+    let mean = ran / short.len().max(1) as i64;
+    (short.len() >= SHORT_THREADS).then(|| {
+        hint(
+            "short_threads",
+            ran,
+            format!(
+                "short threads: {} threads ran for {:.3} ms each, {} in all; to make and to end each costs CPU time, too. Let as many threads as CPUs live on and take the parts one by one (a pool)",
+                short.len(),
+                mean as f64 * 1e-6,
+                seconds(ran)
+            ),
+        )
+    })
+}
+
+/// Nothing was lost, as far as that was recorded.
+///
+/// Not given: beside another hint; where others had a quarter of the CPUs, or the program's time is in many functions.
+pub(super) fn busy(summary: &Summary) -> Option<Hint> {
+    let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
+    let others = lost_to(summary, &["interference"]);
+    let least = WORKER * summary.wall_ns as f64;
+    let workers = (summary.threads.iter()).filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
+    let code = code(summary, "work")?;
+    let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
+    let capacity = summary.capacity_ns.saturating_sub(others) as f64;
+    let is_disturbed = others > summary.capacity_ns / 4;
+    if (useful as f64) < NEARLY_ALL * capacity || is_disturbed || workers.count() < 2 {
+        return None;
+    }
+    Some(hint(
+        "busy",
+        useful,
+        format!(
+            "busy: nearly all of its CPUs ran the program, {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write (that of a lock, too), is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
+            path.share * 100.0,
+            call_in(&path.frames)
         ),
     ))
 }

@@ -66,14 +66,17 @@ fn the_part_of_a_region_of_openmp_has_the_name_of_its_function() {
 #[test]
 fn who_runs_something_else_works_alone() {
     let early: &[&str] = &[START, "worker", "multiply"];
-    for late in [
-        &["_start", "main", "assemble"][..],
+    for (late, own) in [
+        (&["_start", "main", "assemble"][..], "assemble"),
         // A function that both call is no phase that both are in.
-        &["_start", "main", "assemble", "multiply"],
-        &["_start", "main", "multiply"],
+        (
+            &["_start", "main", "assemble", "multiply"],
+            "multiply < assemble",
+        ),
+        (&["_start", "main", "multiply"], "multiply"),
     ] {
         let found = causes(&two(late, early, WAIT));
-        let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+        let expected = ("low_parallelism", "serial_phase", own.into(), 10, 500);
         assert_eq!(found, [expected], "{late:?}");
     }
 }
@@ -88,7 +91,13 @@ fn stages_below_one_function_are_no_phase() {
     samples.extend((0..12).map(|n| (11, 20 + n * 30, SampleKind::OnCpu, &read[..])));
     samples.push((11, 500, SampleKind::BlockedRead, WAIT));
     let found = causes(&sampled(late().load(1000), &samples));
-    let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
+    let expected = (
+        "low_parallelism",
+        "serial_phase",
+        "pack_block".into(),
+        10,
+        500,
+    );
     assert_eq!(found, [expected]);
 }
 
@@ -349,9 +358,11 @@ fn threads_of_a_language_that_share_its_runtime_are_in_no_phase() {
         let trace = two(part, part, wait);
         let said = summary(&trace, &Options::default()).missing;
         assert!(said.len() == 1 && said[0].contains(missing), "{said:?}");
-        let found = causes(&trace);
-        let expected = ("low_parallelism", "serial_phase", String::new(), 10, 500);
-        assert_eq!(found, [expected]);
+        let (class, note, _, tid, ns) = causes(&trace).remove(0);
+        assert_eq!(
+            (class, note, tid, ns),
+            ("low_parallelism", "serial_phase", 10, 500)
+        );
         assert_eq!(kinds(&trace), [] as [&str; 0]);
     }
 }
@@ -521,4 +532,229 @@ fn who_uses_an_idle_cpu_does_not_hide_the_hint() {
         (11, 500, SampleKind::BlockedRead, WAIT),
     ];
     assert_eq!(kinds(&sampled(s.load(1000), &samples)), ["imbalance"]);
+}
+
+/// Three threads get their turns of 1 ms from each other: one at a time, or where `together`, two at once from a third.
+fn turns(together: bool, wait: &'static [&'static str], post: &'static [&'static str]) -> Trace {
+    const US: i64 = 1_000;
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    let cpu = |thread: i32| (thread - 10) as usize;
+    for thread in [11, 12] {
+        s.switch(cpu(thread), 10 * US, thread, Sleeping, 0);
+        samples.push((thread, 500 * US, SampleKind::BlockedRead, wait));
+    }
+    for n in 0..12 {
+        let (now, by) = ((n + 1) * 1_000 * US, 10 + (n % 3) as i32);
+        let others: Vec<i32> = match together {
+            true => vec![11, 12],
+            false => vec![10 + ((n + 1) % 3) as i32],
+        };
+        let by = if together { 10 } else { by };
+        samples.push((by, now - 500 * US, SampleKind::OnCpu, &[START, "worker"]));
+        samples.push((by, now, SampleKind::Waker, post));
+        for (after, &thread) in others.iter().enumerate() {
+            s.wake(cpu(by), now + after as i64, by, thread, cpu(thread) as i32);
+            s.switch(cpu(thread), now + 2, 0, RunnablePreempted, thread);
+        }
+        if !together {
+            s.switch(cpu(by), now + 20 * US, by, Sleeping, 0);
+            samples.push((by, now + 500 * US, SampleKind::BlockedRead, wait));
+            continue;
+        }
+        // They wait for the first again, one earlier than the other.
+        for (thread, after) in [(11, 400), (12, 900)] {
+            s.switch(cpu(thread), now + after * US, thread, Sleeping, 0);
+            samples.push((
+                thread,
+                now + (after + 50) * US,
+                SampleKind::BlockedRead,
+                wait,
+            ));
+        }
+    }
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load(13_500 * US), &samples)
+}
+
+/// A condition or a semaphore that is waited for and posted by the same code is a lock where one thread at a time goes on; a barrier is where several do.
+#[test]
+fn where_threads_take_turns_is_a_lock_and_where_they_go_on_together_is_none() {
+    const ENTER: &[&str] = &[START, "worker", "enter", "pthread_cond_wait@libc.so.6"];
+    const LEAVE: &[&str] = &[START, "worker", "leave", "pthread_cond_broadcast@libc.so.6"];
+    const MEET: &[&str] = &[START, "worker", "meet", "__new_sem_wait_slow64@libc.so.6"];
+    const POST: &[&str] = &[START, "worker", "meet", "sem_post@libc.so.6"];
+    const PRODUCER: &[&str] = &[START, "produce", "push", "pthread_cond_signal@libc.so.6"];
+    let has_lock = |trace| causes(&trace).iter().any(|cause| cause.0 == "lock_wait");
+    assert!(has_lock(turns(false, ENTER, LEAVE)));
+    assert!(has_lock(turns(false, MEET, POST)));
+    assert!(!has_lock(turns(true, ENTER, LEAVE)));
+    assert!(!has_lock(turns(true, MEET, POST)));
+    // What other code signals is waited for as such.
+    assert!(!has_lock(turns(false, ENTER, PRODUCER)));
+}
+
+/// 11 wakes 10 when it is done, and gets no CPU to end on while 12, which 10 then makes, runs the same: one ran after the other.
+#[test]
+fn who_only_has_to_end_is_in_no_phase_with_the_next() {
+    let mut s = Story::new(3);
+    s.known = vec![11];
+    s.switch(0, 10, 10, Sleeping, 0);
+    s.wake(1, 400, 11, 10, 0);
+    s.switch(1, 401, 11, RunnablePreempted, 90);
+    s.switch(0, 402, 0, RunnablePreempted, 10);
+    let fork = kasuri_model::input::What::Fork {
+        parent: 10,
+        child: 12,
+        comm: kasuri_model::StrIx::NONE,
+        pid: Some(10),
+        same_process: Some(true),
+    };
+    s.other(0, 410, 10, fork);
+    s.wake(0, 411, 10, 12, 2);
+    s.switch(2, 412, 0, RunnablePreempted, 12);
+    s.switch(0, 420, 10, Sleeping, 0);
+    s.switch(1, 700, 90, Sleeping, 11);
+    s.switch(1, 705, 11, ThreadState::Dead, 0);
+    s.wake(2, 900, 12, 10, 0);
+    s.switch(0, 901, 0, RunnablePreempted, 10);
+    s.switch(2, 905, 12, ThreadState::Dead, 0);
+    let task: &[&str] = &[START, "resize"];
+    let wait: &[&str] = &["_start", "main", "pthread_cond_wait@libc.so.6"];
+    let samples = [
+        (10, 200, SampleKind::BlockedRead, wait),
+        (10, 600, SampleKind::BlockedRead, wait),
+        (11, 200, SampleKind::OnCpu, task),
+        (12, 600, SampleKind::OnCpu, task),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    let (class, note, code, ..) = &found[0];
+    assert_eq!(
+        (*class, *note, code.as_str()),
+        ("low_parallelism", "serial_phase", "resize"),
+        "{found:?}"
+    );
+}
+
+/// Of the functions that most of the phase is in, the innermost and its caller stand for it; parameters say nothing.
+#[test]
+fn a_serial_phase_has_the_name_of_what_ran_most() {
+    let named = |late: &[&str]| {
+        let early: &[&str] = &[START, "worker", "multiply"];
+        causes(&two(late, early, WAIT)).remove(0).2
+    };
+    assert_eq!(
+        named(&["_start", "main", "merge(int)", "sort"]),
+        "sort < merge"
+    );
+    assert_eq!(named(&["_start", "main", "merge(int)"]), "merge");
+    assert_eq!(named(&["_start", "main"]), "main");
+    let thread = "py::Thread.run@[python]@/usr/lib/python3.11/threading.py";
+    assert_eq!(
+        named(&[thread, "py::consume@[python]@/home/me/job.py"]),
+        "py::consume"
+    );
+}
+
+fn advice(trace: &Trace, kind: &str) -> String {
+    let hints = summary(trace, &Options::default()).hints;
+    let hint = hints.into_iter().find(|hint| hint.kind == kind);
+    hint.map_or(String::new(), |hint| hint.text)
+}
+
+#[test]
+fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
+    let fault = "asm_exc_page_fault@[kernel]";
+    for fills in [
+        &[START, "fill", fault][..],
+        &[START, "fill", "memset@libc.so.6", fault],
+    ] {
+        assert!(advice(&two(fills, fills, WAIT), "page_faults").contains("fill"));
+    }
+    let loads: &[&str] = &[fault];
+    assert_eq!(advice(&two(loads, loads, WAIT), "page_faults"), "");
+}
+
+/// 11 waits for 10, which naps 12 times, or twice, and then wakes it.
+#[test]
+fn who_waits_for_one_that_naps_has_a_hint() {
+    let trace = |naps: i64| {
+        const US: i64 = 1_000;
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        let nap: &[&str] = &[START, "serve", "usleep@libc.so.6"];
+        let wait: &[&str] = &[START, "client", "pthread_cond_wait@libc.so.6"];
+        let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+        for n in 0..naps {
+            let (from, to) = (n * 1_000 * US + 200 * US, (n + 1) * 1_000 * US);
+            s.switch(1, from - 100 * US, 11, Sleeping, 0);
+            s.switch(0, from, 10, Sleeping, 0);
+            s.wake(0, to, 0, 10, 0);
+            s.switch(0, to + 1, 0, RunnablePreempted, 10);
+            s.wake(0, to + 50 * US, 10, 11, 1);
+            s.switch(1, to + 51 * US, 0, RunnablePreempted, 11);
+            samples.push((10, from + 100 * US, SampleKind::BlockedRead, nap));
+            samples.push((11, from + 100 * US, SampleKind::BlockedRead, wait));
+        }
+        samples.sort_by_key(|sample| (sample.0, sample.1));
+        sampled(s.load((naps + 1) * 1_000 * US), &samples)
+    };
+    let found = advice(&trace(12), "naps");
+    assert!(
+        found.contains("usleep called by serve, 12 times 0.8 ms"),
+        "{found}"
+    );
+    assert_eq!(advice(&trace(2), "naps"), "");
+}
+
+/// Nothing waits: a cache line that two threads write is not seen, and that is said.
+#[test]
+fn where_all_cpus_are_busy_it_is_said_what_is_not_recorded() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let count: &[&str] = &[START, "count"];
+    let samples = [
+        (10, 500, SampleKind::OnCpu, count),
+        (11, 500, SampleKind::OnCpu, count),
+    ];
+    let found = advice(&sampled(s.load(1000), &samples), "busy");
+    assert!(found.contains("100 % of that in count"), "{found}");
+    // Not where one of them waits.
+    assert_eq!(advice(&two(count, count, WAIT), "busy"), "");
+}
+
+/// A database of SQLite that another connection writes to is asked for again and again: a lock, of the function that writes.
+#[test]
+fn a_busy_database_is_a_lock() {
+    let sqlite = "@libsqlite3.so.0";
+    let wait: &[&str] = &[
+        START,
+        "save",
+        "sqlite3_step@libsqlite3.so.0",
+        "sqlite3InvokeBusyHandler@libsqlite3.so.0",
+        sqlite,
+        "usleep@libc.so.6",
+    ];
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 400, 11, Sleeping, 0);
+    s.wake(1, 900, 0, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let part: &[&str] = &[START, "save", "serialize"];
+    let samples = [
+        (10, 500, SampleKind::OnCpu, part),
+        (11, 200, SampleKind::OnCpu, part),
+        (11, 500, SampleKind::BlockedRead, wait),
+    ];
+    let trace = sampled(s.load(1000), &samples);
+    let found = summary(&trace, &Options::default()).account.causes;
+    assert_eq!(
+        (found[0].class, found[0].name.as_str()),
+        ("lock_wait", "save")
+    );
 }

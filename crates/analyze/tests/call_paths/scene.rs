@@ -97,11 +97,16 @@ impl Scene {
 
     fn frame(&mut self, text: &str) -> FrameIx {
         let (function, module) = text.split_once('@').unwrap_or((text, "/usr/bin/program"));
+        let (module, file) = module.split_once('@').unwrap_or((module, ""));
         let strings = &mut self.trace.strings;
         let module = strings.intern(module);
         let function = match function {
             "" => StrIx::NONE,
             name => strings.intern(name),
+        };
+        let file = match file {
+            "" => StrIx::NONE,
+            file => strings.intern(file),
         };
         let f = &mut self.trace.frames;
         let same = |&row: &usize| f.function[row] == function && f.module[row] == module;
@@ -110,7 +115,7 @@ impl Scene {
         }
         f.function.push(function);
         f.module.push(module);
-        f.file.push(StrIx::NONE);
+        f.file.push(file);
         f.line.push(0);
         f.address.push(0);
         f.kind.push(match self.trace.strings.get(module) {

@@ -102,6 +102,11 @@ mod measured {
     }
 
     #[test]
+    fn a_barrier_that_is_built_of_semaphores_is_load_imbalance() {
+        scene("meet", |class, _| class == "load_imbalance");
+    }
+
+    #[test]
     fn a_loop_that_looks_at_a_flag_spins_for_the_one_that_runs() {
         scene("flag", |class, note| {
             (class, note) == ("spinning", "serial_phase")

@@ -28,6 +28,8 @@ pub(super) const FINDING: f64 = 0.01;
 /// Most causes of one class in the table, and in the headline.
 pub(super) const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
+/// A cause with this part of its time from one thread is that one's.
+const ONE_THREAD: f64 = 0.95;
 
 /// Columns of the screen before the text of a call path, and before the lines that say what a wait waited for.
 const BEFORE_PATHS: usize = 34;
@@ -165,13 +167,9 @@ pub(super) fn cause_text(
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
         (Class::ExternalWait, _) => external_text(cause),
-        (Class::LowParallelism, "serial_phase") if has_code => {
-            format!("serial phase {code}: only {thread} ran")
+        (Class::LowParallelism, "serial_phase") => {
+            serial_text(cause, &thread, &place(&cause.code_place))
         }
-        (Class::LowParallelism, "serial_phase") if cause.processes > 1 => {
-            format!("a serial phase: {thread} in turn")
-        }
-        (Class::LowParallelism, "serial_phase") => format!("a serial phase: only {thread} ran"),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
@@ -209,6 +207,19 @@ pub(super) fn cause_text(
         (class, _) => class.label().into(),
     };
     printable(&text)
+}
+
+/// What ran alone.
+fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
+    match (cause.code.as_str(), cause.processes) {
+        ("", n) if n > 1 => format!("a serial phase: {thread} in turn"),
+        ("", _) => format!("a serial phase: only {thread} ran"),
+        // One after the other, or, as Go's threads do, in turns.
+        (code, _) if cause.thread_share < ONE_THREAD => {
+            format!("serial phase {code}{place}: one thread at a time ran")
+        }
+        (code, _) => format!("serial phase {code}{place}: only {thread} ran"),
+    }
 }
 
 /// What ended a wait from outside.

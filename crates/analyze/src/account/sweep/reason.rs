@@ -4,12 +4,10 @@
 //! annotation or the wake-up at its end tells ([`Sweep::reason_of_wait`]); that one runs, is ready, or is blocked itself, and then the
 //! question is asked of it, at most [`MAX_CHAIN`] times. The recording is complete, so the end of a wait is looked up in the
 //! thread's later states. A wait that no thread of the program ends is I/O or an external wait.
-use super::{
-    Activity, DYING_NS, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_dock_name, is_runtime_name,
-};
+use super::{Activity, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_dock_name, is_runtime_name};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
-use crate::wakers::{self, End};
+use crate::wakers::{self, DYING_NS, End};
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
 
 impl Sweep<'_> {
@@ -210,11 +208,15 @@ impl Sweep<'_> {
             match self.wake_up(*at) {
                 Wake::Own(waker, time) => {
                     if context.is_none() && self.is_dying(waker, time) {
-                        if self.trace.threads[waker.ix()].process != self.trace.threads[*at].process
-                        {
-                            return self.no_thread(now);
+                        let process = |thread: usize| self.trace.threads[thread].process;
+                        match process(waker.ix()) == process(*at) {
+                            true => context = Some((SliceKind::Join, NONE)),
+                            false if self.n_running + self.n_ready + self.n_spinning > 0 => {
+                                return self.no_thread(now);
+                            }
+                            // What the child waits for is what its parent waits for.
+                            false => {}
                         }
-                        context = Some((SliceKind::Join, NONE));
                     }
                     *at = waker.ix();
                 }
