@@ -106,31 +106,29 @@ fn sampled_lock(asks: &str, file: &str) -> String {
     }
 }
 
-/// A cause's place in the source: a file's name and a line. None: not known, or its class has none.
-fn cause_place(cause: &CauseSummary) -> Option<&str> {
-    let place = match class_of(cause.class) {
-        Class::LockWait if cause.note != "by_samples" && !cause.name.is_empty() => &cause.place,
-        Class::LoadImbalance if !cause.code.is_empty() => &cause.code_place,
-        Class::Spinning if cause.note == "late_thread" => &cause.code_place,
+/// A cause's place in the source, ` (omp.c:6)`; empty: not known, or its class has none.
+fn cause_place(cause: &CauseSummary) -> String {
+    let place = match (class_of(cause.class), cause.note) {
+        (Class::LockWait, note) if note != "by_samples" && !cause.name.is_empty() => &cause.place,
+        (Class::LoadImbalance, _)
+        | (Class::LowParallelism, "serial_phase")
+        | (Class::Spinning, "late_thread")
+            if !cause.code.is_empty() =>
+        {
+            &cause.code_place
+        }
         _ => &None,
     };
-    place.as_deref().map(super::units::file_name)
+    let place = place.as_deref().map(super::units::file_name);
+    place.map_or(String::new(), |place| format!(" ({place})"))
 }
 
-/// A cause as [`cause_text`] has it, with its place.
-fn placed_cause(cause: &CauseSummary, names: &ThreadNames<'_>, in_sentence: bool) -> String {
-    let text = cause_text(cause, names, in_sentence);
-    match cause_place(cause) {
-        Some(place) => printable(&format!("{text} ({place})")),
-        None => text,
-    }
-}
-
-/// A cause without its place, in words that follow "lost to"; `in_sentence`: its class does not stand above it.
+/// A cause, in words that follow "lost to"; `in_sentence`: its class does not stand above it. `place`: see [`cause_place`].
 pub(super) fn cause_text(
     cause: &CauseSummary,
     names: &ThreadNames<'_>,
     in_sentence: bool,
+    place: &str,
 ) -> String {
     let thread = match cause.tid {
         Some(_) if cause.processes > 1 => {
@@ -145,8 +143,8 @@ pub(super) fn cause_text(
     let text = match (class_of(cause.class), cause.note) {
         (Class::LockWait, "by_samples") => sampled_lock(name, code),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
-        (Class::LockWait, _) => format!("lock `{name}`"),
-        (Class::LoadImbalance, _) if has_code => format!("imbalance in {code}"),
+        (Class::LockWait, _) => format!("lock `{name}`{place}"),
+        (Class::LoadImbalance, _) if has_code => format!("imbalance in {code}{place}"),
         (Class::LoadImbalance, "by_samples") => format!("waiting at a barrier for {thread}"),
         (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
         (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
@@ -167,9 +165,7 @@ pub(super) fn cause_text(
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
         (Class::ExternalWait, _) => external_text(cause),
-        (Class::LowParallelism, "serial_phase") => {
-            serial_text(cause, &thread, &place(&cause.code_place))
-        }
+        (Class::LowParallelism, "serial_phase") => serial_text(cause, &thread, place),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
@@ -194,7 +190,7 @@ pub(super) fn cause_text(
         (Class::SchedulingDelay, _) => "wake-up delays".into(),
         (Class::ThrottledByCpuLimit, _) if name.is_empty() => "its CPU limit".into(),
         (Class::ThrottledByCpuLimit, _) => format!("its CPU limit, {name}"),
-        (Class::Spinning, _) => spinning_text(cause, &thread),
+        (Class::Spinning, _) => spinning_text(cause, &thread, place),
         (Class::TaskRuntime, _) if has_code => {
             format!("task runtime {}", super::units::file_name(code))
         }
@@ -237,11 +233,11 @@ fn external_text(cause: &CauseSummary) -> String {
 }
 
 /// Where a thread spins: in what it called to wait, or for the only thread that had anything to run.
-fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
+fn spinning_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
     // A loop without a function's name has that of its module.
     let name = cause.name.trim_start_matches(SPIN_LOOP);
     match (cause.note, name, cause.code.as_str()) {
-        ("late_thread", _, code) => format!("spinning for the last in {code}"),
+        ("late_thread", _, code) => format!("spinning for the last in {code}{place}"),
         ("serial_phase", _, "") => format!("spinning while only {thread} ran"),
         ("serial_phase", _, code) => format!("spinning while only {thread} ran, in {code}"),
         (_, "", "") => "spinning".into(),
@@ -405,7 +401,8 @@ impl Page<'_> {
         detail: Detail,
         room: usize,
     ) -> [String; 7] {
-        let placed = format!("    {}", placed_cause(cause, names, false));
+        let text = |place: &str| format!("    {}", cause_text(cause, names, false, place));
+        let placed = text(&cause_place(cause));
         [
             String::new(),
             format!("{:.2}", cause.cpus),
@@ -413,7 +410,7 @@ impl Page<'_> {
             duration(cause.ns as f64),
             match placed.width() <= room {
                 true => placed,
-                false => format!("    {}", cause_text(cause, names, false)),
+                false => text(""),
             },
             match (detail, cause.on_cpu_ns) {
                 (Detail::OneScreen, _) | (_, 0) => "-".into(),
@@ -528,7 +525,7 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
         .map(|c| match class_of(c.class) {
             // The text before the colon names the limit already.
             Class::ThrottledByCpuLimit if c.name == b.limit => (c.cpus, "that limit".into()),
-            _ => (c.cpus, placed_cause(c, names, true)),
+            _ => (c.cpus, cause_text(c, names, true, &cause_place(c))),
         })
         .collect();
     let is_recorder = |c: &&CauseSummary| c.process.ends_with(THIS_RECORDER);
@@ -578,7 +575,7 @@ fn other_programs(causes: &[&CauseSummary], names: &ThreadNames<'_>) -> Option<(
     let cpus = causes.iter().map(|c| c.cpus).sum();
     let text = match causes {
         [] => return None,
-        [one] => cause_text(one, names, true),
+        [one] => cause_text(one, names, true, ""),
         [first, second, more @ ..] => {
             let more = match more.len() {
                 0 => String::new(),

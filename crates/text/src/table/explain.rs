@@ -216,7 +216,7 @@ fn cause(c: &CauseSummary, names: &ThreadNames<'_>, share: f64, start_ns: i64) -
         _ => c.place.as_ref(),
     };
     ExplainedCause {
-        text: cut(&cause_text(c, names, false), WIDTH),
+        text: cut(&cause_text(c, names, false, ""), WIDTH),
         place: place.map(|place| bounded(place)),
         ns: c.ns,
         cpus: c.cpus,
