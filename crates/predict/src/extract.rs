@@ -93,13 +93,28 @@ impl Extract {
     }
 }
 
-/// A timed on a thread's time line.
+/// A step on a thread's time line.
 #[derive(Clone, Copy)]
 struct TimedStep {
     time: Time,
-    /// Among equal times: releases, then posts, then waits, then acquisitions.
-    rank: u8,
     step: Step,
+}
+
+impl TimedStep {
+    /// In order of time; of equal ones releases, then posts, then waits, then acquisitions.
+    fn order(&self) -> (Time, u8) {
+        let rank = match self.step {
+            Step::Release(_) => 0,
+            Step::Post(_) => 1,
+            Step::Compute(_)
+            | Step::Delay(_)
+            | Step::Wait(_)
+            | Step::Spin(_)
+            | Step::Barrier(_) => 2,
+            Step::Acquire(..) => 3,
+        };
+        (self.time, rank)
+    }
 }
 
 /// A sleep or a wait, and whether what happens in it is left to the replay.
@@ -316,8 +331,8 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn add_step(&mut self, thread: ThreadIx, time: Time, rank: u8, step: Step) {
-        self.timed_steps[self.script_of[thread.ix()] as usize].push(TimedStep { time, rank, step });
+    fn add_step(&mut self, thread: ThreadIx, time: Time, step: Step) {
+        self.timed_steps[self.script_of[thread.ix()] as usize].push(TimedStep { time, step });
     }
 
     fn lock(&mut self, row: usize) -> u32 {
@@ -373,8 +388,8 @@ impl Reader<'_> {
                     }
                     *open_until = (thread, end);
                     let shared = s.open[row] & open::SHARED != 0;
-                    self.add_step(thread, start, 3, Step::Acquire(lock, shared));
-                    self.add_step(thread, end, 0, Step::Release(lock));
+                    self.add_step(thread, start, Step::Acquire(lock, shared));
+                    self.add_step(thread, end, Step::Release(lock));
                 }
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
                 SliceKind::Barrier => barriers.push(AtBarrier {
@@ -447,7 +462,7 @@ impl Reader<'_> {
             let s = &self.trace.slices;
             let came = self.tasks_until.get(&row).copied();
             let came = came.unwrap_or(s.start[row]);
-            self.add_step(s.thread[row], came, 2, Step::Barrier(round));
+            self.add_step(s.thread[row], came, Step::Barrier(round));
         }
     }
 
@@ -495,7 +510,7 @@ impl Reader<'_> {
                 _ if begins_again(gaps, row.start) => {}
                 _ => {
                     let ns = (until - row.start).ns().max(0) as u64;
-                    self.add_step(thread, row.start, 2, Step::Delay(ns));
+                    self.add_step(thread, row.start, Step::Delay(ns));
                 }
             }
         }
@@ -511,8 +526,8 @@ impl Reader<'_> {
         }
         let event = self.program.n_events;
         self.program.n_events += 1;
-        self.add_step(sleeper, slept, 2, Step::Wait(event));
-        self.add_step(waker, woke, 1, Step::Post(event));
+        self.add_step(sleeper, slept, Step::Wait(event));
+        self.add_step(waker, woke, Step::Post(event));
     }
 
     /// When the threads ran, spun and went to sleep. A wait that an event tells of is that event's.
@@ -602,8 +617,8 @@ impl Reader<'_> {
     fn spin_edge(&mut self, (thread, from): (ThreadIx, Time), (by, at): (ThreadIx, Time)) {
         let event = self.program.n_events;
         self.program.n_events += 1;
-        self.add_step(thread, from, 2, Step::Spin(event));
-        self.add_step(by, at, 1, Step::Post(event));
+        self.add_step(thread, from, Step::Spin(event));
+        self.add_step(by, at, Step::Post(event));
     }
 
     /// The script: CPU time between the timed_steps, then each timed's step.
@@ -616,7 +631,7 @@ impl Reader<'_> {
     ) {
         let ix = self.script_of[thread.ix()] as usize;
         let mut timed_steps = std::mem::take(&mut self.timed_steps[ix]);
-        timed_steps.sort_by_key(|m| (m.time, m.rank));
+        timed_steps.sort_by_key(TimedStep::order);
         let mut running = running;
         cut_out(&mut running, gaps);
         let mut steps: Vec<Step> = Vec::with_capacity(2 * timed_steps.len() + 1);

@@ -65,8 +65,8 @@ impl Reader<'_> {
                 if habit.unwrap_or(is_tied) {
                     let event = self.program.n_events;
                     self.program.n_events += 1;
-                    self.add_step(thread, waits.start, 2, Step::Wait(event));
-                    self.add_step(waits.by, until, 1, Step::Post(event));
+                    self.add_step(thread, waits.start, Step::Wait(event));
+                    self.add_step(waits.by, until, Step::Post(event));
                 }
             }
         }
