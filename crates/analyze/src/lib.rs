@@ -153,6 +153,7 @@ fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
         }
         None => account_with_code(cut, scheduler_events, &mut out, (cover, sampled)),
     };
+    account::join_small_phases(&mut out.account);
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);

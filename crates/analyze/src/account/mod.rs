@@ -30,7 +30,7 @@ pub use regions::RegionAccount;
 pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};
 pub use segments::Segments;
 
-pub(crate) use rows::rows;
+pub(crate) use rows::{join_small_phases, rows};
 pub(crate) use sweep::{OnStretch, Stretch, is_dock_name};
 
 use crate::call_paths::{Cover, Sampled};

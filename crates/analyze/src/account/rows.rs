@@ -21,6 +21,9 @@ const ANNOTATION_NS: f64 = 8.0;
 /// The same of one scheduler event.
 const SCHEDULER_EVENT_NS: f64 = 45.0;
 
+/// A cause below this part of the capacity is no finding.
+const SMALL: i64 = 100;
+
 /// The use of the capacity. The `ns` of `classes` add up to `capacity_ns` exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AccountSummary {
@@ -110,6 +113,28 @@ impl CauseSummary {
             self.longest_to_ns = other.longest_to_ns;
         }
     }
+}
+
+/// Of a serial phase that goes from thread to thread each part may be too small for a row: these are one.
+pub(crate) fn join_small_phases(account: &mut AccountSummary) {
+    let small = account.capacity_ns / SMALL;
+    let is_small = |c: &CauseSummary| {
+        let is_alone = (c.class, c.note) == (Class::LowParallelism.key(), Note::SerialPhase.key());
+        is_alone && c.code.is_empty() && c.processes == 0 && c.ns < small
+    };
+    if account.causes.iter().filter(|c| is_small(c)).count() < 2 {
+        return;
+    }
+    let (parts, mut rows): (Vec<_>, Vec<_>) = std::mem::take(&mut account.causes)
+        .into_iter()
+        .partition(is_small);
+    let mut parts = parts.into_iter();
+    if let Some(mut all) = parts.next() {
+        parts.for_each(|part| all.add(part));
+        rows.push(all);
+        rows.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
+    }
+    account.causes = rows;
 }
 
 /// One CPU's time.

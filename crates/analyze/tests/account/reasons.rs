@@ -407,3 +407,33 @@ fn a_wait_that_the_recorder_ends_is_tracing() {
         }
     }
 }
+
+/// A hundred threads run one after the other, each made to by 10, which waits for it: each part is small, the loss is not.
+#[test]
+fn small_parts_of_a_serial_phase_are_one_cause() {
+    let mut s = Story::new(2);
+    s.switch(1, 1, 90, Sleeping, 0);
+    for (n, thread) in (200..300).enumerate() {
+        let from = n as i64 * 100;
+        let fork = What::Fork {
+            parent: 10,
+            child: thread,
+            comm: StrIx::NONE,
+            pid: Some(10),
+            same_process: Some(true),
+        };
+        s.other(0, from, 10, fork);
+        s.wake(0, from + 1, 10, thread, 0);
+        s.switch(0, from + 2, 10, Sleeping, thread);
+        s.wake(0, from + 98, thread, 10, 0);
+        s.switch(0, from + 99, thread, ThreadState::Dead, 10);
+    }
+    let found = summary(&s.load(10_000), &Options::default());
+    let causes = found.account.causes.iter();
+    let serial: Vec<_> = causes.filter(|c| c.note == "serial_phase").collect();
+    assert_eq!(serial.len(), 1, "{serial:?}");
+    assert!(
+        serial[0].ns > 9_000 && serial[0].thread_share < 0.05,
+        "{serial:?}"
+    );
+}

@@ -209,6 +209,9 @@ pub(super) fn cause_text(
 fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
     match (cause.code.as_str(), cause.processes) {
         ("", n) if n > 1 => format!("a serial phase: {thread} in turn"),
+        ("", _) if cause.thread_share < ONE_THREAD => {
+            "a serial phase: one thread at a time ran".into()
+        }
         ("", _) => format!("a serial phase: only {thread} ran"),
         // One after the other, or, as Go's threads do, in turns.
         (code, _) if cause.thread_share < ONE_THREAD => {
