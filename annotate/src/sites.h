@@ -106,7 +106,9 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0)
+    /* Where nobody records any more the id is good all the same: the next session gets all names. */
+    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0 && kasuri__gate_load() == 1 &&
+        __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) != KASURI_SESSION_STOPPED)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;

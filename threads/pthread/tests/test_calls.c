@@ -477,6 +477,7 @@ static void ended_by_cancellation(void) {
         for (int k = 0; k < KINDS; k++) {
             CHECK(pthread_join(t[k], &result) == 0);
             expect(kinds[k].flags & NO_POINT || result == PTHREAD_CANCELED, &kinds[k], &p[k]);
+            expect(kinds[k].call != c_syscall || result == &p[k], &kinds[k], &p[k]);
             place_end(&p[k]);
         }
     }

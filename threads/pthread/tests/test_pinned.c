@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -150,13 +151,22 @@ static void own_signals(void) {
 
 /* The older names of masks: what one thread blocks is no other's business, also where they share a worker. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static atomic_int others;
+static void other_handler(int signal) {
+    (void)signal;
+    atomic_fetch_add(&others, 1);
+}
 static void *holds(void *unused) {
+    const int other = 1 << (SIGUSR2 - 1);
     sigset_t now;
+    CHECK(signal(SIGUSR2, other_handler) != SIG_ERR);
+    CHECK(sigblock(other) == 0 && sigblock(0) == other && sigsetmask(0) == other && sigsetmask(other) == 0);
     CHECK(sigset(SIGUSR1, handler) != SIG_ERR && sighold(SIGUSR1) == 0 && sigset(SIGUSR1, SIG_HOLD) == SIG_HOLD);
     CHECK(sighold(-1) == -1 && errno == EINVAL && sigset(SIGKILL, SIG_DFL) == SIG_ERR && errno == EINVAL);
     CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 1);
     CHECK(sem_post(&waiting) == 0);
-    CHECK(sigpause(SIGUSR1) == -1 && errno == EINTR); /* until the other's pthread_kill */
+    CHECK(sigpause(SIGUSR1) == -1 && errno == EINTR && others == 0); /* until the second of the other's pthread_kill */
+    CHECK(sigrelse(SIGUSR2) == 0 && others == 1);
     CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 1);
     CHECK(sigrelse(SIGUSR1) == 0 && pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1) == 0);
     CHECK(sigset(SIGUSR1, SIG_HOLD) == (sighandler_t)handler && sigset(SIGUSR1, handler) == SIG_HOLD);
@@ -172,7 +182,7 @@ static void older_names(void) {
     CHECK(sem_init(&waiting, 0, 0) == 0);
     CHECK(pthread_create(&t, NULL, holds, NULL) == 0 && sem_wait(&waiting) == 0);
     run(holds_nothing, NULL);
-    CHECK(pthread_kill(t, SIGUSR1) == 0 && pthread_join(t, NULL) == 0);
+    CHECK(pthread_kill(t, SIGUSR2) == 0 && pthread_kill(t, SIGUSR1) == 0 && pthread_join(t, NULL) == 0);
 }
 
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
