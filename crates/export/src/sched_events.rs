@@ -22,8 +22,9 @@ use std::io;
 
 /// The model does not keep priorities; this is the kernel's number for a normal thread.
 pub(crate) const PRIORITY: i32 = 120;
-/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ).
-pub(crate) const IN_INTERRUPT: u8 = 8;
+/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), in a softirq (TRACE_FLAG_SOFTIRQ).
+const IN_INTERRUPT: u8 = 8;
+const IN_SOFTIRQ: u8 = 16;
 /// `clone_flags`: CLONE_THREAD of include/uapi/linux/sched.h; the other flags are not kept.
 const CLONE_THREAD: u64 = 0x1_0000;
 
@@ -72,9 +73,21 @@ pub(crate) struct Record<'t> {
 }
 
 impl Record<'_> {
+    /// Raised in a softirq, as far as it is kept: of wake-ups.
+    pub fn in_softirq(&self) -> bool {
+        matches!(
+            self.what,
+            Told::Waking {
+                in_softirq: true,
+                ..
+            }
+        )
+    }
+
     /// `common_flags`.
     pub fn flags(&self) -> u8 {
-        if self.in_interrupt { IN_INTERRUPT } else { 0 }
+        let hard = if self.in_interrupt { IN_INTERRUPT } else { 0 };
+        hard | if self.in_softirq() { IN_SOFTIRQ } else { 0 }
     }
 }
 
@@ -90,6 +103,7 @@ pub(crate) enum Told<'t> {
         task: Task<'t>,
         target_cpu: i32,
         is_new: bool,
+        in_softirq: bool,
     },
     Migrate {
         task: Task<'t>,
@@ -154,10 +168,12 @@ pub(crate) fn record<'t>(trace: &'t Trace, event: &SchedEvent) -> Record<'t> {
             wakee,
             target_cpu,
             is_new,
+            in_softirq,
         } => Told::Waking {
             task: of(wakee),
             target_cpu,
             is_new,
+            in_softirq,
         },
         SchedWhat::Migrate { thread, from, to } => Told::Migrate {
             task: of(thread),

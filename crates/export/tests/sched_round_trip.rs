@@ -25,7 +25,7 @@ const STATES: [ThreadState; 6] = [
     ThreadState::Dead,
 ];
 
-fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx) -> What {
+fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx, softirqs: bool) -> What {
     let &(cpu, _, kind, a, b, number, _) = draw;
     let left_as = STATES[usize::from(number) % STATES.len()];
     match kind {
@@ -40,7 +40,7 @@ fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx) -> What {
             tid: a,
             comm,
             cpu: i32::from(number % 3) - 1,
-            in_softirq: number % 7 == 0,
+            in_softirq: softirqs && number % 7 == 0,
         },
         15 if a > 0 => What::Migrate {
             tid: a,
@@ -88,6 +88,9 @@ fn recording(draws: &[Draw], n_cpus: u16, starts_late: bool) -> Trace {
     let mut on_cpu = vec![0; usize::from(n_cpus)];
     let mut now = 10;
     let mut has_migrations = false;
+    // Whether who was interrupted in a softirq is a waker is a matter of processes. Of threads whose ids were those of others before, formats
+    // keep them in different ways: births (16) and execs (18).
+    let softirqs = draws.iter().all(|draw| !matches!(draw.2, 16 | 18));
     for draw in draws {
         let cpu = draw.0 % n_cpus;
         let (at, events) = (usize::from(cpu), &mut cpus[usize::from(cpu)]);
@@ -104,7 +107,7 @@ fn recording(draws: &[Draw], n_cpus: u16, starts_late: bool) -> Trace {
             0..3 => on_cpu[at],
             other => other - 4,
         };
-        let what = what(draw, on_cpu[at], context, comm);
+        let what = what(draw, on_cpu[at], context, comm, softirqs);
         has_migrations |= matches!(what, What::Migrate { .. });
         let context = match what {
             What::Switch { prev, next, .. } => {

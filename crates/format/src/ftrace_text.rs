@@ -13,6 +13,14 @@
 //!      odd - ] x 28412 [001] 12565.649544: sched:sched_switch: prev_comm=...
 //! ```
 
+/// Raised in a hardware interrupt: this and the next are bits of `common_flags` (include/linux/trace_events.h), which a line
+/// has as one letter.
+pub const HARDIRQ: u8 = 0x08;
+/// Raised in a softirq.
+pub const SOFTIRQ: u8 = 0x10;
+/// Raised in an NMI.
+pub const NMI: u8 = 0x40;
+
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line<'a> {
@@ -24,8 +32,8 @@ pub struct Line<'a> {
     pub pid: Option<i32>,
     /// CPU.
     pub cpu: u32,
-    /// Raised inside a hardware interrupt, as the flags say.
-    pub in_interrupt: bool,
+    /// Where it was raised: [`HARDIRQ`], [`SOFTIRQ`], [`NMI`].
+    pub flags: u8,
     /// When, ns of the trace's clock (ticks of clocks that count none).
     pub time: i64,
     /// `sched_switch`, `tracing_mark_write`.
@@ -147,7 +155,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
             tid: who.1,
             pid: who.2,
             cpu: u32::try_from(number(&line[from..from + digits])?).ok()?,
-            in_interrupt: what.0,
+            flags: what.0,
             time: what.1,
             event: what.2,
             text: what.3,
@@ -201,8 +209,8 @@ fn perf_thread(text: &[u8]) -> Option<(&[u8], i32, Option<i32>)> {
 
 /// ` 12565.649544:  250000 sched:sched_switch: text`, of perf: the same as [`rest`]. The event has its system in front, which the
 /// kernel does not print, and maybe its period; what is no tracepoint has modifiers behind (`cpu-clock:pppH:`), or nothing.
-fn perf_rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
-    let (in_interrupt, time, event) = stamped(text)?;
+fn perf_rest(text: &[u8]) -> Option<(u8, i64, &[u8], &[u8])> {
+    let (flags, time, event) = stamped(text)?;
     let digits = event.iter().take_while(|b| b.is_ascii_digit()).count();
     let event = match event.get(digits) {
         Some(b' ') => event[digits..].trim_ascii_start(),
@@ -219,29 +227,24 @@ fn perf_rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
     if name.is_empty() || name.contains(&b':') {
         return None;
     }
-    Some((in_interrupt, time, name, event[end..].trim_ascii_start()))
+    Some((flags, time, name, event[end..].trim_ascii_start()))
 }
 
-/// ` d..2. 12565.649544: event: text`: in an interrupt, time, event, text.
+/// ` d..2. 12565.649544: event: text`: flags, time, event, text.
 #[inline]
-fn rest(text: &[u8]) -> Option<(bool, i64, &[u8], &[u8])> {
-    let (in_interrupt, time, event) = stamped(text)?;
+fn rest(text: &[u8]) -> Option<(u8, i64, &[u8], &[u8])> {
+    let (flags, time, event) = stamped(text)?;
     let end = event.iter().position(|&b| b == b':')?;
     let name = &event[..end];
     if name.is_empty() || name.contains(&b' ') {
         return None;
     }
-    Some((
-        in_interrupt,
-        time,
-        name,
-        event[end + 1..].trim_ascii_start(),
-    ))
+    Some((flags, time, name, event[end + 1..].trim_ascii_start()))
 }
 
 /// ` d..2. 12565.649544: `, and what is behind.
 #[inline]
-fn stamped(text: &[u8]) -> Option<(bool, i64, &[u8])> {
+fn stamped(text: &[u8]) -> Option<(u8, i64, &[u8])> {
     let text = text.strip_prefix(b" ")?.trim_ascii_start();
     let colon = text.iter().position(|&b| b == b':')?;
     let head = &text[..colon];
@@ -257,9 +260,15 @@ fn stamped(text: &[u8]) -> Option<(bool, i64, &[u8])> {
         None if flags.is_empty() => without_gap(stamp)?,
         None => return None,
     };
-    // Interrupts off, need to schedule, hard or soft interrupt, ...
-    let in_interrupt = matches!(flags.get(2), Some(b'h' | b'H' | b'z' | b'Z'));
-    Some((in_interrupt, time, text[colon + 1..].trim_ascii_start()))
+    // Interrupts off, need to schedule, where it was raised, ...
+    let flags = match flags.get(2) {
+        Some(b'h') => HARDIRQ,
+        Some(b'H') => HARDIRQ | SOFTIRQ,
+        Some(b's') => SOFTIRQ,
+        Some(b'z' | b'Z') => NMI,
+        _ => 0,
+    };
+    Some((flags, time, text[colon + 1..].trim_ascii_start()))
 }
 
 /// `....316.196734`: a long time stamp leaves no space behind the flags, of which there are four or, since Linux 5.12, five.
@@ -319,15 +328,15 @@ mod tests {
             (all.comm, all.tid, all.pid, all.cpu),
             (&b"odd - ] x"[..], 28412, Some(28407), 1)
         );
-        assert_eq!((all.time, all.in_interrupt), (12_565_649_544_000, true));
+        assert_eq!((all.time, all.flags), (12_565_649_544_000, HARDIRQ));
         assert_eq!(
             (all.event, all.text),
             (&b"sched_waking"[..], &b"comm=a pid=3"[..])
         );
         let unknown = line("  <idle>-0       (-----) [000] dN.1. 5.000001: x: ");
         assert_eq!(
-            (unknown.comm, unknown.pid, unknown.in_interrupt),
-            (&b"<idle>"[..], None, false)
+            (unknown.comm, unknown.pid, unknown.flags),
+            (&b"<idle>"[..], None, 0)
         );
         // trace-cmd report: no flags, or ns.
         let plain = line(
@@ -380,26 +389,22 @@ mod tests {
 
     #[test]
     fn a_stamp_may_follow_the_flags_without_a_gap() {
-        for (text, time, in_interrupt) in [
-            ("  a-5  [004] ....316.196734: e: t", 316_196_734_000, false),
-            ("  a-5  [004] ....316.1967: e: t", 316_196_700_000, false),
+        for (text, time, flags) in [
+            ("  a-5  [004] ....316.196734: e: t", 316_196_734_000, 0),
+            ("  a-5  [004] ..s.316.1967: e: t", 316_196_700_000, SOFTIRQ),
             (
                 "  a-5  [004] d.h2.12345.196734: e: t",
                 12_345_196_734_000,
-                true,
+                HARDIRQ,
             ),
             (
-                "  a-5  [004] d.h212345.196734: e: t",
+                "  a-5  [004] d.H212345.196734: e: t",
                 12_345_196_734_000,
-                true,
+                HARDIRQ | SOFTIRQ,
             ),
         ] {
             let line = line(text);
-            assert_eq!(
-                (line.time, line.in_interrupt),
-                (time, in_interrupt),
-                "{text}"
-            );
+            assert_eq!((line.time, line.flags), (time, flags), "{text}");
         }
         for other in ["  a-5  [004] ...316.x: e: t", "  a-5  [004] ....: e: t"] {
             assert_eq!(parse(other.as_bytes()), Kind::Other, "{other}");

@@ -695,7 +695,7 @@ impl CpuEvents for CpuSource<'_> {
                 text: &text,
                 time: Time(line.time),
                 context: line.tid,
-                in_interrupt: line.in_interrupt,
+                flags: line.flags,
             };
             match self.events.event(&event, strings) {
                 Some(event) => out.push(event),

@@ -13,6 +13,7 @@
 //!
 //! Perfetto's events are typed messages; `perfetto::cpu` maps them itself.
 use crate::prev_state::PrevState;
+use kasuri_format::ftrace_text;
 use kasuri_model::input::{Event, LockStep, What};
 use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
 
@@ -36,6 +37,9 @@ pub(crate) enum Role {
     /// follow by itself whether an interrupt is being handled does (`ctf::kernel`).
     VectorEntry,
     VectorExit,
+    /// The same of a softirq.
+    SoftVectorEntry,
+    SoftVectorExit,
     SoftirqEntry,
     SoftirqExit,
     SyscallEntry,
@@ -51,11 +55,9 @@ pub(crate) enum Role {
     Other,
 }
 
-/// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
-/// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
-const IN_INTERRUPT: i64 = 0x08 | 0x40;
-/// The same for a softirq (TRACE_FLAG_SOFTIRQ).
-const IN_SOFTIRQ: i64 = 0x10;
+/// Bits of `common_flags`: the event was raised in an interrupt, in a softirq.
+pub(crate) const IN_INTERRUPT: u8 = ftrace_text::HARDIRQ | ftrace_text::NMI;
+pub(crate) const IN_SOFTIRQ: u8 = ftrace_text::SOFTIRQ;
 /// CLONE_THREAD in `clone_flags` (include/uapi/linux/sched.h): the new task is a thread of the same process.
 const CLONE_THREAD: i64 = 0x1_0000;
 
@@ -153,6 +155,8 @@ impl Role {
             "exit_syscall" => Role::SyscallExit,
             "softirq_entry" => Role::SoftirqEntry,
             "softirq_exit" => Role::SoftirqExit,
+            "kasuri_softirq_entry" => Role::SoftVectorEntry,
+            "kasuri_softirq_exit" => Role::SoftVectorExit,
             _ if name.contains("irq_vectors_") && name.ends_with("_entry") => Role::VectorEntry,
             _ if name.contains("irq_vectors_") && name.ends_with("_exit") => Role::VectorExit,
             "" => Role::Other,
@@ -197,7 +201,12 @@ impl Role {
             Role::LockEnd => (&["common_flags"], &[]),
             Role::LockCall(..) => (&["lock"], &[]),
             Role::IrqExit | Role::SoftirqExit | Role::SyscallExit => (&[], &[]),
-            Role::VectorEntry | Role::VectorExit | Role::Probe | Role::Other => (&[], &[]),
+            Role::VectorEntry
+            | Role::VectorExit
+            | Role::SoftVectorEntry
+            | Role::SoftVectorExit
+            | Role::Probe
+            | Role::Other => (&[], &[]),
         }
     }
 
@@ -281,7 +290,7 @@ impl Role {
             Role::LockEnd => values.int(0),
             _ => None,
         };
-        flags.is_some_and(|flags| flags & IN_INTERRUPT != 0)
+        flags.is_some_and(|flags| flags & i64::from(IN_INTERRUPT) != 0)
     }
 
     /// What happened to a thread: it ran, was woken, moved, began, changed its name, ended.
@@ -301,7 +310,9 @@ impl Role {
                 tid,
                 comm: values.name(0),
                 cpu: int(1) as i32,
-                in_softirq: values.int(2).is_some_and(|flags| flags & IN_SOFTIRQ != 0),
+                in_softirq: values
+                    .int(2)
+                    .is_some_and(|flags| flags & i64::from(IN_SOFTIRQ) != 0),
             },
             Role::Migrate => What::Migrate {
                 tid,

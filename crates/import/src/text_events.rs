@@ -23,8 +23,8 @@ pub struct TextEvent<'a> {
     pub time: Time,
     /// The thread that was on the CPU.
     pub context: i32,
-    /// Raised inside a hardware interrupt.
-    pub in_interrupt: bool,
+    /// `common_flags`, of which a line says only where it was raised.
+    pub flags: u8,
 }
 
 /// Decodes such events.
@@ -60,9 +60,6 @@ impl Values for Found {
     }
 }
 
-/// TRACE_FLAG_HARDIRQ, as `common_flags` has it (include/linux/trace_events.h). A line shows the flags as letters.
-const HARDIRQ: i64 = 8;
-
 impl TextEvents {
     /// `has_waking`: sched_waking was recorded; otherwise sched_wakeup stands in for it. `machine`: `uname -m`; "":
     /// unknown.
@@ -87,7 +84,13 @@ impl TextEvents {
     pub fn is_used(&self, name: &str) -> bool {
         !matches!(
             Role::of_printed(name, self.has_waking),
-            Role::VectorEntry | Role::VectorExit | Role::LockCall(..) | Role::Probe | Role::Other
+            Role::VectorEntry
+                | Role::VectorExit
+                | Role::SoftVectorEntry
+                | Role::SoftVectorExit
+                | Role::LockCall(..)
+                | Role::Probe
+                | Role::Other
         )
     }
 
@@ -102,6 +105,8 @@ impl TextEvents {
         match role {
             Role::VectorEntry
             | Role::VectorExit
+            | Role::SoftVectorEntry
+            | Role::SoftVectorExit
             | Role::LockCall(..)
             | Role::Probe
             | Role::Other => return None,
@@ -141,10 +146,10 @@ impl TextEvents {
                 found.names[0] = numbered(number.parse().ok()?)?;
             }
             Role::LockBegin => {
-                found.ints[1] = flags(event);
+                found.ints[1] = Some(event.flags.into());
                 found.names[0] = numbered(lock_flags(between(text, "flags=", ")")?))?;
             }
-            Role::LockEnd => found.ints[0] = flags(event),
+            Role::LockEnd => found.ints[0] = Some(event.flags.into()),
             _ => {}
         }
         Some(())
@@ -166,11 +171,6 @@ fn is_of_cpu(role: Role) -> bool {
     )
 }
 
-/// `common_flags`, of which a line says only this.
-fn flags(event: &TextEvent<'_>) -> Option<i64> {
-    Some(if event.in_interrupt { HARDIRQ } else { 0 })
-}
-
 /// The values of an event about a thread: first its number.
 fn fill_thread(
     found: &mut Found,
@@ -189,7 +189,7 @@ fn fill_thread(
         }
         Role::Waking => {
             let (comm, tid, cpu) = waking(text)?;
-            *ints = [Some(tid), cpu, flags(event)];
+            *ints = [Some(tid), cpu, Some(event.flags.into())];
             names[0] = name(comm, strings);
         }
         Role::Migrate => *ints = [int("pid"), int("orig_cpu"), int("dest_cpu")],
@@ -386,7 +386,7 @@ mod tests {
             text,
             time: Time(5),
             context: 9,
-            in_interrupt: false,
+            flags: 0,
         };
         let event = TextEvents::new(true, "x86_64").event(&event, &mut strings)?;
         Some((event.what, strings))

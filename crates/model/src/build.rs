@@ -14,7 +14,7 @@ use crate::lock_calls::{self, Either};
 use crate::merge::{CpuQueue, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
-use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Trace};
+use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, ThreadState, Trace};
 use std::collections::{HashMap, HashSet};
 
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
@@ -141,7 +141,7 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     };
     let spans = std::mem::take(&mut sched.spans);
     trace.kernel_spans = spans.publish(&sched.table, &order, setup.span.end);
-    publish_wakeups(&mut trace, &mut sched, &order);
+    let in_softirq = publish_wakeups(&mut trace, &mut sched, &order);
     publish_migrations(&mut trace, &mut sched, &order);
     trace.sched_events = sched.keeper.take().map(|mut keeper| {
         keeper.log.renumber(|old| order.thread(old));
@@ -149,6 +149,7 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     });
     publish_occupancy(&mut trace, &mut sched, &order);
     publish_states(&mut trace, &sched.table, n_states, &order);
+    leave_out_bystanders(&mut trace, &in_softirq);
     Ok(Published { trace, order })
 }
 
@@ -157,13 +158,54 @@ fn remap(column: Vec<u32>, order: &Order) -> Vec<ThreadIx> {
     column.into_iter().map(|old| order.thread(old)).collect()
 }
 
-fn publish_wakeups(trace: &mut Trace, sched: &mut Sched, order: &Order) {
+/// A softirq works for the thread that runs there, as a packet to a process on this machine does, or for a timer or a device on top of anyone. Processes that
+/// work with each other wake each other: the thread of a process that the woken one never woke is no waker. `in_softirq`: rows of the wake-ups.
+fn leave_out_bystanders(trace: &mut Trace, in_softirq: &[u32]) {
+    let (wakes, threads) = (&trace.wakeups, &trace.threads);
+    let pid = |thread: ThreadIx| {
+        let thread = &threads[thread.ix()];
+        let process = trace.processes.get(thread.process.ix());
+        process.map_or(thread.tid, |process| process.pid)
+    };
+    let processes = |row: usize| (pid(wakes.waker[row]), pid(wakes.wakee[row]));
+    let others = in_softirq.iter().map(|&row| row as usize);
+    let mut others: Vec<usize> = others
+        .filter(|&row| processes(row).0 != processes(row).1)
+        .collect();
+    if others.is_empty() {
+        return;
+    }
+    let with_waker = (0..wakes.time.len()).filter(|&row| wakes.waker[row].is_some());
+    let pairs: HashSet<(i32, i32)> = with_waker.map(processes).collect();
+    others.retain(|&row| {
+        let (waker, wakee) = processes(row);
+        !pairs.contains(&(wakee, waker))
+    });
+    for row in others {
+        let (time, wakee) = (trace.wakeups.time[row], trace.wakeups.wakee[row]);
+        let waker = std::mem::replace(&mut trace.wakeups.waker[row], ThreadIx::NONE);
+        let states = &mut trace.states;
+        let rows = &trace.threads[wakee.ix()].states;
+        let (first, end) = (rows.start as usize, rows.end as usize);
+        let first = first + states.start[first..end].partition_point(|&start| start < time);
+        let same = (first..end).take_while(|&row| states.start[row] == time);
+        for row in same.collect::<Vec<usize>>() {
+            if states.state[row] == ThreadState::RunnableWoken && states.by[row] == waker {
+                states.by[row] = ThreadIx::NONE;
+            }
+        }
+    }
+}
+
+/// Returns the rows of those that were raised in a softirq.
+fn publish_wakeups(trace: &mut Trace, sched: &mut Sched, order: &Order) -> Vec<u32> {
     let wakes = std::mem::take(&mut sched.wakes);
     trace.wakeups.time = wakes.time;
     trace.wakeups.waker = remap(wakes.waker, order);
     trace.wakeups.wakee = remap(wakes.wakee, order);
     trace.wakeups.cpu = wakes.cpu;
     trace.wakeups.latency = wakes.latency;
+    wakes.in_softirq
 }
 
 fn publish_migrations(trace: &mut Trace, sched: &mut Sched, order: &Order) {

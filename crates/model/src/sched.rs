@@ -65,6 +65,8 @@ pub(crate) struct WakeLog {
     pub wakee: Vec<u32>,
     pub cpu: Vec<u16>,
     pub latency: Vec<Duration>,
+    /// Rows of those with a waker that were raised in a softirq.
+    pub in_softirq: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -656,6 +658,13 @@ impl Sched {
             self.table.get(event.context, time)
         };
         let wake = self.wakes.time.len() as u32;
+        if waker != NONE
+            && let What::Waking {
+                in_softirq: true, ..
+            } = event.what
+        {
+            self.wakes.in_softirq.push(wake);
+        }
         let running = self.table.rows[row as usize].state == ThreadState::Running;
         self.wakes.time.push(time);
         self.wakes.waker.push(waker);

@@ -78,6 +78,8 @@ pub enum SchedWhat {
         target_cpu: i32,
         /// It is the first since its birth.
         is_new: bool,
+        /// Raised in a softirq, on top of the thread that ran.
+        in_softirq: bool,
     },
     /// sched_migrate_task.
     Migrate {
@@ -142,11 +144,13 @@ struct Packed {
     b: u32,
     cpu: u16,
     kind: Kind,
-    /// [`ThreadState`] of a switch; 1: a first wake-up; above, [`IN_INTERRUPT`].
+    /// [`ThreadState`] of a switch; [`IS_NEW`], [`IN_SOFTIRQ`] of a wake-up; above, [`IN_INTERRUPT`].
     extra: u8,
 }
 
 const IN_INTERRUPT: u8 = 0x80;
+const IS_NEW: u8 = 1;
+const IN_SOFTIRQ: u8 = 2;
 const IDLE: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +202,13 @@ impl Packed {
                 wakee,
                 target_cpu,
                 is_new,
-            } => (Kind::Waking, wakee.0, target_cpu as u32, u8::from(is_new)),
+                in_softirq,
+            } => (
+                Kind::Waking,
+                wakee.0,
+                target_cpu as u32,
+                if is_new { IS_NEW } else { 0 } | if in_softirq { IN_SOFTIRQ } else { 0 },
+            ),
             SchedWhat::Migrate { thread, from, to } => (
                 Kind::Migrate,
                 thread.0,
@@ -237,7 +247,8 @@ impl Packed {
             Kind::Waking => SchedWhat::Waking {
                 wakee: thread,
                 target_cpu: self.b as i32,
-                is_new: extra != 0,
+                is_new: extra & IS_NEW != 0,
+                in_softirq: extra & IN_SOFTIRQ != 0,
             },
             Kind::Migrate => SchedWhat::Migrate {
                 thread,
@@ -421,10 +432,16 @@ pub(crate) fn kept(
             switch(prev, ThreadState::Dead, OnCpu::Unknown)
         }),
         What::Exit { tid, .. } => row(tid).map(|thread| SchedWhat::Exit { thread }),
-        What::Waking { tid, cpu, .. } => row(tid).map(|wakee| SchedWhat::Waking {
+        What::Waking {
+            tid,
+            cpu,
+            in_softirq,
+            ..
+        } => row(tid).map(|wakee| SchedWhat::Waking {
             wakee,
             target_cpu: cpu,
             is_new: is_fresh,
+            in_softirq,
         }),
         What::Migrate { tid, from, to } => {
             row(tid).map(|thread| SchedWhat::Migrate { thread, from, to })
@@ -500,6 +517,13 @@ mod tests {
                 wakee: thread,
                 target_cpu: -1,
                 is_new: true,
+                in_softirq: false,
+            },
+            SchedWhat::Waking {
+                wakee: thread,
+                target_cpu: 3,
+                is_new: false,
+                in_softirq: true,
             },
             SchedWhat::Migrate {
                 thread,

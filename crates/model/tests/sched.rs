@@ -973,23 +973,32 @@ fn perf_switches_without_wakers() {
     assert_eq!(trace.migrations.to_cpu, [1]);
 }
 
-/// The disk's softirq runs on top of 20. What a sleep that can be interrupted waits for may be what 20 sent to itself.
+/// The softirq runs on top of 20. What a sleep that can be interrupted waits for may be what 20 sent, if they work with each other: 10 woke 20, too. The
+/// disk's or a timer's softirq runs on top of anyone.
 #[test]
-fn a_softirq_that_ends_an_uninterruptible_sleep_has_no_waker() {
-    for (left_as, has_waker) in [(ThreadState::DiskSleep, false), (Sleeping, true)] {
+fn a_softirq_on_top_of_a_stranger_has_no_waker() {
+    for (left_as, works_with, has_waker) in [
+        (ThreadState::DiskSleep, true, false),
+        (Sleeping, true, true),
+        (Sleeping, false, false),
+    ] {
         let mut wake = waking(50, 20, 10, 0);
         if let What::Waking { in_softirq, .. } = &mut wake.what {
             *in_softirq = true;
         }
-        let events = vec![
+        let mut events = vec![
             switch(10, 10, left_as, 20),
             wake,
             switch(60, 20, Sleeping, 10),
         ];
+        if works_with {
+            events.insert(0, waking(5, 10, 20, 0));
+        }
         let trace = load(0..100, vec![events]);
         let by = if has_waker { 20 } else { 0 };
         assert_eq!(states(&trace, 10)[2], (50, RunnableWoken, 0, by));
-        assert_eq!(trace.wakeups.waker[0].is_some(), has_waker);
+        let last = trace.wakeups.waker.last().unwrap();
+        assert_eq!(last.is_some(), has_waker);
     }
 }
 

@@ -61,7 +61,12 @@ impl Text<'_> {
             tid @ 1.. => format!("<...>-{tid}"),
             _ => ":-1 -1".to_owned(),
         };
-        let flags = if record.in_interrupt { "..h." } else { "...." };
+        let flags = match (record.in_interrupt, record.in_softirq()) {
+            (true, true) => "..H.",
+            (true, false) => "..h.",
+            (false, true) => "..s.",
+            (false, false) => "....",
+        };
         let system = if record.context < 0 { "sched:" } else { "" };
         let (cpu, stamp) = (record.cpu, self.stamp(record.time));
         writeln!(
@@ -95,6 +100,7 @@ impl fmt::Display for Event<'_> {
                 task,
                 target_cpu,
                 is_new,
+                ..
             } => write!(
                 out,
                 "{}: comm={} pid={} prio={PRIORITY} target_cpu={target_cpu:03}",

@@ -5,8 +5,8 @@
 //! at that time. Each event has LTTng's context `tid`, the thread that ran (`lttng add-context -k -t tid`): where a
 //! kernel hides switches, the context shows more than the switch before.
 //!
-//! Names and fields are those of lttng-modules 2.13 (instrumentation/events), by which Trace Compass knows events. Two
-//! classes are Kasuri's own: `kasuri_irq_vectors_entry` and `kasuri_irq_vectors_exit`.
+//! Names and fields are those of lttng-modules 2.13 (instrumentation/events), by which Trace Compass knows events. Four
+//! classes are Kasuri's own: `kasuri_irq_vectors_entry`, `kasuri_softirq_entry`, and the exits.
 use super::class::{Class, Ty};
 use super::stream::{StreamWriter, comm, text};
 use super::{Directory, File};
@@ -89,6 +89,9 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
     // An interrupt without a handler of its own, around the wake-up that it made.
     ("kasuri_irq_vectors_entry", &[("vector", Ty::I32)]),
     ("kasuri_irq_vectors_exit", &[("vector", Ty::I32)]),
+    // The same of a softirq.
+    ("kasuri_softirq_entry", &[("vector", Ty::I32)]),
+    ("kasuri_softirq_exit", &[("vector", Ty::I32)]),
     ("lock_contention_begin", &[("name", Ty::Text)]),
     ("lock_contention_end", &[]),
     (
@@ -351,9 +354,13 @@ impl Writer<'_> {
         self.event(start, id("lttng_statedump_end"), -1, |_| ())
     }
 
-    /// A scheduler's event; one that an interrupt raised stands between an interrupt's begin and end.
+    /// A scheduler's event; one that an interrupt or a softirq raised stands between its begin and end.
     fn sched(&mut self, record: &Record<'_>) -> io::Result<()> {
         let (time, context) = (record.time, record.context);
+        if record.in_softirq() {
+            let class = id("kasuri_softirq_entry");
+            self.event(time, class, context, |out| put(out, &[0]))?;
+        }
         if record.in_interrupt {
             let class = id("kasuri_irq_vectors_entry");
             self.event(time, class, context, |out| put(out, &[0]))?;
@@ -363,6 +370,10 @@ impl Writer<'_> {
         }
         if record.in_interrupt {
             let class = id("kasuri_irq_vectors_exit");
+            self.event(time, class, context, |out| put(out, &[0]))?;
+        }
+        if record.in_softirq() {
+            let class = id("kasuri_softirq_exit");
             self.event(time, class, context, |out| put(out, &[0]))?;
         }
         Ok(())

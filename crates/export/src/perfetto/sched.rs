@@ -123,6 +123,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
             task,
             target_cpu,
             is_new,
+            ..
         } => {
             let waking = SchedWaking {
                 comm: name(task),
@@ -170,7 +171,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
     Some(FtraceEvent {
         timestamp: Some(stamp),
         pid: Some(record.context as u32),
-        common_flags: record.in_interrupt.then(|| record.flags().into()),
+        common_flags: Some(record.flags().into()).filter(|&flags| flags != 0),
         event: Some(event),
     })
 }

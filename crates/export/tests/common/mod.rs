@@ -274,6 +274,7 @@ fn events() -> SchedLog {
         wakee,
         target_cpu,
         is_new,
+        in_softirq: false,
     };
     let [main, worker, stranger] = [MAIN, WORKER, STRANGER].map(OnCpu::Thread);
     let idle = OnCpu::Idle;

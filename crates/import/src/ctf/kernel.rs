@@ -410,9 +410,10 @@ pub(super) struct KernelCpu<'a> {
     /// The running thread, according to the last switch; -1: unknown.
     /// Kept over batches: an event without the context `tid` is that of this thread.
     current: i32,
-    /// Number of interrupts that are being handled, nested.
-    /// Hard and soft ones; above 0 what happens is not the running thread's doing.
+    /// Number of interrupts that are being handled, nested: above 0 what happens is not the running thread's doing.
     interrupts: u32,
+    /// The same of softirqs.
+    softirqs: u32,
     /// The CPU of the last event, where events have it.
     cpu: Option<u16>,
     /// perf's kinds of locks (true) and system calls by number.
@@ -432,6 +433,7 @@ impl<'a> KernelCpu<'a> {
             comms: Comms::default(),
             current: -1,
             interrupts: 0,
+            softirqs: 0,
             cpu: None,
             numbered: HashMap::new(),
         }
@@ -536,7 +538,7 @@ impl<'a> KernelCpu<'a> {
     /// Makes the event for a loss. The running thread and interrupts are unknown afterwards.
     fn lost(&mut self, next: Next, out: &mut Vec<Event>) {
         let (Next::Lost(time) | Next::Event(time, _)) = next;
-        (self.current, self.interrupts) = (-1, 0);
+        (self.current, self.interrupts, self.softirqs) = (-1, 0, 0);
         out.push(Event {
             time: Time(time),
             context: -1,
@@ -614,11 +616,15 @@ impl<'a> KernelCpu<'a> {
         v: &Values<'_>,
         strings: &mut Strings,
     ) -> Option<Event> {
-        let in_interrupt = self.interrupts > 0;
+        let (in_interrupt, is_soft) = (self.interrupts > 0, self.softirqs > 0);
         match role {
             Role::IrqEntry | Role::VectorEntry => self.interrupts += 1,
             Role::IrqExit | Role::VectorExit => {
                 self.interrupts = self.interrupts.saturating_sub(1);
+            }
+            Role::SoftirqEntry | Role::SoftVectorEntry => self.softirqs += 1,
+            Role::SoftirqExit | Role::SoftVectorExit => {
+                self.softirqs = self.softirqs.saturating_sub(1);
             }
             _ => {}
         }
@@ -626,6 +632,9 @@ impl<'a> KernelCpu<'a> {
         let mut event = role.event(Time(time), &found, &self.kernel.states)?;
         if self.kernel.follows_interrupts {
             event.in_interrupt = in_interrupt;
+            if let What::Waking { in_softirq, .. } = &mut event.what {
+                *in_softirq = is_soft;
+            }
         }
         match &mut event.what {
             What::Switch { next, .. } => self.current = *next,

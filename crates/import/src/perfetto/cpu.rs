@@ -6,6 +6,7 @@
 //! thread, which follows from the previous switch.
 use super::blocks::{Blocks, Place};
 use super::clocks::{BOOTTIME, Clocks, MONOTONIC_RAW};
+use crate::kernel_events::{IN_INTERRUPT, IN_SOFTIRQ};
 use crate::prev_state::PrevState;
 use kasuri_format::perfetto::wire::Message;
 use kasuri_format::perfetto::{Bundle, Ftrace, FtraceEvent, Name};
@@ -19,11 +20,6 @@ use std::rc::Rc;
 /// No machine has more CPUs; a damaged number must not size a table.
 pub const MAX_CPUS: u32 = 8192;
 
-/// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
-/// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
-const IN_INTERRUPT: u32 = 0x08 | 0x40;
-/// The same for a softirq (TRACE_FLAG_SOFTIRQ).
-const IN_SOFTIRQ: u32 = 0x10;
 /// CLONE_THREAD in `clone_flags`: the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
 /// A value of `FtraceClock`: stamps are CLOCK_MONOTONIC_RAW.
@@ -168,7 +164,7 @@ impl<'a> Cpu<'a> {
                 out.push(Event {
                     time: Time(ns),
                     context: event.pid.unwrap_or(CURRENT),
-                    in_interrupt: event.flags & IN_INTERRUPT != 0,
+                    in_interrupt: event.flags & u32::from(IN_INTERRUPT) != 0,
                     what,
                 });
             }
@@ -302,7 +298,7 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 comm: self.name(comm, strings),
                 cpu: target_cpu,
-                in_softirq: event.flags & IN_SOFTIRQ != 0,
+                in_softirq: event.flags & u32::from(IN_SOFTIRQ) != 0,
             },
             Ftrace::Migrate {
                 pid,
