@@ -360,6 +360,48 @@ fn no_level_hides_a_rare_name() {
     }
 }
 
+/// Many pieces of a value count together, against one longer piece of another.
+#[test]
+fn a_level_shows_what_filled_most_of_a_bucket() {
+    let trace = trace(40_000);
+    let plan = lines::plan(&trace);
+    let n = 1 << 12;
+    let (line, longest) = (&plan.lines[0], lod::longest(&trace, &plan));
+    let level = lod::build(&trace, &plan, &longest, line, n, &mut Vec::new());
+    let edge = |bucket: usize| (bucket as f64 * (plan.length as f64 / n as f64)) as u64;
+    let mut filled = vec![std::collections::BTreeMap::<u32, u64>::new(); n];
+    let mut longest_piece = vec![(0, 0); n];
+    for item in (0..line.rows.len()).map(|i| plan.item(&trace, line, i)) {
+        let first = (item.start as f64 / plan.length as f64 * n as f64) as usize;
+        for bucket in first.saturating_sub(1)..n {
+            let (from, to) = (item.start.max(edge(bucket)), item.end.min(edge(bucket + 1)));
+            if edge(bucket) >= item.end {
+                break;
+            }
+            let ns = to.saturating_sub(from);
+            *filled[bucket].entry(item.value).or_default() += ns;
+            longest_piece[bucket] = longest_piece[bucket].max((ns, item.value));
+        }
+    }
+    let mut told_apart = 0;
+    for (bucket, filled) in filled.iter().enumerate() {
+        let mut filled: Vec<(u64, u32)> = filled.iter().map(|(&value, &ns)| (ns, value)).collect();
+        filled.sort_unstable();
+        let [.., second, first] = filled[..] else {
+            continue;
+        };
+        // Edges are rounded to a nanosecond.
+        if first.0 > second.0 + 8 {
+            assert_eq!(level.value[bucket], first.1, "bucket {bucket}: {filled:?}");
+            told_apart += usize::from(longest_piece[bucket].1 != first.1);
+        }
+    }
+    assert!(
+        told_apart > 10,
+        "{told_apart}: the longest piece is always of what filled most"
+    );
+}
+
 #[test]
 fn overlapping_items_are_cut_and_counted() {
     let mut trace = trace(10);
