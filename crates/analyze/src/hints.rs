@@ -7,7 +7,7 @@
 mod by_code;
 
 use crate::account::throttle::Throttled;
-use crate::at_end::at_end;
+use crate::at_end::{ThreadAtEnd, at_end};
 use crate::call_paths::Cover;
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
@@ -71,6 +71,14 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     found.fold(0, |sum, class| sum.saturating_add(class.ns))
 }
 
+/// How long a thread that waits at the recording's end has waited within the range. One that is not known to have begun to wait in the
+/// recording had begun before.
+fn waited_in(cut: &Cut<'_>, summary: &Summary, thread: &ThreadAtEnd) -> i64 {
+    let after = (cut.trace.span.end - cut.to).ns();
+    let ns = |since: i64| (since - after).clamp(0, summary.wall_ns);
+    thread.since_ns.map_or(summary.wall_ns, ns)
+}
+
 /// Threads that wait for each other when the recording ends: nothing ends that. It costs the time that they have waited within the range.
 fn dead_lock(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
     let at_end = at_end(cut.trace, cover)?;
@@ -89,11 +97,9 @@ fn dead_lock(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
         waits.truncate(SHOWN);
         waits.push("..".into());
     }
-    // One that is not known to have begun to wait in the recording had begun before.
-    let after = (cut.trace.span.end - cut.to).ns();
-    let waited =
-        |ns: Option<i64>| ns.map_or(summary.wall_ns, |ns| (ns - after).clamp(0, summary.wall_ns));
-    let waited = threads().fold(0i64, |sum, t| sum.saturating_add(waited(t.since_ns)));
+    let waited = threads().fold(0i64, |sum, t| {
+        sum.saturating_add(waited_in(cut, summary, t))
+    });
     Some(Hint {
         kind: "dead_lock",
         cost_ns: waited.min(summary.capacity_ns),
@@ -122,11 +128,7 @@ fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
         places.push("..".into());
     }
     let waited = its().fold(0i64, |sum, t| {
-        let ns = t
-            .since_ns
-            .unwrap_or(summary.wall_ns)
-            .clamp(0, summary.wall_ns);
-        sum.saturating_add(ns)
+        sum.saturating_add(waited_in(cut, summary, t))
     });
     Some(Hint {
         kind: "hang",
