@@ -3,13 +3,14 @@
 //! | module | does |
 //! |---|---|
 //! | [`document`] | what a document is made of |
-//! | [`critical`], [`locks`], [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
+//! | `compare`, [`critical`], [`locks`], [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
 //! `crates/text` fits a document to a terminal, `crates/report` puts it into a page. Both know [`Part`](document::Part), and no answer.
 #![forbid(unsafe_code)]
 
+mod compare;
 pub mod critical;
 pub mod document;
 pub mod locks;

@@ -1,4 +1,5 @@
-//! The columns that every golden file loads as, compared with those of the last version: the number of rows of each table, and a checksum of each column.
+//! The columns that every golden file loads as, compared with those of the last version: a line for each table, with its number of rows and a
+//! checksum of each column.
 //!
 //! Answers ([`answers.rs`](answers.rs)) read only some columns, and sums hide much; here no row changes unseen. A change that is meant is taken over
 //! with `INSTA_UPDATE=always cargo test -p kasuri-cli --test it columns::`; which column it is says where to look.
@@ -60,14 +61,38 @@ fn sum(value: &impl Debug) -> u32 {
     crc32fast::hash(format!("{value:?}").as_bytes())
 }
 
-fn column<T: Debug>(out: &mut String, name: &str, rows: impl IntoIterator<Item = T>) {
+/// A line for a table: columns of the same length. Empty tables have none.
+fn table(out: &mut String, name: &str, columns: &[(&str, usize, u32)]) {
+    let n = columns[0].1;
+    if n == 0 {
+        return;
+    }
+    write!(out, "{name}: {n} rows").expect("written");
+    for &(column, rows, sum) in columns {
+        assert_eq!(rows, n, "{name}.{column}");
+        write!(out, ", {column} {sum:08x}").expect("written");
+    }
+    out.push('\n');
+}
+
+/// A column of rows, by its text.
+fn column<T: Debug>(name: &str, rows: impl IntoIterator<Item = T>) -> (&str, usize, u32) {
     let rows: Vec<T> = rows.into_iter().collect();
-    writeln!(out, "{name}: {} rows, {:08x}", rows.len(), sum(&rows)).expect("written");
+    (name, rows.len(), sum(&rows))
 }
 
 macro_rules! columns {
     ($out:ident, $trace:ident . $table:ident: $($column:ident)*) => {
-        $(column(&mut $out, concat!(stringify!($table), ".", stringify!($column)), &$trace.$table.$column);)*
+        table(&mut $out, stringify!($table), &[$(column(stringify!($column), &$trace.$table.$column)),*]);
+    };
+}
+
+/// The same of a table of structs.
+macro_rules! rows {
+    ($out:ident, $trace:ident . $table:ident: $($field:ident)*) => {
+        let name = $trace.$table.iter().map(|row| $trace.strings.get(row.name));
+        let fields = [column("name", name), $(column(stringify!($field), $trace.$table.iter().map(|row| &row.$field))),*];
+        table(&mut $out, stringify!($table), &fields);
     };
 }
 
@@ -89,15 +114,16 @@ fn text(trace: &Trace) -> String {
     for cpu in &trace.cpus {
         writeln!(out, "{cpu:?}").expect("written");
     }
-    for process in &trace.processes {
-        let name = trace.strings.get(process.name);
-        writeln!(out, "{name:?} {process:?}").expect("written");
-    }
-    for thread in &trace.threads {
-        let name = trace.strings.get(thread.name);
-        writeln!(out, "{name:?} {thread:?}").expect("written");
-    }
-    column(&mut out, "strings", trace.strings.iter());
+    rows!(out, trace.processes: pid parent is_target threads);
+    rows!(out, trace.threads: process tid alive states slices slice_levels preemptions switches_out switches_in counted);
+    let mut whole = |name: &str, rows: (&str, usize, u32)| table(&mut out, name, &[rows]);
+    whole("strings", column("text", trace.strings.iter()));
+    whole("tasks", column("all", &trace.tasks));
+    whole("locks", column("all", &trace.locks));
+    whole("inner_names", column("all", &trace.inner_names));
+    let mut places: Vec<_> = trace.places.iter().collect();
+    places.sort();
+    whole("places", column("all", &places));
     columns!(out, trace.states: start state cpu by);
     columns!(out, trace.occupancy: start thread idle);
     columns!(out, trace.wakeups: time waker wakee cpu latency);
@@ -109,20 +135,17 @@ fn text(trace: &Trace) -> String {
     columns!(out, trace.kernel_spans: kind start end cpu thread name);
     columns!(out, trace.lock_waits: thread start object site holder);
     columns!(out, trace.lock_counts: thread time object n);
-    column(&mut out, "tasks", &trace.tasks);
     if !trace.task_edges.kind.is_empty() {
         columns!(out, trace.task_edges: kind time task on);
     }
-    column(&mut out, "locks", &trace.locks);
-    column(&mut out, "inner_names", &trace.inner_names);
     for counter in &trace.counters {
         let name = format!("counter {:?}", trace.strings.get(counter.name));
-        column(&mut out, &name, &counter.value);
-        column(&mut out, &name, &counter.time);
+        let columns = [
+            column("value", &counter.value),
+            column("time", &counter.time),
+        ];
+        table(&mut out, &name, &columns);
     }
-    let mut places: Vec<_> = trace.places.iter().collect();
-    places.sort();
-    column(&mut out, "places", &places);
     writeln!(out, "{:?}", trace.limits).expect("written");
     writeln!(out, "{}", fold(&format!("{:#?}", trace.losses))).expect("written");
     if let Some(log) = &trace.sched_events {

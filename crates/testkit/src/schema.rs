@@ -173,11 +173,12 @@ fn joined(value: &mut Value) {
     }
 }
 
-/// JSON with a line for each object and array that fits it.
+/// JSON with a line for each property, and for each object and array that has none and is no longer than a screen's few lines.
 fn pretty(value: &Value, depth: usize) -> String {
     let line = value.to_string();
     let indent = "  ".repeat(depth + 1);
-    if line.len() + indent.len() <= 140 {
+    if line.len() + indent.len() <= 140 || (line.len() <= 500 && value.get("properties").is_none())
+    {
         return line;
     }
     let (open, close, items): (_, _, Vec<String>) = match value {

@@ -475,6 +475,7 @@ fn stat_of_nothing_prints() {
 #[test]
 fn comparison_says_what_changed_and_fits() {
     use kasuri_analyze::compare::compare;
+    use kasuri_answers::Answer;
     let side = |factor: f64, n: i64| -> Vec<Summary> {
         let run = |i: i64| {
             let mut s = summary();
@@ -490,7 +491,8 @@ fn comparison_says_what_changed_and_fits() {
             width,
             ..Layout::default()
         };
-        kasuri_text::table::render_comparison(&compare(&side(1.0, n), &side(0.5, n)), &layout)
+        let comparison = compare(&side(1.0, n), &side(0.5, n));
+        kasuri_text::table::document(&comparison.document(layout.rows()), &layout)
     };
     for width in [72, 80, 120] {
         let page = text(4, width);

@@ -1,10 +1,10 @@
-//! Every schedule of parking, of the biased lock and of the cancellation of waits, and of each broken protocol.
+//! Every schedule of parking and of the cancellation of waits, and of each broken protocol.
 //!
 //! A `control_*` test breaks one step and expects the search to find a violation: it shows that the model can see the mistake
 //! that the step prevents.
 
 use kasuri_model_deque::machine::search;
-use kasuri_model_park::{biased, lent, look, park, ticket};
+use kasuri_model_park::{lent, look, park, ticket};
 
 fn run(parkers: usize, pieces: i8, broken: park::Broken) -> Result<usize, &'static str> {
     search_with(parkers, pieces, false, broken)
@@ -117,41 +117,6 @@ fn control_woken_leaves_silently() {
         search_with(2, 1, true, broken),
         Err("work waits while a worker sleeps")
     );
-}
-
-fn run_biased(broken: biased::Broken) -> Result<usize, &'static str> {
-    search(&biased::Biased { visits: 2, broken })
-}
-
-#[test]
-fn biased_lock_lets_one_in() {
-    run_biased(biased::Broken::default()).unwrap();
-}
-
-#[test]
-fn biased_lock_controls() {
-    let right = biased::Broken::default();
-    for broken in [
-        biased::Broken {
-            no_membarrier: true,
-            ..right
-        },
-        biased::Broken {
-            no_wait: true,
-            ..right
-        },
-        biased::Broken {
-            no_lock: true,
-            ..right
-        },
-    ] {
-        assert_eq!(run_biased(broken), Err("owner and thief are both inside"));
-    }
-    let broken = biased::Broken {
-        relaxed_leave: true,
-        ..right
-    };
-    assert_eq!(run_biased(broken), Err("a change of the queue was lost"));
 }
 
 fn run_look(ended: bool, waits: i8, broken: look::Broken) -> Result<usize, &'static str> {

@@ -20,8 +20,7 @@
  *   rq, urgent         whoever is inside              same; `n` relaxed by others, as a hint
  *   shared             holder of rq_lock              same; `n` likewise. Thieves only take from it
  *
- * threads/tests/explore runs this file under every schedule (program ready_queue); models/park, `biased`, is the same
- * in Rust.
+ * threads/tests/explore runs this file under every schedule (program ready_queue).
  */
 #include "core/internal.h"
 

@@ -174,6 +174,7 @@ static void ready_thread(unsigned t) {
         take_item(ito__ready_pop(&workers[0]));
     } else {
         take_item(ito__ready_steal(&workers[1], &workers[0], true));
+        take_item(ito__ready_steal(&workers[1], &workers[0], true));
         take_item(ito__ready_pop(&workers[1]));
     }
 }

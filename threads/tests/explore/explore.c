@@ -309,9 +309,10 @@ static void forget_old(void) {
             views[n++] = &s.threads[t].view;
             views[n++] = &s.threads[t].acquired;
             views[n++] = &s.threads[t].released;
-            if (s.threads[t].last_at == cells[i].at)
-                s.threads[t].last_message =
-                    s.threads[t].last_message < least ? 0 : (uint8_t)(s.threads[t].last_message - least);
+            if (s.threads[t].last_at == cells[i].at && s.threads[t].last_message < least)
+                s.threads[t].last_at = NULL; /* what it read is gone: all that is left is newer */
+            else if (s.threads[t].last_at == cells[i].at)
+                s.threads[t].last_message = (uint8_t)(s.threads[t].last_message - least);
         }
         for (uint32_t k = 0; k < s.n_cells; k++)
             for (unsigned m = 0; cells[k].field >= 0 && m < cells[k].n_messages; m++)

@@ -188,6 +188,18 @@ static const char *asleep(void) {
     return explore_is_done(0) ? NULL : "reached: a thread sleeps for ever";
 }
 
+/* -- a loop that waits, for a value that a membarrier shows it -- */
+
+static void spin_membarrier(unsigned t) {
+    if (t == 0) {
+        while (load_relaxed(&m->flag) == 0) {
+        }
+    } else {
+        store_relaxed(&m->flag, 1);
+        explore_fence_on(0);
+    }
+}
+
 const struct explore_program explore_programs[] = {
     {"mp", 2, start, mp, nothing},
     {"mp_relaxed_store", 2, start, mp_relaxed_store, nothing},
@@ -206,5 +218,6 @@ const struct explore_program explore_programs[] = {
     {"iriw_fences", 4, start, iriw_fences, disagree},
     {"futex", 2, start, futex, asleep},
     {"futex_without_wake", 2, start, futex_without_wake, asleep},
+    {"spin_membarrier", 2, start, spin_membarrier, asleep},
     {0},
 };

@@ -4,14 +4,14 @@ use crate::open::Input;
 use crate::output::Output;
 use crate::program::{ProgramArgs, say_nobody};
 use crate::screen::has_colour;
-use crate::show::screen_width;
+use crate::show::{screen_width, show};
 use crate::{ci, exit, message};
 use anyhow::{Context, bail};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::compare::{Change, Comparison};
 use kasuri_base::words::shell_word;
-use kasuri_text::table::{self, Layout};
+use kasuri_text::table::Layout;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -113,23 +113,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let text = ci::junit("kasuri compare", &words, &answers);
         (junit.write(|out| out.write_all(text.as_bytes()))).context("--junit")?;
     }
-    let mut out = crate::screen::screen();
-    if args.json {
-        kasuri_text::json::write(&comparison, &mut out)?;
-        say(&answers);
-        return Ok(code);
-    }
     let layout = Layout {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
         ..Layout::default()
     };
-    out.write_all(table::render_comparison(&comparison, &layout).as_bytes())?;
+    show(&comparison, args.json, &layout)?;
     if args.github {
+        let mut out = crate::screen::screen();
         out.write_all(ci::github("kasuri compare", &words, &answers).as_bytes())?;
+        out.flush()?;
     }
-    out.flush()?;
     say(&answers);
     Ok(code)
 }

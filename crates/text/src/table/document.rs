@@ -14,8 +14,10 @@ pub fn render(document: &Document, layout: &Layout) -> String {
     match &document.title {
         Title::Command(command) => page.title(command),
         Title::Line(line) => {
-            let line = page.styled("1", &printable(line));
-            page.line(&line);
+            for line in super::wrap(&printable(line), layout.width.max(20)) {
+                let line = page.styled("1", &line);
+                page.line(&line);
+            }
         }
     }
     for part in &document.parts {

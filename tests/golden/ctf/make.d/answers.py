@@ -7,13 +7,10 @@ thread and its fields; names of structures' members are joined with dots, arrays
 where they have exactly one, hidden lengths of sequences are left out.
 """
 import collections
-import pathlib
+import json
 import sys
 
 import bt2
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
-from rows import rows
 
 
 def text(field):
@@ -175,7 +172,7 @@ def main():
         out["kernel"] = kernel.answers(*out["span"])
     if user:
         out["user"] = user
-    print(rows(out))
+    print(json.dumps(out, separators=(",", ":")))
 
 
 main()
