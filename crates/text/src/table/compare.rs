@@ -91,7 +91,7 @@ impl Page<'_> {
         for c in &found[..shown] {
             grid.row([
                 match kind == Some("CLASS") {
-                    true => kasuri_answers::paths::short_name(&c.name),
+                    true => kasuri_analyze::short_name(&c.name),
                     false => c.name.clone(),
                 },
                 c.kind.replace('_', " "),
