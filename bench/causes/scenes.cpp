@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Causes as public reports of programs in C++ have them (bench/causes/run): the argument says which; `cured` does what the hint says.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -169,6 +171,96 @@ static void count_hits() {
     }
 }
 
+// A pool whose threads are all woken for each task.
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<int> tasks;
+    bool ended = false;
+
+    bool take() {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return ended || !tasks.empty(); });
+        if (tasks.empty()) {
+            return false;
+        }
+        tasks.pop_front();
+        return true;
+    }
+
+    void submit(int task) {
+        {
+            std::lock_guard lock(mutex);
+            tasks.push_back(task);
+        }
+        if (cured) {
+            changed.notify_one();
+        } else {
+            changed.notify_all();
+        }
+    }
+};
+
+static Pool pool;
+
+static void run_tasks() {
+    while (pool.take()) {
+        grind(0.02);
+    }
+}
+
+static void submit_tasks() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 32; i++) {
+        threads.emplace_back(run_tasks);
+    }
+    for (int i = 0; i < 6000; i++) {
+        pool.submit(i);
+        grind(0.05);
+    }
+    {
+        std::lock_guard lock(pool.mutex);
+        pool.ended = true;
+    }
+    pool.changed.notify_all();
+    for (auto &thread : threads) {
+        thread.join();
+    }
+}
+
+// Random numbers of a generator that threads share.
+static std::atomic<long> inside;
+
+static void sample() {
+    unsigned seed = 1;
+    long mine = 0;
+    auto draw = [&] { return (cured ? rand_r(&seed) : rand()) / (double)RAND_MAX; };
+    for (int i = 0; i < 2000000; i++) {
+        double x = draw(), y = draw();
+        mine += x * x + y * y < 1;
+    }
+    inside += mine;
+}
+
+// A limit of requests for a time, whose lock is held over the sleep.
+struct RateLimiter {
+    std::mutex mutex;
+
+    __attribute__((noinline)) void acquire() {
+        std::lock_guard lock(mutex);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+};
+
+static RateLimiter limiter;
+
+static void crawl() {
+    for (int i = 0; i < 40; i++) {
+        limiter.acquire();
+        grind(1);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
     cured = argc > 2 && !strcmp(argv[2], "cured");
@@ -191,6 +283,12 @@ int main(int argc, char **argv) {
         }
     } else if (!strcmp(cause, "line")) {
         all(2, count_hits);
+    } else if (!strcmp(cause, "herd")) {
+        submit_tasks();
+    } else if (!strcmp(cause, "random")) {
+        all(4, sample);
+    } else if (!strcmp(cause, "limit")) {
+        all(4, crawl);
     } else {
         return 2;
     }

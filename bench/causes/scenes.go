@@ -5,6 +5,8 @@ package main
 
 import (
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -51,7 +53,42 @@ func throughOneChannel() {
 	store(results)
 }
 
+type node struct {
+	left, right *node
+}
+
+func tree(depth int) *node {
+	if depth == 0 {
+		return &node{}
+	}
+	return &node{tree(depth - 1), tree(depth - 1)}
+}
+
+// Short-lived trees beside one that stays, which the collector follows again and again.
+func growTrees() {
+	if len(os.Args) > 2 {
+		debug.SetGCPercent(800)
+	}
+	stays := tree(19)
+	var all sync.WaitGroup
+	for g := 0; g < 4; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; i < 60; i++ {
+				tree(14)
+			}
+		}()
+	}
+	all.Wait()
+	runtime.KeepAlive(stays)
+}
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "garbage" {
+		growTrees()
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "consumer" {
 		throughOneChannel()
 		return

@@ -37,6 +37,46 @@ pub(crate) fn without_parameters(name: &str) -> String {
     }
 }
 
+/// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
+pub fn short_name(name: &str) -> String {
+    // Python's `<module>` and `work.<locals>.<lambda>` are no arguments of templates.
+    if name.starts_with("py::") {
+        return name.to_owned();
+    }
+    let name = name.replace("(anonymous namespace)::", "");
+    let mut plain = String::new();
+    let mut depth = 0usize;
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            // A `>` without its `<` is that of `->` or of an operator, and stays.
+            '>' if depth > 0 => depth -= 1,
+            // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
+            '(' if depth == 0
+                && !plain.ends_with("operator")
+                && !plain.ends_with('.')
+                && !plain.is_empty()
+                && !plain.ends_with("::") =>
+            {
+                break;
+            }
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        // An operator such as `operator<`.
+        [] => name,
+        [.., a, b] => {
+            // The type that a template returns stands before the path.
+            let a = a.rsplit(' ').next().unwrap_or(a);
+            format!("{a}::{b}")
+        }
+        [one] => one.to_string(),
+    }
+}
+
 /// Position of the next word that begins as a mangled name does.
 fn next_symbol(text: &str, from: usize) -> Option<usize> {
     let candidates = text[from..].match_indices('_').map(|(i, _)| from + i);
@@ -82,7 +122,34 @@ mod tests {
         }
     }
 
-    use super::demangled;
+    #[test]
+    fn names_of_python_stay_whole() {
+        for name in ["py::<module>", "py::Mill.sort.<locals>.<lambda>"] {
+            assert_eq!(short_name(name), name);
+        }
+    }
+
+    #[test]
+    fn names_are_short() {
+        for (name, short) in [
+            ("compress", "compress"),
+            ("work::Queue::push(int)", "Queue::push"),
+            (
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "vector::push_back",
+            ),
+            ("kasuri_model::build::sched::run", "sched::run"),
+            ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
+            ("(anonymous namespace)::run(int)", "run"),
+            ("Less::operator()(int, int) const", "Less::operator()"),
+            ("main._omp_fn.0", "main._omp_fn.0"),
+            ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
+        ] {
+            assert_eq!(short_name(name), short, "{name}");
+        }
+    }
+
+    use super::{demangled, short_name};
     use proptest::prelude::*;
 
     #[test]

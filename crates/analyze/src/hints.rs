@@ -52,6 +52,9 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     out.extend(by_code::naps(summary));
     out.extend(by_code::crowd(summary));
     out.extend(by_code::short_threads(summary));
+    out.extend(by_code::collector(summary));
+    out.extend(by_code::shared_generator(summary));
+    out.extend(by_code::herd(cut, summary));
     out.retain(|hint| hint.cost_ns >= worth);
     if out.is_empty() {
         out.extend(by_code::busy(summary));
@@ -272,43 +275,66 @@ fn is_waited_for(cut: &Cut<'_>, process: usize) -> bool {
     of_it > 0 && of_it * 10 >= all
 }
 
-/// One other process took the CPU.
+/// One other process took the CPU, or two did.
 ///
-/// Not given: where many did, each a little (the next takes its place); where it has ended, is the kernel's, or the recorder, or works for
-/// the program: a client or a server whom it waits for. Never a `taskset` away from it: a program on fewer CPUs is slower by more than what
+/// Not given: where many did, each a little (the next takes its place); where they have ended, are the kernel's, or the recorder, or work for
+/// the program: clients or servers whom it waits for. Never a `taskset` away from it: a program on fewer CPUs is slower by more than what
 /// it is freed from.
 fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let recorders = recorders(cut);
     let is_other = |i: &&Interference| !i.is_target && !recorders.contains(&i.pid);
     let others = || summary.interference.iter().filter(is_other);
-    let first = others().next()?;
     let all: i64 = others().map(|i| i.delayed_ns).sum();
-    let mut processes = cut.trace.processes.iter();
-    let process = processes.rposition(|p| p.pid == first.pid)?;
-    let threads = &cut.trace.processes[process].threads;
-    let is_there = (threads.start..threads.end)
-        .any(|t| cut.trace.threads[t as usize].alive.end >= cut.trace.span.end);
-    if first.delayed_ns < all / 2
-        || !is_there
-        || is_of_kernel(cut, process)
-        || is_waited_for(cut, process)
-    {
+    let can_wait = |other: &&Interference| {
+        let mut processes = cut.trace.processes.iter();
+        let Some(process) = processes.rposition(|p| p.pid == other.pid) else {
+            return false;
+        };
+        let threads = &cut.trace.processes[process].threads;
+        let is_there = (threads.start..threads.end)
+            .any(|t| cut.trace.threads[t as usize].alive.end >= cut.trace.span.end);
+        is_there && !is_of_kernel(cut, process) && !is_waited_for(cut, process)
+    };
+    // One with half of it, or two with a quarter each.
+    let found: Vec<&Interference> = others()
+        .take(2)
+        .filter(|i| i.delayed_ns >= all / 4)
+        .filter(can_wait)
+        .collect();
+    let delayed_ns = found.iter().map(|i| i.delayed_ns).sum();
+    if found.is_empty() || delayed_ns < all / 2 {
         return None;
     }
+    let names: Vec<String> = found
+        .iter()
+        .map(|i| format!("{} ({})", i.process, i.pid))
+        .collect();
+    let commands: Vec<String> = found
+        .iter()
+        .map(|i| {
+            format!(
+                "sudo renice -n 19 -p {0}; echo 19 | sudo tee /proc/{0}/autogroup",
+                i.pid
+            )
+        })
+        .collect();
+    let (they, runs) = match found.len() {
+        1 => ("it", "does"),
+        _ => ("they", "do"),
+    };
     Some(Hint {
         kind: "interference",
-        cost_ns: first.delayed_ns,
+        cost_ns: delayed_ns,
         text: format!(
-            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. Measure when it does not run, or on another machine; if it can wait, give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
-            first.process,
-            first.pid,
-            seconds(first.delayed_ns)
+            "interference: {} ran while threads of the program were ready to run, and delayed them by {}. Measure when {they} {runs} not run, or on another machine; if {they} can wait, give {} the lowest priority (no effect where {} belong{} to another cgroup, such as a container's)",
+            names.join(" and "),
+            seconds(delayed_ns),
+            if found.len() == 1 { "it" } else { "them" },
+            they,
+            if found.len() == 1 { "s" } else { "" },
         ),
         // Where the kernel groups processes by session, a priority holds inside one only, and the group has its own.
-        command: Some(format!(
-            "sudo renice -n 19 -p {0}; echo 19 | sudo tee /proc/{0}/autogroup",
-            first.pid
-        )),
+        command: Some(commands.join("; ")),
     })
 }
 

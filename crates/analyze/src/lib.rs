@@ -62,7 +62,7 @@ pub use at_end::{AT_END_SCHEMA, AtEnd, HeldBy, ThreadAtEnd};
 pub use built::built;
 pub use contents::*;
 pub use cut::Options;
-pub use demangle::demangled;
+pub use demangle::{demangled, short_name};
 pub use interference::THIS_RECORDER;
 pub use locks::*;
 pub use on_cpu::OnCpu;

@@ -2,7 +2,7 @@
 //!
 //! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
 use crate::units::{cut, file_name, percent, printable};
-use kasuri_analyze::call_paths::{HotPath, PathFrame, is_of_a_library, public_name};
+use kasuri_analyze::call_paths::{HotPath, PathFrame, frame_name, is_libc, is_of_a_library};
 use unicode_width::UnicodeWidthStr;
 
 /// A library's function is not cut to less than this, in columns.
@@ -82,24 +82,6 @@ fn path_of(frames: &[PathFrame], room: usize) -> String {
     text
 }
 
-/// The name of a function, or of its module where it has none.
-fn frame_name(frame: &PathFrame) -> String {
-    match (frame.function.as_str(), frame.module.as_str()) {
-        ("", "") => "[unknown]".into(),
-        // The kernel's own notation, such as `[kernel]` or `[vdso]`, has its brackets already.
-        ("", module) if module.starts_with('[') => module.into(),
-        ("", module) => format!("[{module}]"),
-        // Few people know what the C library's functions are called inside of it.
-        (function, module) if is_libc(module) => public_name(function).into(),
-        (function, _) => short_name(function),
-    }
-}
-
-fn is_libc(module: &str) -> bool {
-    let begins = ["libc.so", "libc-", "libpthread", "ld-musl"];
-    begins.iter().any(|begin| module.starts_with(begin))
-}
-
 /// A library's function, or Python's interpreter's.
 fn is_library(frame: &PathFrame) -> bool {
     const OTHERS: [&str; 4] = ["libm.so", "libm-", "libpython", "python3"];
@@ -112,46 +94,6 @@ fn is_library(frame: &PathFrame) -> bool {
     is_libc(module)
         || OTHERS.iter().any(|begin| module.starts_with(begin))
         || is_of_a_library(function, module, file)
-}
-
-/// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
-pub fn short_name(name: &str) -> String {
-    // Python's `<module>` and `work.<locals>.<lambda>` are no arguments of templates.
-    if name.starts_with("py::") {
-        return name.to_owned();
-    }
-    let name = name.replace("(anonymous namespace)::", "");
-    let mut plain = String::new();
-    let mut depth = 0usize;
-    for c in name.chars() {
-        match c {
-            '<' => depth += 1,
-            // A `>` without its `<` is that of `->` or of an operator, and stays.
-            '>' if depth > 0 => depth -= 1,
-            // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
-            '(' if depth == 0
-                && !plain.ends_with("operator")
-                && !plain.ends_with('.')
-                && !plain.is_empty()
-                && !plain.ends_with("::") =>
-            {
-                break;
-            }
-            c if depth == 0 => plain.push(c),
-            _ => {}
-        }
-    }
-    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
-    match parts.as_slice() {
-        // An operator such as `operator<`.
-        [] => name,
-        [.., a, b] => {
-            // The type that a template returns stands before the path.
-            let a = a.rsplit(' ').next().unwrap_or(a);
-            format!("{a}::{b}")
-        }
-        [one] => one.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -245,13 +187,6 @@ mod tests {
     }
 
     #[test]
-    fn names_of_python_stay_whole() {
-        for name in ["py::<module>", "py::Mill.sort.<locals>.<lambda>"] {
-            assert_eq!(short_name(name), name);
-        }
-    }
-
-    #[test]
     fn a_path_has_one_place_and_loses_outer_callers_first() {
         let path = [
             frame("write", "", 0),
@@ -281,25 +216,5 @@ mod tests {
         assert_eq!(path_text(&path, 80), "[prog] < fib < main");
         let nameless = [frame("", "", 0), frame("", "", 0), frame("main", "", 0)];
         assert_eq!(path_text(&nameless, 80), "[prog] < main");
-    }
-
-    #[test]
-    fn names_are_short() {
-        for (name, short) in [
-            ("compress", "compress"),
-            ("work::Queue::push(int)", "Queue::push"),
-            (
-                "std::vector<int, std::allocator<int> >::push_back(int const&)",
-                "vector::push_back",
-            ),
-            ("kasuri_model::build::sched::run", "sched::run"),
-            ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
-            ("(anonymous namespace)::run(int)", "run"),
-            ("Less::operator()(int, int) const", "Less::operator()"),
-            ("main._omp_fn.0", "main._omp_fn.0"),
-            ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
-        ] {
-            assert_eq!(short_name(name), short, "{name}");
-        }
     }
 }

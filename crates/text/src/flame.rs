@@ -6,7 +6,7 @@ use crate::chart::escape;
 use crate::table::cut;
 use crate::table::units::{duration, file_name, percent, printable};
 use kasuri_analyze::call_paths::{Flame, FlameNode, PathFrame, points_off};
-use kasuri_answers::paths::short_name;
+use kasuri_analyze::short_name;
 use std::fmt::Write;
 
 /// Functions with less of the time are left out of the text and the picture.

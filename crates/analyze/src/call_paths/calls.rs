@@ -317,6 +317,58 @@ pub fn waits_outside(name: &str) -> bool {
     ) || SYNCS.contains(&public_name(name))
 }
 
+/// Whether a thread waits in this call until another, or the kernel, says that something happened.
+pub fn waits_for_event(name: &str) -> bool {
+    // A template has what it returns before its name.
+    let plain = name.split(['<', '(']).next().unwrap_or_default();
+    matches!(call(name), Some(Call::Condition | Call::Poll))
+        || (plain.contains("std::condition_variable") && plain.contains("::wait"))
+        || name.contains("Condvar::wait")
+}
+
+/// Whether it is a generator of random numbers of the C library's that all threads share, with a
+/// lock around it.
+pub fn is_shared_generator(name: &str) -> bool {
+    ["rand", "random", "drand48", "lrand48", "mrand48"].contains(&public_name(name))
+}
+
+/// Whether a function of this name belongs to a language's collector of garbage. `module`: without
+/// its folders.
+pub fn is_collector(name: &str, module: &str) -> bool {
+    const GO: [&str; 8] = [
+        "runtime.gc",
+        "runtime.bgsweep",
+        "runtime.bgscavenge",
+        "runtime.sweepone",
+        "runtime.(*sweepLocked).sweep",
+        "runtime.wbBufFlush",
+        "runtime.scanobject",
+        "runtime.scanSpan",
+    ];
+    const JAVA: [&str; 7] = [
+        "GangWorker::",
+        "WorkerThread::run",
+        "GCTaskThread::",
+        "ConcurrentGCThread::",
+        "VM_ParallelGC",
+        "VM_G1",
+        "VM_GenCollect",
+    ];
+    const V8: [&str; 6] = [
+        "v8::internal::Heap::CollectGarbage",
+        "v8::internal::Scavenger",
+        "v8::internal::MarkCompactCollector",
+        "v8::internal::MinorMarkCompact",
+        "v8::internal::ConcurrentMarking",
+        "v8::internal::Sweeper",
+    ];
+    let in_python = begins(module, &["libpython", "python"]);
+    begins(name, &GO)
+        || begins(name, &V8)
+        || (module.starts_with("libjvm") && begins(name, &JAVA))
+        || (in_python && name.starts_with("gc_collect_"))
+}
+
 /// Whether a library's function of this name waits at a barrier.
 pub fn is_barrier(name: &str) -> bool {
     let name = &*without_type(name);

@@ -33,6 +33,8 @@ pub enum Runtime {
     Allocator,
     /// Python, Ruby, Perl, a Java or JavaScript machine: not the code that it compiled.
     Interpreter,
+    /// A language's collector of garbage.
+    Collector,
     /// None of these, but a thread spins there.
     Other,
 }
@@ -46,6 +48,7 @@ impl Runtime {
             Runtime::Tbb => "tbb",
             Runtime::Allocator => "allocator",
             Runtime::Interpreter => "interpreter",
+            Runtime::Collector => "collector",
             Runtime::Other => "other",
         }
     }
@@ -117,6 +120,8 @@ pub struct Frames<'t> {
     signal_calls: QuickSet<u32>,
     /// What the threads that wait for them do then.
     turns: Turns,
+    /// Of a language's collector of garbage.
+    is_collector: Vec<bool>,
     /// A function in Python.
     is_python: Vec<bool>,
     /// Whether a task of OpenMP was seen anywhere.
@@ -165,6 +170,7 @@ impl<'t> Frames<'t> {
             signals: QuickSet::default(),
             signal_calls: QuickSet::default(),
             turns: Turns::default(),
+            is_collector: Vec::with_capacity(f.function.len()),
             is_python: Vec::with_capacity(f.function.len()),
             has_omp_tasks: false,
             is_library: Vec::with_capacity(f.function.len()),
@@ -197,6 +203,7 @@ impl<'t> Frames<'t> {
             out.is_gil.push(calls::is_gil(&name));
             out.is_at_barrier.push(calls::is_barrier(&name));
             out.has_omp_tasks |= is_omp_task(&name);
+            out.is_collector.push(calls::is_collector(&name, module));
             out.is_python.push(module == PYTHON);
             let file = trace.strings.get(f.file[row]);
             let is_lock =
@@ -717,6 +724,12 @@ impl<'t> Frames<'t> {
         let (runtime, frame) = match library.iter().find(with_tasks) {
             Some(&frame) => (self.runtime[frame.ix()], frame),
             None => (own(), first),
+        };
+        // Whatever it calls.
+        let collector = user.iter().find(|frame| self.is_collector[frame.ix()]);
+        let (runtime, frame) = match collector {
+            Some(&frame) => (Some(Runtime::Collector), frame),
+            None => (runtime, frame),
         };
         let spin = match self.not_work(path) {
             Some(NotWork::Spin { at, by }) => at.or(by).or(Some(first)),

@@ -4,7 +4,9 @@
 //! So time is added up by the innermost function. What the kernel or a library did is divided by the functions of the program that
 //! called it, if one of them led to at least half. Callers are followed outwards as long as one function leads to nearly all of the
 //! time: so a time is that of the whole path which stands beside it. Where they part, those with a fifth are named.
+use super::calls::public_name;
 use super::frames::{Frames, module_name};
+use crate::demangle::short_name;
 use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
 use schemars::JsonSchema;
@@ -222,6 +224,25 @@ pub(super) fn trunk(
     let caller = trunk.pop().filter(|_| !trunk.is_empty());
     let caller = caller.map_or(String::new(), |caller| path_frame(trace, caller).function);
     Some((innermost, caller))
+}
+
+/// The name of a function, or of its module where it has none.
+pub fn frame_name(frame: &PathFrame) -> String {
+    match (frame.function.as_str(), frame.module.as_str()) {
+        ("", "") => "[unknown]".into(),
+        // The kernel's own notation, such as `[kernel]` or `[vdso]`, has its brackets already.
+        ("", module) if module.starts_with('[') => module.into(),
+        ("", module) => format!("[{module}]"),
+        // Few people know what the C library's functions are called inside of it.
+        (function, module) if is_libc(module) => public_name(function).into(),
+        (function, _) => short_name(function),
+    }
+}
+
+/// Whether it is the C library, or a part of it. `module`: without its folders.
+pub fn is_libc(module: &str) -> bool {
+    let begins = ["libc.so", "libc-", "libpthread", "ld-musl"];
+    begins.iter().any(|begin| module.starts_with(begin))
 }
 
 /// A frame with its texts.

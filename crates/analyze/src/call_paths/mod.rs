@@ -51,15 +51,17 @@ mod times;
 mod turns;
 mod waits;
 
-pub(crate) use calls::{Call, is_page_fault, waits_outside};
-pub use calls::{is_gil, public_name};
+pub use calls::is_gil;
+pub(crate) use calls::{
+    Call, is_page_fault, is_shared_generator, public_name, waits_for_event, waits_outside,
+};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use frames::is_of_a_library;
-pub use hot::{Caller, HotPath, PathFrame};
+pub use hot::{Caller, HotPath, PathFrame, frame_name, is_libc};
 pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};

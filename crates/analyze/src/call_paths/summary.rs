@@ -99,8 +99,8 @@ pub struct PathShares {
 /// Time in a runtime library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RuntimeUse {
-    /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`; `other`: a thread spun there.
-    #[schemars(extend("enum" = ["libgomp", "libomp", "tbb", "allocator", "interpreter", "other"]))]
+    /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`, `collector` (of garbage); `other`: a thread spun there.
+    #[schemars(extend("enum" = ["libgomp", "libomp", "tbb", "allocator", "interpreter", "collector", "other"]))]
     pub runtime: &'static str,
     /// Program or library, without its folders.
     pub module: String,

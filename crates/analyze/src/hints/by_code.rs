@@ -1,8 +1,14 @@
 //! Hints that the code behind a loss tells: what holders of a lock did, who was late where, what ran alone.
 use super::{lost_to, seconds};
 use crate::account::CauseSummary;
-use crate::call_paths::{ChainNode, ClassPaths, PathFrame, is_gil, is_page_fault, waits_outside};
+use crate::call_paths::{
+    ChainNode, ClassPaths, HotPath, PathFrame, frame_name, is_gil, is_libc, is_page_fault,
+    is_shared_generator, waits_for_event, waits_outside,
+};
+use crate::cut::Cut;
+use crate::quick_map::QuickMap;
 use crate::{Hint, Summary, ThreadSummary};
+use kasuri_model::{ThreadIx, Time};
 use std::collections::BTreeMap;
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
@@ -16,6 +22,12 @@ const NAPS: u64 = 10;
 /// So many threads that each ran for less are short ones.
 const SHORT_THREADS: usize = 1000;
 const SHORT_THREAD_NS: i64 = 200_000;
+/// This part of the program's work is worth a hint about what it is.
+const PART: f64 = 0.1;
+/// So many threads that one thread wakes at once are a herd.
+const HERD: usize = 4;
+/// Who wakes the next within this time wakes both at once.
+const AT_ONCE_NS: i64 = 100_000;
 
 /// Where samples have the most of a class's time; none: nowhere.
 fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
@@ -26,9 +38,12 @@ fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
 /// `function (file:line)`.
 fn named(frame: &PathFrame) -> String {
     let file = frame.file.rsplit('/').next().unwrap_or_default();
+    let name = frame_name(frame);
     match (file, frame.line) {
-        ("", _) | (_, 0) => frame.function.clone(),
-        (file, line) => format!("{} ({file}:{line})", frame.function),
+        ("", _) | (_, 0) => name,
+        // A place inside of the C library says nothing to who calls it.
+        _ if is_libc(&frame.module) => name,
+        (file, line) => format!("{name} ({file}:{line})"),
     }
 }
 
@@ -89,7 +104,9 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
     match &code.chains {
         Some(chains) => {
             let holders = || chains.nodes.iter().filter(|n| n.depth == 1);
-            let asleep = holders().filter(|n| n.did == "waited" && is_outside(&n.frames));
+            // A language's own `sleep` is told by the call that it makes.
+            let sleeps = |n: &ChainNode| n.call == "sleep" || is_outside(&n.frames);
+            let asleep = holders().filter(|n| n.did == "waited" && sleeps(n));
             asleep.for_each(|n| add(&n.frames, n.ns));
             kept_off = holders().filter(|n| n.did == "ready").map(|n| n.ns).sum();
         }
@@ -173,7 +190,7 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
 /// One function runs alone.
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel; where it has no name; where it is Go's: whether
-/// its goroutines wait for a lock meanwhile is not recorded.
+/// its goroutines wait for a lock meanwhile is not recorded; where it is a call of the kernel's that reads or writes, which nobody can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
@@ -186,18 +203,17 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         .map(|c| c.ns)
         .sum();
     let cost_ns = path.ns.min(alone_ns);
-    let least = WORKER * summary.wall_ns as f64;
-    let workers = summary
-        .threads
-        .iter()
-        .filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
     let others = i64::from(summary.n_cpus).saturating_sub(1);
     let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
     let is_gos = path
         .frames
         .iter()
         .any(|f| f.function.starts_with("runtime."));
-    if workers.count() < 2 || others < 1 || !is_named || is_gos {
+    let is_call = path
+        .frames
+        .first()
+        .is_some_and(|f| waits_outside(&f.function));
+    if workers(summary) < 2 || others < 1 || !is_named || is_gos || is_call {
         return None;
     }
     let function = path
@@ -223,30 +239,40 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
 
 /// The kernel gives memory, one page at a time.
 ///
-/// Not given: where no function of the program's touches it, as while programs are loaded.
+/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name. Where others are idle meanwhile
+/// is no time of the faults.
 pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
-    let paths = summary.call_paths.as_ref()?;
-    let paths = paths.classes.iter().flat_map(|class| &class.paths.paths);
-    let faults = paths.filter(|path| {
+    let work = code(summary, "work")?;
+    let first_is = |path: &&HotPath| {
         let first = path.frames.first();
-        path.waited_ns * 2 < path.ns && first.is_some_and(|f| is_page_fault(&f.function))
-    });
-    let mut by: Vec<(String, i64)> = Vec::new();
+        first.is_some_and(|f| is_page_fault(&f.function))
+    };
+    let faults = work.paths.paths.iter().filter(first_is);
+    let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
+    let mut by: Vec<(&PathFrame, i64)> = Vec::new();
     for path in faults {
-        let Some(own) = path.frames.get(1) else {
+        let Some(own) = path.frames.get(1).filter(|f| !f.function.is_empty()) else {
             continue;
         };
-        match by.iter_mut().find(|by| by.0 == named(own)) {
+        match by.iter_mut().find(|by| named(by.0) == named(own)) {
             Some(by) => by.1 += path.ns,
-            None => by.push((named(own), path.ns)),
+            None => by.push((own, path.ns)),
         }
     }
-    let (function, cost_ns) = by.into_iter().max_by_key(|by| by.1)?;
+    let (own, cost_ns) = by.into_iter().max_by_key(|by| by.1)?;
+    let function = named(own);
+    // Go asks the kernel itself.
+    let remedy = match is_go(own) {
+        true => "Keep memory and use it again (sync.Pool, one slice for all rounds)",
+        false => {
+            "Use memory again instead of giving it back (munmap, free of large blocks), or ask for large pages (madvise MADV_HUGEPAGE; malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1). kasuri try measures what malloc's settings bring"
+        }
+    };
     Some(hint(
         "page_faults",
         cost_ns,
         format!(
-            "page faults: {function} touched memory that the kernel had not given it yet, which takes a fault for each page, and took {} of CPU time. Use memory again instead of giving it back (munmap, free of large blocks), or ask for large pages (madvise MADV_HUGEPAGE; malloc: GLIBC_TUNABLES=glibc.malloc.hugetlb=1). kasuri try measures what malloc's settings bring",
+            "page faults: {function} touched memory that the kernel had not given it yet, which takes a fault for each page, and took {} of CPU time. {remedy}",
             seconds(cost_ns)
         ),
     ))
@@ -371,19 +397,137 @@ pub(super) fn short_threads(summary: &Summary) -> Option<Hint> {
     })
 }
 
+/// A language's collector of garbage takes much of the work.
+///
+/// Not given: for less than [`PART`] of it.
+pub(super) fn collector(summary: &Summary) -> Option<Hint> {
+    let uses = &summary.call_paths.as_ref()?.runtimes;
+    let work_ns = lost_to(summary, &["work"]);
+    let worst = uses.iter().filter(|row| row.runtime == "collector");
+    let worst = worst.max_by_key(|row| row.work_ns)?;
+    let share = worst.work_ns as f64 / work_ns.max(1) as f64;
+    let setting = match worst.module.as_str() {
+        m if m.starts_with("libjvm") => "Java: a larger heap, -Xmx",
+        m if m.contains("node") => "Node.js: --max-semi-space-size",
+        m if m.contains("python") => "Python: gc.freeze() once it is set up, gc.set_threshold",
+        _ => "Go: GOGC=400 or more, with GOMEMLIMIT",
+    };
+    (share >= PART).then(|| {
+        hint(
+            "collector",
+            worst.work_ns,
+            format!(
+                "garbage collection: {} of CPU time, {:.0} % of the work, went to the collector ({}). Make fewer objects, or use them again; or give it more memory, so that it runs less often ({setting})",
+                seconds(worst.work_ns),
+                share * 100.0,
+                worst.module
+            ),
+        )
+    })
+}
+
+/// Threads draw random numbers from one generator, whose lock they write by turns.
+///
+/// Not given: where fewer than two threads work, or for less than [`PART`] of the work.
+pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
+    let work = code(summary, "work")?;
+    let draws = |path: &&HotPath| {
+        let first = path.frames.first();
+        first.is_some_and(|f| is_libc(&f.module) && is_shared_generator(&f.function))
+    };
+    let draws: Vec<&HotPath> = work.paths.paths.iter().filter(draws).collect();
+    let most = draws.iter().max_by_key(|path| path.ns)?;
+    let cost_ns: i64 = draws.iter().map(|path| path.ns).sum();
+    let is_part = cost_ns as f64 >= PART * work.ns as f64;
+    (is_part && workers(summary) >= 2).then(|| {
+        hint(
+            "shared_generator",
+            cost_ns,
+            format!(
+                "random numbers: {} took {} of CPU time. All threads share that generator, and a lock around it: give each thread one of its own (rand_r, random_r, C++: std::mt19937)",
+                call_in(&most.frames),
+                seconds(cost_ns)
+            ),
+        )
+    })
+}
+
+/// Several threads are woken at once and fall asleep again.
+///
+/// Not given: where less than [`PART`] of the work is in the call that waits; where most are woken
+/// one by one.
+pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    let work = code(summary, "work")?;
+    let waits = |path: &&HotPath| {
+        let first = path.frames.first();
+        first.is_some_and(|f| waits_for_event(&f.function))
+    };
+    let path = work
+        .paths
+        .paths
+        .iter()
+        .filter(waits)
+        .max_by_key(|path| path.ns)?;
+    let (all, at_once) = woken_at_once(cut);
+    if (path.ns as f64) < PART * work.ns as f64 || at_once * 2 < all {
+        return None;
+    }
+    Some(hint(
+        "herd",
+        path.ns,
+        format!(
+            "a herd: {} of CPU time went to {}, on the way into the wait and out of it; {:.0} % of {all} wake-ups came for {HERD} threads or more at once. Where one of them is enough, wake one (notify_one, pthread_cond_signal; epoll: EPOLLEXCLUSIVE), or have fewer threads wait there",
+            seconds(path.ns),
+            call_in(&path.frames),
+            at_once as f64 * 100.0 / all.max(1) as f64,
+        ),
+    ))
+}
+
+/// Wake-ups of the program's threads by others, and how many of these were of [`HERD`] threads or
+/// more, by one thread at once.
+fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
+    let wakes = &cut.trace.wakeups;
+    let (mut all, mut at_once) = (0, 0);
+    // By waker: when it last woke one, and how many without a break.
+    let mut herds: QuickMap<ThreadIx, (Time, usize)> = QuickMap::default();
+    for row in 0..wakes.time.len() {
+        let (time, waker, wakee) = (wakes.time[row], wakes.waker[row], wakes.wakee[row]);
+        if !waker.is_some() || !cut.contains(time) || !cut.is_target(wakee) {
+            continue;
+        }
+        all += 1;
+        let herd = herds.entry(waker).or_insert((time, 0));
+        let goes_on = (time - herd.0).ns() <= AT_ONCE_NS;
+        *herd = (time, if goes_on { herd.1 + 1 } else { 1 });
+        at_once += match herd.1 {
+            n if n < HERD => 0,
+            HERD => HERD,
+            _ => 1,
+        };
+    }
+    (all, at_once)
+}
+
+/// Threads that did a part of the work.
+fn workers(summary: &Summary) -> usize {
+    let least = WORKER * summary.wall_ns as f64;
+    let workers = summary.threads.iter();
+    let workers = workers.filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
+    workers.count()
+}
+
 /// Nothing was lost, as far as that was recorded.
 ///
 /// Not given: beside another hint; where others had a quarter of the CPUs, or the program's time is in many functions.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
-    let least = WORKER * summary.wall_ns as f64;
-    let workers = (summary.threads.iter()).filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
     let code = code(summary, "work")?;
     let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
     let capacity = summary.capacity_ns.saturating_sub(others) as f64;
     let is_disturbed = others > summary.capacity_ns / 4;
-    if (useful as f64) < NEARLY_ALL * capacity || is_disturbed || workers.count() < 2 {
+    if (useful as f64) < NEARLY_ALL * capacity || is_disturbed || workers(summary) < 2 {
         return None;
     }
     Some(hint(

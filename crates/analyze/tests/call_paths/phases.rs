@@ -676,6 +676,140 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     assert_eq!(advice(&two(loads, loads, WAIT), "page_faults"), "");
 }
 
+/// What the CPUs do meanwhile is not time of the faults: 10 makes them alone.
+#[test]
+fn page_faults_cost_what_they_ran_and_nothing_that_was_idle() {
+    let fault = "asm_exc_page_fault@[kernel]";
+    let fills: &[&str] = &[START, "fill", fault];
+    let trace = two(fills, &[START, "other"], WAIT);
+    let found = summary(&trace, &Options::default()).hints;
+    let faults = found.iter().find(|hint| hint.kind == "page_faults");
+    let work = summary(&trace, &Options::default()).account.classes;
+    let work = work.iter().find(|c| c.class == "work").unwrap().ns;
+    assert!(faults.unwrap().cost_ns <= work, "{found:?}");
+    // Who made them has no name.
+    let nameless: &[&str] = &[START, "@prog", fault];
+    assert_eq!(advice(&two(nameless, nameless, WAIT), "page_faults"), "");
+    // Go asks the kernel itself: no setting of malloc's helps.
+    let go: &[&str] = &["main.build@prog@/src/main.go", fault];
+    let found = advice(&two(go, go, WAIT), "page_faults");
+    assert!(
+        found.contains("main.build") && !found.contains("malloc"),
+        "{found}"
+    );
+}
+
+/// The collector is told whatever it calls; code that only has its names is not.
+#[test]
+fn a_collector_of_garbage_has_a_hint() {
+    let collects: [(&[&str], &str); 3] = [
+        (
+            &[
+                "runtime.systemstack@prog",
+                "runtime.gcDrain@prog",
+                "runtime.add@prog",
+            ],
+            "GOGC",
+        ),
+        (
+            &[START, "GangWorker::loop()@libjvm.so", "memcpy@libc.so.6"],
+            "-Xmx",
+        ),
+        (
+            &["_start", "gc_collect_main@libpython3.11.so.1.0"],
+            "gc.freeze",
+        ),
+    ];
+    let own: &[&str] = &[START, "worker", "render"];
+    for (path, setting) in collects {
+        let found = advice(&two(path, own, WAIT), "collector");
+        assert!(found.contains(setting), "{path:?}: {found}");
+    }
+    for path in [own, &[START, "GangWorker::loop()@prog"]] {
+        assert_eq!(advice(&two(path, own, WAIT), "collector"), "");
+    }
+}
+
+#[test]
+fn a_generator_of_random_numbers_that_threads_share_has_a_hint() {
+    let rand: &[&str] = &[START, "sample", "random@libc.so.6"];
+    let found = advice(&two(rand, rand, WAIT), "shared_generator");
+    assert!(found.contains("random called by sample"), "{found}");
+    let own: &[&str] = &[START, "sample", "random@prog"];
+    assert_eq!(advice(&two(own, own, WAIT), "shared_generator"), "");
+}
+
+/// 10 wakes 11 to 16 at once, or one by one, and they run in the call that waits.
+#[test]
+fn threads_that_are_woken_at_once_to_wait_again_have_a_hint() {
+    const US: i64 = 1_000;
+    let trace = |at_once: bool, call: &'static str| {
+        let mut s = Story::new(2);
+        s.known = (11..17).collect();
+        let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+        let take: &'static [&'static str] = Box::leak(Box::new([START, "take", call]));
+        for (n, thread) in (11..17).enumerate() {
+            let n = n as i64;
+            let from = 1_000 * US + n * 200 * US;
+            let woken = if at_once { 1_000 * US + n } else { from };
+            s.wake(0, woken, 10, thread, 1);
+            let before = if n == 0 { 0 } else { thread - 1 };
+            s.switch(1, from + US, before, Sleeping, thread);
+            let each = (0..25).map(|k| (thread, from + k * 8 * US + US, SampleKind::OnCpu, take));
+            samples.extend(each);
+        }
+        sampled(s.load(2_400 * US), &samples)
+    };
+    let wait = "pthread_cond_wait@libc.so.6";
+    let found = advice(&trace(true, wait), "herd");
+    assert!(
+        found.contains("pthread_cond_wait called by take"),
+        "{found}"
+    );
+    assert!(found.contains("100 % of 6 wake-ups"), "{found}");
+    let cpp = "void std::condition_variable::wait<take()::{lambda()#1}>(int)@libstdc++.so.6";
+    let found = advice(&trace(true, cpp), "herd");
+    assert!(
+        found.contains("condition_variable::wait called by take"),
+        "{found}"
+    );
+    assert_eq!(advice(&trace(false, wait), "herd"), "");
+    // They were woken to work.
+    assert_eq!(advice(&trace(true, "compress"), "herd"), "");
+}
+
+/// At the recording's end, and in no circle. With one that runs it is no hang.
+#[test]
+fn a_process_whose_threads_all_wait_for_each_other_hangs() {
+    let trace = |others: ThreadState| {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(0, 100, 10, Sleeping, 0);
+        s.switch(1, 100, 11, Sleeping, 0);
+        let wait: &[&str] = &[START, "result", "pthread_cond_wait@libc.so.6"];
+        let samples = [
+            (10, 500, SampleKind::BlockedRead, wait),
+            (11, 500, SampleKind::BlockedRead, wait),
+        ];
+        let mut trace = sampled(s.load(1000), &samples);
+        for (tid, state) in [(10, Sleeping), (11, others)] {
+            let at = trace.threads.iter().position(|t| t.tid == tid).unwrap();
+            trace.ends.push(kasuri_model::ThreadEnd {
+                thread: kasuri_model::ThreadIx(at as u32),
+                state,
+                ..kasuri_model::ThreadEnd::default()
+            });
+        }
+        trace
+    };
+    let found = advice(&trace(Sleeping), "hang");
+    assert!(
+        found.contains("in pthread_cond_wait called by result"),
+        "{found}"
+    );
+    assert_eq!(advice(&trace(ThreadState::Running), "hang"), "");
+}
+
 /// 11 waits for 10, which naps 12 times, or twice, and then wakes it.
 #[test]
 fn who_waits_for_one_that_naps_has_a_hint() {

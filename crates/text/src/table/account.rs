@@ -18,8 +18,8 @@ use super::names::{ThreadNames, thread_names};
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::is_gil;
+use kasuri_analyze::short_name;
 use kasuri_analyze::{ProgramBy, Summary, THIS_RECORDER};
-use kasuri_answers::paths::short_name;
 use kasuri_base::call_path::SPIN_LOOP;
 use unicode_width::UnicodeWidthStr;
 

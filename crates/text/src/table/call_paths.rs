@@ -150,6 +150,7 @@ fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
     let (part, module) = (percent(share), &row.module);
     let text = match row.runtime {
         "allocator" => format!("{part} of it allocates memory ({module})"),
+        "collector" => format!("{part} of it collects garbage ({module})"),
         _ => format!("{part} of it is {module}"),
     };
     Some(PathLine {
