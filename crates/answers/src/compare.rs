@@ -5,10 +5,9 @@
 //! how far runs differ.
 use crate::Answer;
 use crate::document::{Document, Rows, Title, Unit};
-use crate::paths::short_name;
 use crate::units::{count, duration, percent, plural};
 use kasuri_analyze::compare::{Change, Comparison, Sample, Side};
-use kasuri_analyze::program_title;
+use kasuri_analyze::{program_title, short_name};
 
 impl Answer for Comparison {
     fn document(&self, rows: usize) -> Document {
