@@ -201,7 +201,8 @@ fn graphs_are_seen(added: impl Fn(f64)) {
         assert!(output.status.success(), "{case}: {printed}");
         assert_eq!(numbers[0], 15.0, "{case}");
         let most = graph["work_ns"].as_f64().unwrap() - 18e6;
-        assert!((18e6..=most).contains(&numbers[1]), "{case}: {printed}");
+        // The costs are of another clock than the one by which the tasks end.
+        assert!((17.9e6..=most).contains(&numbers[1]), "{case}: {printed}");
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
     };
     ["0", "1"].into_iter().for_each(recorded);
