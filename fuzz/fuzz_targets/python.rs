@@ -1,8 +1,5 @@
 #![no_main]
-#![allow(
-    dead_code,
-    reason = "the reader's modules are the recorder's, which uses all of them"
-)]
+#![allow(dead_code, reason = "the reader's modules are the recorder's, which uses all of them")]
 #[path = "../../crates/record/src/stacks/python/code.rs"]
 mod code;
 #[path = "../../crates/record/src/stacks/python/layout.rs"]

@@ -16,37 +16,19 @@ use kasuri_format::ring::{SiteTable, Sites, parse_chunks, streams};
 use kasuri_format::tracefs::{EventFormat, EventTable, Page, PageLayout};
 
 const FORMATS: [(&str, &str); 5] = [
-    (
-        "ftrace/print",
-        include_str!("../../crates/format/tests/data/formats/print"),
-    ),
-    (
-        "raw_syscalls/sys_enter",
-        include_str!("../../crates/format/tests/data/formats/sys_enter"),
-    ),
+    ("ftrace/print", include_str!("../../crates/format/tests/data/formats/print")),
+    ("raw_syscalls/sys_enter", include_str!("../../crates/format/tests/data/formats/sys_enter")),
     (
         "sched/sched_process_exec",
         include_str!("../../crates/format/tests/data/formats/sched_process_exec"),
     ),
-    (
-        "sched/sched_switch",
-        include_str!("../../crates/format/tests/data/formats/sched_switch"),
-    ),
-    (
-        "sched/sched_waking",
-        include_str!("../../crates/format/tests/data/formats/sched_waking"),
-    ),
+    ("sched/sched_switch", include_str!("../../crates/format/tests/data/formats/sched_switch")),
+    ("sched/sched_waking", include_str!("../../crates/format/tests/data/formats/sched_waking")),
 ];
 
 fn a_meta() -> Meta {
-    let mut meta = Meta {
-        version: 1,
-        ..Meta::default()
-    };
-    meta.kernel.formats = FORMATS
-        .iter()
-        .map(|(n, t)| (n.to_string(), t.to_string()))
-        .collect();
+    let mut meta = Meta { version: 1, ..Meta::default() };
+    meta.kernel.formats = FORMATS.iter().map(|(n, t)| (n.to_string(), t.to_string())).collect();
     meta
 }
 
@@ -160,10 +142,7 @@ pub fn event_format(bytes: &[u8]) {
         let table = EventTable::new(vec![format]);
         assert!(table.find("a/b").is_some());
     }
-    let header = KernelMeta {
-        header_page: text.into_owned(),
-        ..KernelMeta::default()
-    };
+    let header = KernelMeta { header_page: text.into_owned(), ..KernelMeta::default() };
     let _ = PageLayout::from_meta(&header);
 }
 
@@ -176,10 +155,8 @@ pub fn chunks(bytes: &[u8]) {
     let streams = streams(&chunks);
     assert_eq!(streams.iter().map(Vec::len).sum::<usize>(), chunks.len());
     let options = EncodeOptions::default();
-    let blocks: Vec<_> = streams
-        .iter()
-        .map(|s| encode_annotation_blocks(1, 0, s, &options))
-        .collect();
+    let blocks: Vec<_> =
+        streams.iter().map(|s| encode_annotation_blocks(1, 0, s, &options)).collect();
     assert_eq!(round_trip(&a_meta(), &blocks), n as u64);
 }
 
@@ -244,9 +221,7 @@ pub fn perf(bytes: &[u8]) {
         return;
     };
     let big_endian = choice & 1 != 0;
-    let n = parse_records(records, big_endian)
-        .filter(Result::is_ok)
-        .count() as u64;
+    let n = parse_records(records, big_endian).filter(Result::is_ok).count() as u64;
     let blocks = encode_perf_blocks(0, records, big_endian, &EncodeOptions::default());
     assert_eq!(round_trip(&a_meta(), &[blocks]), n);
 }
@@ -500,22 +475,11 @@ pub fn pprof(bytes: &[u8]) {
     }
     assert_eq!(stack as usize, kept.stacks.len());
     assert_eq!(label as usize, kept.labels.len());
-    assert!(
-        kept.stacks
-            .iter()
-            .all(|&row| (row as usize) < kept.locations.len())
-    );
+    assert!(kept.stacks.iter().all(|&row| (row as usize) < kept.locations.len()));
     for location in &kept.locations {
-        assert!(
-            location
-                .mapping
-                .is_none_or(|row| (row as usize) < kept.mappings.len())
-        );
+        assert!(location.mapping.is_none_or(|row| (row as usize) < kept.mappings.len()));
         for line in &kept.lines[location.lines.start as usize..location.lines.end as usize] {
-            assert!(
-                line.function
-                    .is_none_or(|row| (row as usize) < kept.functions.len())
-            );
+            assert!(line.function.is_none_or(|row| (row as usize) < kept.functions.len()));
         }
     }
 }

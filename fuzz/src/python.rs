@@ -5,12 +5,8 @@
 use super::{Layout, Page, Reader, Source, Types};
 use std::collections::BTreeMap;
 
-pub(super) const TYPES: Types = Types {
-    code: 0x10_0000,
-    frame: 0x10_1000,
-    string: 0x10_2000,
-    bytes: 0x10_3000,
-};
+pub(super) const TYPES: Types =
+    Types { code: 0x10_0000, frame: 0x10_1000, string: 0x10_2000, bytes: 0x10_3000 };
 pub(super) const RUNTIME: u64 = 0x20_0000;
 pub(super) const TID: i32 = 7;
 /// Most frames of a thread that are looked at here.
@@ -67,18 +63,12 @@ pub(super) fn read(bytes: &[u8]) -> Found {
 fn look(reader: &mut Reader<Words>, places: &[(u64, u64)]) -> Found {
     let chain = reader.chain(RUNTIME, TID);
     assert!(chain.len() <= 4096);
-    let mut found = Found {
-        frames: chain.len(),
-        functions: 0,
-    };
+    let mut found = Found { frames: chain.len(), functions: 0 };
     for frame in chain.iter().take(LOOKED_AT) {
         if let Some(code) = reader.code(frame.code) {
             found.functions += 1;
             assert!(code.function.chars().count() <= 1024 && code.file.chars().count() <= 1024);
-            let _ = (
-                code.line_at(frame.instruction),
-                code.line_before(frame.instruction),
-            );
+            let _ = (code.line_at(frame.instruction), code.line_before(frame.instruction));
             let _ = (code.line_at(u64::MAX), code.line(u64::MAX));
         }
         if let Some(remains) = reader.remains(frame.address) {

@@ -14,10 +14,7 @@ struct Same(Bytes);
 impl Files for Same {
     fn open(&self, _: &Path, nth: usize) -> Option<Result<Opened, ()>> {
         let bytes = self.0.clone();
-        (nth == 0).then_some(Ok(Opened {
-            bytes,
-            changed_ns: 0,
-        }))
+        (nth == 0).then_some(Ok(Opened { bytes, changed_ns: 0 }))
     }
     fn debug_dirs(&self) -> &[PathBuf] {
         &[]
@@ -46,12 +43,8 @@ impl Files for Same {
 /// Names addresses of all kinds by the bytes. Returns how many frames got names.
 pub fn symbols(bytes: &[u8]) -> usize {
     let kinds = [ModuleKind::Elf, ModuleKind::Kernel, ModuleKind::Jit];
-    let modules = kinds.map(|kind| Module {
-        kind,
-        path: "/p".to_owned(),
-        build_id: build_id(bytes),
-        pid: 1,
-    });
+    let modules =
+        kinds.map(|kind| Module { kind, path: "/p".to_owned(), build_id: build_id(bytes), pid: 1 });
     // Where linkers put the code of small programs, and the ends of the range.
     let steps = (0x1000..0x1400).chain(0x40_1000..0x40_1010);
     let addresses: Vec<u64> = steps.chain([0, 1, u64::MAX / 2, u64::MAX]).collect();
@@ -59,18 +52,10 @@ pub fn symbols(bytes: &[u8]) -> usize {
         let at = move |&address: &u64| Frame { module, address };
         addresses.iter().map(at).collect::<Vec<_>>()
     });
-    let tables = Tables {
-        modules: modules.to_vec(),
-        frames: frames.collect(),
-        ..Tables::default()
-    };
+    let tables =
+        Tables { modules: modules.to_vec(), frames: frames.collect(), ..Tables::default() };
     let wanted = kasuri_symbols::unnamed(&tables);
-    let tasks = tasks(
-        &tables,
-        &wanted,
-        Numbering::Addresses,
-        &Same(Arc::new(bytes.to_vec())),
-    );
+    let tasks = tasks(&tables, &wanted, Numbering::Addresses, &Same(Arc::new(bytes.to_vec())));
     let named = AtomicUsize::new(0);
     run(&tasks, 1, &[], &|| false, &|event| {
         let names = match event {
@@ -85,11 +70,7 @@ pub fn symbols(bytes: &[u8]) -> usize {
             }
             _ => return,
         };
-        assert!(
-            names
-                .iter()
-                .all(|n| (n.frame as usize) < tables.frames.len())
-        );
+        assert!(names.iter().all(|n| (n.frame as usize) < tables.frames.len()));
         named.fetch_add(names.len(), Ordering::Relaxed);
     });
     named.into_inner()

@@ -25,32 +25,20 @@ fn directory(bytes: &[u8]) -> Option<Vec<(String, &[u8])>> {
 /// A trace by its content: an error, or columns that keep their rules. What is read without damage is the same with salvaging.
 pub fn traces(bytes: &[u8]) {
     let parts = directory(bytes).unwrap_or_else(|| vec![("trace".to_string(), bytes)]);
-    let files: Vec<File<'_>> = parts
-        .iter()
-        .map(|(name, bytes)| File { name, bytes })
-        .collect();
+    let files: Vec<File<'_>> = parts.iter().map(|(name, bytes)| File { name, bytes }).collect();
     let elsewhere = [Kind::Kasuri, Kind::Pprof, Kind::Firefox];
     match kasuri_import::detect(&files) {
         Some(kind) if !elsewhere.contains(&kind) => {}
         _ => return,
     }
     let read = |salvage| {
-        let options = Options {
-            salvage,
-            threads: 1,
-            ..Options::default()
-        };
+        let options = Options { salvage, threads: 1, ..Options::default() };
         load(&files, &options)
     };
     let rows = |trace: &Trace| {
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         let values: usize = trace.counters.iter().map(|c| c.time.len()).sum();
-        (
-            trace.states.start.len(),
-            trace.slices.start.len(),
-            trace.instants.time.len(),
-            values,
-        )
+        (trace.states.start.len(), trace.slices.start.len(), trace.instants.time.len(), values)
     };
     let kept = read(true).map(|trace| rows(&trace));
     if let Ok(whole) = read(false) {

@@ -3,9 +3,8 @@ use std::path::Path;
 
 fn main() {
     let list = std::fs::read_to_string("../CMakeLists.txt").expect("threads/CMakeLists.txt");
-    let (_, sources) = list
-        .split_once("set(ito_sources")
-        .expect("ito_sources in threads/CMakeLists.txt");
+    let (_, sources) =
+        list.split_once("set(ito_sources").expect("ito_sources in threads/CMakeLists.txt");
     let (sources, _) = sources.split_once(')').expect("the end of ito_sources");
     let mut build = cc::Build::new();
     for source in sources.split_whitespace() {

@@ -105,11 +105,7 @@ macro_rules! name {
 #[macro_export]
 macro_rules! slice {
     ($text:literal) => {
-        if $crate::wanted() {
-            Some($crate::Slice::begin($crate::name!($text)))
-        } else {
-            None
-        }
+        if $crate::wanted() { Some($crate::Slice::begin($crate::name!($text))) } else { None }
     };
 }
 
@@ -166,9 +162,7 @@ impl Slice {
     pub fn begin(name: Name) -> Slice {
         // SAFETY: any thread may annotate.
         unsafe { ffi::kasuri_begin(name.0) };
-        Slice {
-            _here: std::marker::PhantomData,
-        }
+        Slice { _here: std::marker::PhantomData }
     }
 }
 

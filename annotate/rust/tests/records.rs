@@ -41,25 +41,13 @@ fn make_session(dir: &Path) -> File {
     let mut page = vec![0u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &0x314c_5254_4349_534b_u64.to_le_bytes());
-    for (at, v) in [
-        (8, 1u32),
-        (12, 128),
-        (16, 1),
-        (20, 1),
-        (24, 2),
-        (28, 4096),
-        (40, 4),
-    ] {
+    for (at, v) in [(8, 1u32), (12, 128), (16, 1), (20, 1), (24, 2), (28, 4096), (40, 4)] {
         put(at, &v.to_le_bytes());
     }
     put(32, &(1u64 << 20).to_le_bytes());
     let path = dir.join("control");
     std::fs::write(&path, &page).unwrap();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     // SAFETY: flock is plain data, all zero is valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
@@ -103,9 +91,5 @@ fn session_gets_every_event() {
     let segment = std::fs::read(dir.path().join(format!("p{pid}-0.ring0"))).unwrap();
     assert_eq!(events(&segment), EVENTS);
     let sites = std::fs::read(dir.path().join(format!("p{pid}-0.sites"))).unwrap();
-    assert!(
-        sites
-            .windows(8)
-            .any(|w| w == b"\0counter" || w == b"counter\0")
-    );
+    assert!(sites.windows(8).any(|w| w == b"\0counter" || w == b"counter\0"));
 }

@@ -94,9 +94,7 @@ pub(crate) fn annotations(cut: &Cut<'_>, knows_switches: bool) -> Vec<Annotation
         })
         .collect();
     out.sort_by(|a, b| {
-        b.total_ns
-            .cmp(&a.total_ns)
-            .then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind)))
+        b.total_ns.cmp(&a.total_ns).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind)))
     });
     out
 }
@@ -154,9 +152,7 @@ fn by_thread(
             group_of.push(u32::MAX);
             continue;
         }
-        let slot = &mut of_name[s.name[row]
-            .ix()
-            .min(cut.trace.strings.len().saturating_sub(1))
+        let slot = &mut of_name[s.name[row].ix().min(cut.trace.strings.len().saturating_sub(1))
             * KINDS
             + kind as usize];
         if *slot == u32::MAX {
@@ -166,17 +162,12 @@ fn by_thread(
         group_of.push(*slot);
         let ns = cut.overlap(start, end);
         let cpu_ns = on_cpu.within(start.max(cut.from), end.min(cut.to));
-        groups[*slot as usize]
-            .2
-            .add(thread, ns, cpu_ns, s.open[row] & !open::SHARED != 0);
+        groups[*slot as usize].2.add(thread, ns, cpu_ns, s.open[row] & !open::SHARED != 0);
         // Critical sections cross work slices: their time is not subtracted from any slice's own time.
         let parent = s.parent[row];
         if kind != SliceKind::LockHold
             && parent.is_some()
-            && let Some(&group) = parent
-                .ix()
-                .checked_sub(first)
-                .and_then(|ix| group_of.get(ix))
+            && let Some(&group) = parent.ix().checked_sub(first).and_then(|ix| group_of.get(ix))
             && group != u32::MAX
         {
             groups[group as usize].2.children_ns += ns;
@@ -201,9 +192,7 @@ pub(crate) fn waits(cut: &Cut<'_>) -> Vec<WaitSummary> {
             groups.push((key, s.name[row], Group::default()));
             groups.len() - 1
         });
-        groups[at]
-            .2
-            .add(thread, cut.overlap(s.start[row], s.end[row]), 0, false);
+        groups[at].2.add(thread, cut.overlap(s.start[row], s.end[row]), 0, false);
     }
     let mut out: Vec<WaitSummary> = groups
         .into_iter()
@@ -257,10 +246,7 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
         runs.push((s.task[row].0, s.start[row], s.thread[row]));
     }
     runs.sort_unstable_by_key(|r| (r.0, r.1));
-    out.moved = runs
-        .windows(2)
-        .filter(|p| p[0].0 == p[1].0 && p[0].2 != p[1].2)
-        .count() as u64;
+    out.moved = runs.windows(2).filter(|p| p[0].0 == p[1].0 && p[0].2 != p[1].2).count() as u64;
     out.graph = task_graph::task_graph(cut, queued);
     out
 }

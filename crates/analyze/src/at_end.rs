@@ -95,9 +95,7 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
     let circles = circles(&nexts);
     let waiters = waiters(&nexts, &circles);
     let tid = |&at: &usize| threads[at].tid;
-    let circles = circles
-        .iter()
-        .map(|circle| circle.iter().map(tid).collect());
+    let circles = circles.iter().map(|circle| circle.iter().map(tid).collect());
     let circles = circles.collect();
     for (thread, n) in threads.iter_mut().zip(waiters) {
         thread.waiters = n;
@@ -123,8 +121,7 @@ fn stuck(threads: &[ThreadAtEnd], waits_for_own: &[bool]) -> Vec<i32> {
         *by_process.entry(thread.pid).or_insert(true) &= is_own && thread.state == "waits";
     }
     let all = by_process.into_iter();
-    all.filter_map(|(pid, is_it)| is_it.then_some(pid))
-        .collect()
+    all.filter_map(|(pid, is_it)| is_it.then_some(pid)).collect()
 }
 
 /// And whether it waits for what a thread of its process must do, as far as its call path tells.
@@ -152,9 +149,7 @@ fn thread_at_end(
         None => most_run(trace, cover, frames, end.thread),
     };
     let path = path.filter(|path| path.is_some());
-    let on_cpu = trace
-        .states_of(end.thread)
-        .filter(|row| row.state == ThreadState::Running);
+    let on_cpu = trace.states_of(end.thread).filter(|row| row.state == ThreadState::Running);
     let (mut on_cpu_ns, mut runs) = (0, 0);
     for row in on_cpu {
         on_cpu_ns += (row.end - row.start).ns();
@@ -186,11 +181,7 @@ fn thread_at_end(
         if is_believed(frames, path, &end.on) {
             out.on.clone_from(&end.on);
             out.by = (end.by.iter())
-                .map(|peer| HeldBy {
-                    pid: peer.pid,
-                    tid: peer.tid,
-                    name: peer.name.clone(),
-                })
+                .map(|peer| HeldBy { pid: peer.pid, tid: peer.tid, name: peer.name.clone() })
                 .collect();
         }
     }
@@ -219,10 +210,7 @@ fn most_run(
     // By what is shown of a path: its time, and the path with the most of it.
     let mut times: QuickMap<u32, (i64, PathIx)> = QuickMap::default();
     let mut all = 0;
-    for row in trace
-        .states_of(thread)
-        .filter(|row| row.state == ThreadState::Running)
-    {
+    for row in trace.states_of(thread).filter(|row| row.state == ThreadState::Running) {
         for (owner, length) in cover.between(thread, row.start, row.end) {
             let path = owner.sample().map(|row| trace.samples.path[row]);
             if let Some(path) = path.filter(|path| path.is_some()) {
@@ -281,10 +269,7 @@ fn circles(nexts: &[Option<usize>]) -> Vec<Vec<usize>> {
 fn waiters(nexts: &[Option<usize>], circles: &[Vec<usize>]) -> Vec<usize> {
     let mut waiters = vec![0; nexts.len()];
     let mut is_in_circle = vec![false; nexts.len()];
-    circles
-        .iter()
-        .flatten()
-        .for_each(|&at| is_in_circle[at] = true);
+    circles.iter().flatten().for_each(|&at| is_in_circle[at] = true);
     let mut left = vec![0; nexts.len()];
     nexts.iter().flatten().for_each(|&at| left[at] += 1);
     let mut done: Vec<usize> = (0..nexts.len()).filter(|&at| left[at] == 0).collect();
@@ -298,9 +283,7 @@ fn waiters(nexts: &[Option<usize>], circles: &[Vec<usize>]) -> Vec<usize> {
     }
     for circle in circles {
         let before: usize = circle.iter().map(|&at| waiters[at]).sum();
-        circle
-            .iter()
-            .for_each(|&at| waiters[at] = before + circle.len() - 1);
+        circle.iter().for_each(|&at| waiters[at] = before + circle.len() - 1);
     }
     waiters
 }
@@ -310,11 +293,7 @@ mod tests {
     use super::*;
 
     fn waits(tid: i32, by: Option<i32>) -> ThreadAtEnd {
-        let by = by.map(|tid| HeldBy {
-            pid: 1,
-            tid,
-            name: String::new(),
-        });
+        let by = by.map(|tid| HeldBy { pid: 1, tid, name: String::new() });
         ThreadAtEnd {
             pid: 1,
             tid,
@@ -345,10 +324,7 @@ mod tests {
     /// A pool whose threads wait for tasks of their own pool; but one that waits for a client goes on.
     #[test]
     fn a_process_is_stuck_where_all_its_threads_wait_for_threads() {
-        let threads = [1, 2].map(|tid| ThreadAtEnd {
-            state: "waits",
-            ..waits(tid, None)
-        });
+        let threads = [1, 2].map(|tid| ThreadAtEnd { state: "waits", ..waits(tid, None) });
         assert_eq!(stuck(&threads, &[true, true]), [1]);
         assert!(stuck(&threads, &[true, false]).is_empty());
         let mut runs = threads;

@@ -207,11 +207,7 @@ fn functions(before: &[Summary], after: &[Summary], account: &[Change]) -> Vec<C
         let of_class = class.and_then(|class| class.p_value);
         let p_value = p_values.as_ref().map(|p| p[ix]).zip(of_class);
         if shown.contains(&row.kind) {
-            out.push(change(
-                row,
-                measure,
-                p_value.map(|(own, class)| own.max(class)),
-            ));
+            out.push(change(row, measure, p_value.map(|(own, class)| own.max(class))));
         }
     }
     let place = |change: &Change| shown.iter().position(|class| *class == change.kind);
@@ -225,18 +221,14 @@ fn functions(before: &[Summary], after: &[Summary], account: &[Change]) -> Vec<C
 
 /// Classes that changed by more than noise, the largest change first; with too few runs those that differ most.
 fn classes_shown(account: &[Change]) -> Vec<String> {
-    let mut classes: Vec<&Change> = (account.iter())
-        .filter(|class| class.changed.unwrap_or(class.difference != 0.0))
-        .collect();
+    let mut classes: Vec<&Change> =
+        (account.iter()).filter(|class| class.changed.unwrap_or(class.difference != 0.0)).collect();
     classes.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
     let n = match account.iter().any(|class| class.changed.is_some()) {
         true => classes.len(),
         false => CLASSES_SHOWN.min(classes.len()),
     };
-    classes[..n]
-        .iter()
-        .map(|class| class.name.clone())
-        .collect()
+    classes[..n].iter().map(|class| class.name.clone()).collect()
 }
 
 /// Time of a run by class and innermost function; the classes are whole.
@@ -254,29 +246,15 @@ fn function_values(s: &Summary) -> Vec<Value> {
     for class in s.call_paths.iter().flat_map(|paths| &paths.classes) {
         for path in &class.paths.paths {
             let name =
-                path.frames
-                    .first()
-                    .map_or(String::new(), |frame| match frame.function.as_str() {
-                        "" => format!("[{}]", frame.module.trim_matches(['[', ']'])),
-                        function => function.to_owned(),
-                    });
+                path.frames.first().map_or(String::new(), |frame| match frame.function.as_str() {
+                    "" => format!("[{}]", frame.module.trim_matches(['[', ']'])),
+                    function => function.to_owned(),
+                });
             put(name, class.class, path.ns);
         }
-        put(
-            "[other functions]".to_owned(),
-            class.class,
-            class.paths.other_ns,
-        );
-        put(
-            "[without a sample]".to_owned(),
-            class.class,
-            class.paths.unsampled_ns,
-        );
-        put(
-            "[no code to sample]".to_owned(),
-            class.class,
-            class.paths.without_code_ns,
-        );
+        put("[other functions]".to_owned(), class.class, class.paths.other_ns);
+        put("[without a sample]".to_owned(), class.class, class.paths.unsampled_ns);
+        put("[no code to sample]".to_owned(), class.class, class.paths.without_code_ns);
     }
     out
 }
@@ -296,11 +274,7 @@ fn side(runs: &[Summary]) -> Side {
 fn sample(values: &[f64]) -> Sample {
     let n = values.len().max(1) as f64;
     let fold = |f: fn(f64, f64) -> f64| values.iter().copied().reduce(f).unwrap_or(0.0);
-    Sample {
-        mean: values.iter().sum::<f64>() / n,
-        min: fold(f64::min),
-        max: fold(f64::max),
-    }
+    Sample { mean: values.iter().sum::<f64>() / n, min: fold(f64::min), max: fold(f64::max) }
 }
 
 /// Each measure that any run has, in order of first appearance, with the values of all runs.
@@ -342,13 +316,7 @@ fn measures(
 fn values(s: &Summary) -> Vec<Value> {
     let mut out = Vec::new();
     let mut put = |group, name: &str, kind: &str, unit, value: f64| {
-        out.push(Value {
-            group,
-            name: name.into(),
-            kind: kind.into(),
-            unit,
-            value,
-        });
+        out.push(Value { group, name: name.into(), kind: kind.into(), unit, value });
     };
     let sum = |f: fn(&crate::ThreadSummary) -> i64| {
         s.threads.iter().filter(|t| t.is_target).map(f).sum::<i64>() as f64
@@ -356,30 +324,12 @@ fn values(s: &Summary) -> Vec<Value> {
     put(Group::Total, "wall", "", "ns", s.wall_ns as f64);
     if s.known.switches {
         put(Group::Total, "on CPU", "", "ns", s.on_cpu_ns as f64);
-        put(
-            Group::Total,
-            "ready, without a CPU",
-            "",
-            "ns",
-            sum(|t| t.runnable_ns),
-        );
+        put(Group::Total, "ready, without a CPU", "", "ns", sum(|t| t.runnable_ns));
         put(Group::Total, "blocked", "", "ns", sum(|t| t.blocked_ns));
         put(Group::Total, "switches", "", "count", s.switches as f64);
-        put(
-            Group::Total,
-            "preemptions",
-            "",
-            "count",
-            s.preemptions as f64,
-        );
+        put(Group::Total, "preemptions", "", "count", s.preemptions as f64);
         put(Group::Total, "migrations", "", "count", s.migrations as f64);
-        put(
-            Group::Total,
-            "CPU use",
-            "",
-            "ratio",
-            s.cpu_use.unwrap_or(0.0),
-        );
+        put(Group::Total, "CPU use", "", "ratio", s.cpu_use.unwrap_or(0.0));
     }
     for class in &s.account.classes {
         put(Group::Account, class.class, "", "ns", class.ns as f64);
@@ -405,28 +355,16 @@ mod tests {
             total_ns,
             ..AnnotationSummary::default()
         };
-        Summary {
-            wall_ns,
-            annotations: regions.iter().map(region).collect(),
-            ..Summary::default()
-        }
+        Summary { wall_ns, annotations: regions.iter().map(region).collect(), ..Summary::default() }
     }
 
     #[test]
     fn one_run_each_has_differences_and_no_verdict() {
-        let c = compare(
-            &[run(200, &[("a", 100), ("gone", 7)])],
-            &[run(100, &[("a", 40), ("new", 5)])],
-        );
-        assert_eq!(
-            (c.speed_up, c.can_tell, c.verdict),
-            (Some(2.0), false, "not_known")
-        );
-        let rows: Vec<_> = c
-            .regions
-            .iter()
-            .map(|r| (r.name.as_str(), r.difference, r.ratio, r.changed))
-            .collect();
+        let c =
+            compare(&[run(200, &[("a", 100), ("gone", 7)])], &[run(100, &[("a", 40), ("new", 5)])]);
+        assert_eq!((c.speed_up, c.can_tell, c.verdict), (Some(2.0), false, "not_known"));
+        let rows: Vec<_> =
+            c.regions.iter().map(|r| (r.name.as_str(), r.difference, r.ratio, r.changed)).collect();
         let expected = [
             ("a", -60.0, Some(0.4), None),
             ("gone", -7.0, Some(0.0), None),
@@ -437,19 +375,14 @@ mod tests {
 
     #[test]
     fn several_runs_tell_what_changed_from_noise() {
-        let before: Vec<Summary> = (0..5)
-            .map(|i| run(1000 + i, &[("same", 500 + 10 * i), ("hot", 300 + i)]))
-            .collect();
-        let after: Vec<Summary> = (0..5)
-            .map(|i| run(800 + i, &[("same", 540 - 10 * i), ("hot", 100 + i)]))
-            .collect();
+        let before: Vec<Summary> =
+            (0..5).map(|i| run(1000 + i, &[("same", 500 + 10 * i), ("hot", 300 + i)])).collect();
+        let after: Vec<Summary> =
+            (0..5).map(|i| run(800 + i, &[("same", 540 - 10 * i), ("hot", 100 + i)])).collect();
         let c = compare(&before, &after);
         let changed = |name: &str| c.regions.iter().find(|r| r.name == name).unwrap().changed;
         assert_eq!((changed("hot"), changed("same")), (Some(true), Some(false)));
-        assert_eq!(
-            (c.totals[0].name.as_str(), c.totals[0].changed),
-            ("wall", Some(true))
-        );
+        assert_eq!((c.totals[0].name.as_str(), c.totals[0].changed), ("wall", Some(true)));
         assert_eq!(c.speed_up, Some(1002.0 / 802.0));
         assert_eq!(c.verdict, "faster");
     }
@@ -461,10 +394,7 @@ mod tests {
         let work: i64 = functions.iter().map(|f| f.1).sum();
         let path = |&(name, ns): &(&str, i64)| HotPath {
             ns,
-            frames: vec![PathFrame {
-                function: name.into(),
-                ..PathFrame::default()
-            }],
+            frames: vec![PathFrame { function: name.into(), ..PathFrame::default() }],
             ..HotPath::default()
         };
         let class = |class, ns, functions: &[(&str, i64)]| ClassPaths {
@@ -476,11 +406,7 @@ mod tests {
             },
             ..ClassPaths::default()
         };
-        let sum = |class, ns| ClassSum {
-            class,
-            ns,
-            ..ClassSum::default()
-        };
+        let sum = |class, ns| ClassSum { class, ns, ..ClassSum::default() };
         Summary {
             wall_ns: work,
             account: AccountSummary {
@@ -500,8 +426,7 @@ mod tests {
 
     fn rows(c: &Comparison) -> Vec<(&str, &str, f64, Option<bool>)> {
         let rows = c.functions.iter();
-        rows.map(|r| (r.kind.as_str(), r.name.as_str(), r.difference, r.changed))
-            .collect()
+        rows.map(|r| (r.kind.as_str(), r.name.as_str(), r.difference, r.changed)).collect()
     }
 
     #[test]
@@ -514,29 +439,21 @@ mod tests {
         let c = compare(&side(1000), &side(300));
         assert_eq!(
             rows(&c),
-            [
-                ("work", "hot", -700.0, Some(true)),
-                ("work", "same", 0.0, Some(false))
-            ]
+            [("work", "hot", -700.0, Some(true)), ("work", "same", 0.0, Some(false))]
         );
         // What changed in none but one of them has no claim: nor have its functions.
         let c = compare(&side(1000), &side(1000));
         assert_eq!(rows(&c), []);
         // One run each: differences of the class that differs most, and no claim.
         let c = compare(&side(1000)[..1], &side(300)[..1]);
-        assert_eq!(
-            rows(&c),
-            [("work", "hot", -700.0, None), ("work", "same", 0.0, None)]
-        );
+        assert_eq!(rows(&c), [("work", "hot", -700.0, None), ("work", "same", 0.0, None)]);
     }
 
     #[test]
     fn a_function_has_no_claim_that_its_class_has_not() {
         // Work moves from one function to another; the class stays.
         let side = |a: i64, b: i64| -> Vec<Summary> {
-            (0..5)
-                .map(|i| run_with(&[("a", a + i), ("b", b - i)]))
-                .collect()
+            (0..5).map(|i| run_with(&[("a", a + i), ("b", b - i)])).collect()
         };
         let c = compare(&side(600, 400), &side(400, 600));
         assert_eq!(rows(&c), []);

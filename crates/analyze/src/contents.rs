@@ -111,10 +111,7 @@ pub struct Answer {
 pub fn contents(trace: &Trace) -> Contents {
     let info = &trace.info;
     let mut events: Vec<KindCount> = (info.event_costs.iter())
-        .map(|kind| KindCount {
-            name: kind.name.clone(),
-            count: kind.n,
-        })
+        .map(|kind| KindCount { name: kind.name.clone(), count: kind.n })
         .collect();
     events.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
     let cut = crate::cut::Cut::new(trace, &crate::Options::default());
@@ -128,11 +125,8 @@ pub fn contents(trace: &Trace) -> Contents {
         machine: info.machine.clone(),
         cpu_model: info.cpu_model.clone(),
         clock: info.kernel_clock.clone(),
-        started_realtime_ns: (trace.origin_realtime_ns != 0).then(|| {
-            trace
-                .origin_realtime_ns
-                .saturating_add(trace.span.start.ns())
-        }),
+        started_realtime_ns: (trace.origin_realtime_ns != 0)
+            .then(|| trace.origin_realtime_ns.saturating_add(trace.span.start.ns())),
         duration_ns: (trace.span.end - trace.span.start).ns(),
         n_cpus: trace.cpus.len() as u32,
         recorded_cpus: (0..trace.cpus.len() as u32)
@@ -152,18 +146,9 @@ pub fn contents(trace: &Trace) -> Contents {
 
 /// Rows of the tables that are not empty.
 fn rows(trace: &Trace) -> Vec<KindCount> {
-    let spans = |kind| {
-        trace
-            .kernel_spans
-            .kind
-            .iter()
-            .filter(|k| **k == kind)
-            .count()
-    };
+    let spans = |kind| trace.kernel_spans.kind.iter().filter(|k| **k == kind).count();
     let slices = |wanted: &[SliceKind]| {
-        (trace.slices.kind.iter())
-            .filter(|kind| wanted.contains(kind))
-            .count()
+        (trace.slices.kind.iter()).filter(|kind| wanted.contains(kind)).count()
     };
     let switches: u64 = trace.threads.iter().map(|t| u64::from(t.switches_in)).sum();
     let all = [
@@ -194,10 +179,7 @@ fn rows(trace: &Trace) -> Vec<KindCount> {
     ];
     all.into_iter()
         .filter(|(_, n)| *n > 0)
-        .map(|(name, n)| KindCount {
-            name: name.to_owned(),
-            count: n as u64,
-        })
+        .map(|(name, n)| KindCount { name: name.to_owned(), count: n as u64 })
         .collect()
 }
 
@@ -358,10 +340,7 @@ const PROBE: &str = "kasuri record --locks";
 /// Wake-up latencies and the critical path rest on the same events.
 const WITH_WAKEUPS: &[Rule] = &[
     (|f| f.wakeups, Scheduler("switches and wake-ups are known")),
-    (
-        |f| f.switches,
-        No("no wake-ups were recorded", Tool::wakeups),
-    ),
+    (|f| f.switches, No("no wake-ups were recorded", Tool::wakeups)),
     (|_| true, No(NO_SWITCHES, Tool::wakeups)),
 ];
 
@@ -374,10 +353,7 @@ const QUESTIONS: &[Question] = &[
             (|f| f.switches, Scheduler("every switch is known")),
             (
                 |f| f.annotated,
-                Partly(
-                    "annotations only: the CPUs that they ran on are unknown",
-                    Tool::switches,
-                ),
+                Partly("annotations only: the CPUs that they ran on are unknown", Tool::switches),
             ),
             (|_| true, No(NO_SWITCHES, Tool::switches)),
         ],
@@ -405,24 +381,13 @@ const QUESTIONS: &[Question] = &[
             (|_| true, No("no call paths were sampled", Tool::call_paths)),
         ],
     },
-    Question {
-        topic: "wake-up latencies",
-        command: "kasuri stat",
-        rules: WITH_WAKEUPS,
-    },
-    Question {
-        topic: "critical path",
-        command: "kasuri critical",
-        rules: WITH_WAKEUPS,
-    },
+    Question { topic: "wake-up latencies", command: "kasuri stat", rules: WITH_WAKEUPS },
+    Question { topic: "critical path", command: "kasuri critical", rules: WITH_WAKEUPS },
     Question {
         topic: "interference by other programs",
         command: "kasuri stat",
         rules: &[
-            (
-                |f| f.switches && f.others,
-                Scheduler("every switch is known"),
-            ),
+            (|f| f.switches && f.others, Scheduler("every switch is known")),
             (|f| f.switches, No(OWN_SWITCHES, Tool::switches)),
             (|_| true, No(NO_SWITCHES, Tool::switches)),
         ],
@@ -431,10 +396,7 @@ const QUESTIONS: &[Question] = &[
         topic: "load imbalance",
         command: "kasuri stat",
         rules: &[
-            (
-                |f| f.repeated && f.switches,
-                Scheduler("work of several threads is annotated"),
-            ),
+            (|f| f.repeated && f.switches, Scheduler("work of several threads is annotated")),
             (
                 |f| f.sampled && f.switches,
                 Partly(
@@ -442,14 +404,8 @@ const QUESTIONS: &[Question] = &[
                     |_| ANNOTATE,
                 ),
             ),
-            (
-                |f| !f.repeated,
-                No("no work of several threads is annotated", |_| ANNOTATE),
-            ),
-            (
-                |_| true,
-                Partly("by the clock, not by CPU time", Tool::switches),
-            ),
+            (|f| !f.repeated, No("no work of several threads is annotated", |_| ANNOTATE)),
+            (|_| true, Partly("by the clock, not by CPU time", Tool::switches)),
         ],
     },
     Question {
@@ -457,10 +413,7 @@ const QUESTIONS: &[Question] = &[
         command: "kasuri locks",
         rules: &[
             (|f| f.lock_slices, Yes("locks are annotated")),
-            (
-                |f| f.kernel_locks,
-                Partly("the kernel's own locks only", |_| PROBE),
-            ),
+            (|f| f.kernel_locks, Partly("the kernel's own locks only", |_| PROBE)),
             (
                 |f| f.sampled && f.switches,
                 Partly(
@@ -478,10 +431,7 @@ const QUESTIONS: &[Question] = &[
             (|f| f.tasks, Yes("tasks are annotated")),
             (
                 |_| true,
-                No(
-                    "no tasks are annotated",
-                    |_| "ito and kasuri.h report tasks to kasuri record",
-                ),
+                No("no tasks are annotated", |_| "ito and kasuri.h report tasks to kasuri record"),
             ),
         ],
     },
@@ -490,10 +440,7 @@ const QUESTIONS: &[Question] = &[
         command: "kasuri stat",
         rules: &[
             (|f| f.syscalls, Yes("system calls are known")),
-            (
-                |_| true,
-                No("not recorded; work includes them", Tool::syscalls),
-            ),
+            (|_| true, No("not recorded; work includes them", Tool::syscalls)),
         ],
     },
     Question {
@@ -514,10 +461,7 @@ const QUESTIONS: &[Question] = &[
         topic: "speed-up on more CPUs",
         command: "kasuri predict",
         rules: &[
-            (
-                |f| f.wakeups,
-                Scheduler("switches and wake-ups can be replayed"),
-            ),
+            (|f| f.wakeups, Scheduler("switches and wake-ups can be replayed")),
             (
                 |f| f.switches,
                 Partly(
@@ -532,10 +476,7 @@ const QUESTIONS: &[Question] = &[
         topic: "cost of the tracing itself",
         command: "kasuri stat",
         rules: &[
-            (
-                |f| f.priced,
-                Yes("the cost of an event was measured on that machine"),
-            ),
+            (|f| f.priced, Yes("the cost of an event was measured on that machine")),
             (
                 |_| true,
                 No(
@@ -647,10 +588,7 @@ mod tests {
             remedy: String::new(),
         });
         let losses = |range| {
-            let options = crate::Options {
-                range,
-                ..crate::Options::default()
-            };
+            let options = crate::Options { range, ..crate::Options::default() };
             let counts = crate::summary(&trace, &options).losses.into_iter();
             counts.map(|loss| loss.count).collect::<Vec<_>>()
         };
@@ -665,11 +603,7 @@ mod tests {
         trace.wakeups.time.push(Time(0));
         assert_eq!(can(&trace, "account of all CPU time").0, Can::Yes);
         assert_eq!(
-            can(
-                &with_switches("kasuri", "perf"),
-                "interference by other programs"
-            )
-            .0,
+            can(&with_switches("kasuri", "perf"), "interference by other programs").0,
             Can::No
         );
         trace.losses.push(Loss {

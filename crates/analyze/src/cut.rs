@@ -49,10 +49,7 @@ impl<'t> Cut<'t> {
 
     /// The part of start..end that lies in the range, ns.
     pub fn overlap(&self, start: Time, end: Time) -> i64 {
-        end.min(self.to)
-            .0
-            .saturating_sub(start.max(self.from).0)
-            .max(0)
+        end.min(self.to).0.saturating_sub(start.max(self.from).0).max(0)
     }
 
     pub fn contains(&self, time: Time) -> bool {
@@ -91,11 +88,7 @@ pub(crate) fn percentile(values: &mut [i64], p: u64) -> i64 {
 /// None without values.
 pub(crate) fn latency(values: &mut [i64]) -> Option<Latency> {
     let max = *values.iter().max()?;
-    Some(Latency {
-        p50: percentile(values, 50),
-        p99: percentile(values, 99),
-        max,
-    })
+    Some(Latency { p50: percentile(values, 50), p99: percentile(values, 99), max })
 }
 
 #[cfg(test)]

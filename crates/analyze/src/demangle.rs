@@ -134,10 +134,7 @@ mod tests {
         for (name, short) in [
             ("compress", "compress"),
             ("work::Queue::push(int)", "Queue::push"),
-            (
-                "std::vector<int, std::allocator<int> >::push_back(int const&)",
-                "vector::push_back",
-            ),
+            ("std::vector<int, std::allocator<int> >::push_back(int const&)", "vector::push_back"),
             ("kasuri_model::build::sched::run", "sched::run"),
             ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
             ("(anonymous namespace)::run(int)", "run"),
@@ -159,10 +156,7 @@ mod tests {
             ("_ZL5mutex", "mutex"),
             ("_ZN4work5QueueC4Ei", "work::Queue::Queue(int)"),
             ("_ZN4work5QueueD4Ev", "work::Queue::~Queue()"),
-            (
-                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
-                "core::fmt::Write::write_fmt",
-            ),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
         ] {
             assert_eq!(demangled(symbol), name);

@@ -100,9 +100,7 @@ fn dead_lock(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
         waits.truncate(SHOWN);
         waits.push("..".into());
     }
-    let waited = threads().fold(0i64, |sum, t| {
-        sum.saturating_add(waited_in(cut, summary, t))
-    });
+    let waited = threads().fold(0i64, |sum, t| sum.saturating_add(waited_in(cut, summary, t)));
     Some(Hint {
         kind: "dead_lock",
         cost_ns: waited.min(summary.capacity_ns),
@@ -130,9 +128,7 @@ fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
         places.truncate(SHOWN);
         places.push("..".into());
     }
-    let waited = its().fold(0i64, |sum, t| {
-        sum.saturating_add(waited_in(cut, summary, t))
-    });
+    let waited = its().fold(0i64, |sum, t| sum.saturating_add(waited_in(cut, summary, t)));
     Some(Hint {
         kind: "hang",
         cost_ns: waited.min(summary.capacity_ns),
@@ -205,9 +201,7 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
             *process = (process.0 + 1, process.1.saturating_add(wanted));
         }
     }
-    let (_, (workers, wanted)) = threads
-        .into_iter()
-        .max_by_key(|&(pid, (_, ns))| (ns, -pid))?;
+    let (_, (workers, wanted)) = threads.into_iter().max_by_key(|&(pid, (_, ns))| (ns, -pid))?;
     let mean = wanted as f64 / summary.wall_ns.max(1) as f64;
     let few = f64::from(summary.n_cpus);
     if workers <= summary.n_cpus as usize || mean <= few {
@@ -221,12 +215,7 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
     }
     let cost_ns = lost_to(
         summary,
-        &[
-            "oversubscription",
-            "load_imbalance",
-            "waiting_for_own_threads",
-            "scheduling_delay",
-        ],
+        &["oversubscription", "load_imbalance", "waiting_for_own_threads", "scheduling_delay"],
     );
     Some(Hint {
         kind: "oversubscription",
@@ -296,27 +285,16 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
         is_there && !is_of_kernel(cut, process) && !is_waited_for(cut, process)
     };
     // One with half of it, or two with a quarter each.
-    let found: Vec<&Interference> = others()
-        .take(2)
-        .filter(|i| i.delayed_ns >= all / 4)
-        .filter(can_wait)
-        .collect();
+    let found: Vec<&Interference> =
+        others().take(2).filter(|i| i.delayed_ns >= all / 4).filter(can_wait).collect();
     let delayed_ns = found.iter().map(|i| i.delayed_ns).sum();
     if found.is_empty() || delayed_ns < all / 2 {
         return None;
     }
-    let names: Vec<String> = found
-        .iter()
-        .map(|i| format!("{} ({})", i.process, i.pid))
-        .collect();
+    let names: Vec<String> = found.iter().map(|i| format!("{} ({})", i.process, i.pid)).collect();
     let commands: Vec<String> = found
         .iter()
-        .map(|i| {
-            format!(
-                "sudo renice -n 19 -p {0}; echo 19 | sudo tee /proc/{0}/autogroup",
-                i.pid
-            )
-        })
+        .map(|i| format!("sudo renice -n 19 -p {0}; echo 19 | sudo tee /proc/{0}/autogroup", i.pid))
         .collect();
     let (they, runs) = match found.len() {
         1 => ("it", "does"),
@@ -381,8 +359,7 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
     let idle: Vec<Vec<(Time, Time)>> = (0..cut.trace.cpus.len())
         .map(|cpu| {
             let rows = cut.trace.occupancy_of(cpu).filter(|row| row.idle);
-            rows.map(|row| (row.start.max(cut.from), row.end.min(cut.to)))
-                .collect()
+            rows.map(|row| (row.start.max(cut.from), row.end.min(cut.to))).collect()
         })
         .collect();
     let mut seen: QuickMap<usize, Vec<bool>> = QuickMap::default();
@@ -394,17 +371,12 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
             let (from, to) = (row.start.max(taken[cpu]), row.end.min(cut.to));
             let first = idle[cpu].partition_point(|i| i.1 <= from);
             let inside = idle[cpu][first..].iter().take_while(|i| i.0 < to);
-            inside
-                .map(|i| (i.1.min(to) - i.0.max(from)).ns().max(0))
-                .sum::<i64>()
+            inside.map(|i| (i.1.min(to) - i.0.max(from)).ns().max(0)).sum::<i64>()
         };
         let seen = seen.entry(*thread).or_insert_with(|| seen_on(cut, *thread));
         let is_seen = |cpu: usize| seen.get(cpu).copied().unwrap_or(false);
         let strange = |cpu: &usize| !is_seen(*cpu) && is_seen(usize::from(row.cpu));
-        let best = (0..idle.len())
-            .filter(strange)
-            .map(|cpu| (free_on(cpu), cpu))
-            .max();
+        let best = (0..idle.len()).filter(strange).map(|cpu| (free_on(cpu), cpu)).max();
         if let Some((ns, cpu)) = best.filter(|b| b.0 > 0) {
             taken[cpu] = taken[cpu].max(row.end);
             *found.entry((row.cpu, cpu, *thread)).or_default() += ns;

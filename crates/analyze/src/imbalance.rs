@@ -51,21 +51,13 @@ struct Piece {
 
 impl Work {
     fn of(thread: ThreadIx) -> Work {
-        Work {
-            thread,
-            ..Work::default()
-        }
+        Work { thread, ..Work::default() }
     }
 
     /// The next one; `busy` in the range, none: outside it.
     fn add(&mut self, epoch: u32, start: Time, busy: Option<i64>) {
         let number = self.n;
-        self.pieces.extend(busy.map(|busy_ns| Piece {
-            number,
-            epoch,
-            busy_ns,
-            start,
-        }));
+        self.pieces.extend(busy.map(|busy_ns| Piece { number, epoch, busy_ns, start }));
         self.n += 1;
     }
 }
@@ -91,9 +83,7 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
                 cut,
                 &meanings,
                 thread,
-                processes
-                    .entry(trace.threads[thread.ix()].process)
-                    .or_default(),
+                processes.entry(trace.threads[thread.ix()].process).or_default(),
             );
         }
     }
@@ -192,9 +182,7 @@ fn scan(cut: &Cut<'_>, meanings: &[Meaning], thread: ThreadIx, of: &mut OfProces
                 if start >= *until {
                     *until = end;
                     let busy = || clock.inside(cut, start, end) - waiting[row - first];
-                    works[*at]
-                        .1
-                        .add(epoch, start, cut.touches(start, end).then(busy));
+                    works[*at].1.add(epoch, start, cut.touches(start, end).then(busy));
                 }
             }
             SliceKind::Barrier => {
@@ -204,9 +192,8 @@ fn scan(cut: &Cut<'_>, meanings: &[Meaning], thread: ThreadIx, of: &mut OfProces
                         works.push(Work::of(thread));
                     }
                     if let Some(work) = works.last_mut() {
-                        let busy = cut
-                            .touches(began, start)
-                            .then(|| region.busy(cut, start, &clock));
+                        let busy =
+                            cut.touches(began, start).then(|| region.busy(cut, start, &clock));
                         work.add(epoch, began, busy);
                     }
                 }
@@ -233,11 +220,7 @@ struct Region {
 
 impl Region {
     fn begin_at(&mut self, time: Time) {
-        *self = Region {
-            start: Some(time),
-            waited_ns: 0,
-            waited_until: time,
-        };
+        *self = Region { start: Some(time), waited_ns: 0, waited_until: time };
     }
 
     /// The same where a region has begun: it begins no earlier than this.
@@ -274,20 +257,16 @@ fn waiting_inside(
     let mut waiting = vec![0; rows.len()];
     let mut until = Time::MIN;
     for row in rows {
-        if matches!(
-            s.kind[row],
-            SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
-        ) || s.start[row] < until
+        if matches!(s.kind[row], SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold)
+            || s.start[row] < until
         {
             continue;
         }
         until = s.end[row];
         let ns = clock.inside(cut, s.start[row], s.end[row]);
         let mut parent = s.parent[row];
-        while let Some(ix) = parent
-            .ix()
-            .checked_sub(first)
-            .filter(|ix| parent.is_some() && *ix < waiting.len())
+        while let Some(ix) =
+            parent.ix().checked_sub(first).filter(|ix| parent.is_some() && *ix < waiting.len())
         {
             waiting[ix] += ns;
             parent = s.parent[parent.ix()];
@@ -303,10 +282,7 @@ fn by_key(works: &[Work], key: impl Fn(u32, u32) -> u32) -> Vec<Round> {
         for piece in &work.pieces {
             let round = instances
                 .entry(key(piece.number, piece.epoch))
-                .or_insert_with(|| Round {
-                    start: piece.start,
-                    busy_ns: vec![0; works.len()],
-                });
+                .or_insert_with(|| Round { start: piece.start, busy_ns: vec![0; works.len()] });
             round.busy_ns[at] += piece.busy_ns;
             round.start = round.start.min(piece.start);
         }

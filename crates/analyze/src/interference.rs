@@ -74,9 +74,7 @@ pub(crate) fn process_name(trace: &Trace, process: ProcessIx) -> String {
 }
 
 fn worst_cpus(ns: &[i64]) -> Vec<u32> {
-    let mut cpus: Vec<u32> = (0..ns.len() as u32)
-        .filter(|&cpu| ns[cpu as usize] > 0)
-        .collect();
+    let mut cpus: Vec<u32> = (0..ns.len() as u32).filter(|&cpu| ns[cpu as usize] > 0).collect();
     cpus.sort_by_key(|&cpu| std::cmp::Reverse(ns[cpu as usize]));
     cpus
 }
@@ -95,10 +93,7 @@ impl<'t> Runs<'t> {
             let rows = cpu.occupancy.start as usize..cpu.occupancy.end as usize;
             (&occupancy.start[rows.clone()], &occupancy.thread[rows], 0)
         };
-        Runs {
-            cpus: trace.cpus.iter().map(of_cpu).collect(),
-            end: trace.span.end,
-        }
+        Runs { cpus: trace.cpus.iter().map(of_cpu).collect(), end: trace.span.end }
     }
 
     /// Calls `each` for the runs of a thread on this CPU between two times: their ends, cut to these, and the thread.

@@ -163,22 +163,13 @@ fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
     let event_ns = tracing::annotation_ns(&out.tracing);
     out.openmp = openmp::openmp(cut, event_ns);
     out.hints = hints::hints(cut, &out, cover);
-    Stat {
-        summary: out,
-        account,
-        pieces,
-    }
+    Stat { summary: out, account, pieces }
 }
 
 /// The parts of the summary that sweeps over the recording find, each for itself; and every thread's row.
 fn sweeps(cut: &Cut<'_>, known: &Known) -> (Summary, Vec<ThreadSummary>) {
-    let of_slices = || {
-        (
-            imbalance::imbalance(cut),
-            annotations::waits(cut),
-            annotations::tasks(cut),
-        )
-    };
+    let of_slices =
+        || (imbalance::imbalance(cut), annotations::waits(cut), annotations::tasks(cut));
     let of_states = || {
         let mut rows = threads::threads(cut);
         let moves = migrations::migrations(cut);
@@ -199,12 +190,7 @@ fn sweeps(cut: &Cut<'_>, known: &Known) -> (Summary, Vec<ThreadSummary>) {
         (summary, rows)
     };
     let ((imbalance, waits, tasks), (summary, rows)) = beside(cut.trace, 3, of_slices, of_states);
-    let summary = Summary {
-        imbalance,
-        waits,
-        tasks,
-        ..summary
-    };
+    let summary = Summary { imbalance, waits, tasks, ..summary };
     (summary, rows)
 }
 
@@ -286,11 +272,7 @@ fn known(trace: &Trace) -> Known {
 /// recorder was killed, what programs lost after the last event that is kept lies behind the end of what can be shown.
 fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
     let mut out: Vec<LossSummary> = Vec::new();
-    let tid = |loss: &Loss| {
-        loss.thread
-            .is_some()
-            .then(|| cut.trace.threads[loss.thread.ix()].tid)
-    };
+    let tid = |loss: &Loss| loss.thread.is_some().then(|| cut.trace.threads[loss.thread.ix()].tid);
     let touches =
         |loss: &&Loss| cut.whole || (loss.when.start <= cut.to && loss.when.end >= cut.from);
     for loss in cut.trace.losses.iter().filter(touches) {

@@ -54,11 +54,7 @@ pub(crate) fn migrations<'t>(cut: &Cut<'t>) -> Moves<'t> {
     let moves = &trace.migrations;
     let n = moves.time.len();
     let is_meant = |thread: ThreadIx, time| cut.is_shown(thread) && cut.contains(time);
-    let mut found = Moves {
-        trace,
-        why: vec![Why::NotShown; n],
-        off_cpu_ns: vec![-1; n],
-    };
+    let mut found = Moves { trace, why: vec![Why::NotShown; n], off_cpu_ns: vec![-1; n] };
     let rows = by_thread(trace, |ix| {
         let thread = moves.thread[ix];
         thread.is_some() && is_meant(thread, moves.time[ix])
@@ -130,14 +126,12 @@ impl Moves<'_> {
             let info = &self.trace.threads[moves.thread[ix].ix()];
             let (tid, why) = (info.tid, self.why[ix]);
             let (from, to) = (moves.from_cpu[ix], moves.to_cpu[ix]);
-            let group = groups
-                .entry((tid, why as u8))
-                .or_insert_with(|| MigrationGroup {
-                    tid,
-                    thread: self.trace.strings.get(info.name).into(),
-                    why: why.word(),
-                    ..MigrationGroup::default()
-                });
+            let group = groups.entry((tid, why as u8)).or_insert_with(|| MigrationGroup {
+                tid,
+                thread: self.trace.strings.get(info.name).into(),
+                why: why.word(),
+                ..MigrationGroup::default()
+            });
             let off = self.off_cpu_ns(ix).unwrap_or(0);
             group.count += 1;
             group.off_cpu_ns += off;
@@ -171,13 +165,7 @@ impl<'t> Around<'t> {
         let rows = &trace.threads[thread.ix()].states;
         let rows = rows.start as usize..rows.end as usize;
         let begun = trace.states.start[rows.clone()].partition_point(|start| *start <= time);
-        Around {
-            trace,
-            thread,
-            at: begun.checked_sub(1).map(|last| rows.start + last),
-            rows,
-            time,
-        }
+        Around { trace, thread, at: begun.checked_sub(1).map(|last| rows.start + last), rows, time }
     }
 
     /// From when it last ran to when it next does; none when one of them was not seen.
@@ -191,11 +179,7 @@ impl<'t> Around<'t> {
             true => states.start[before + 1],
             false => self.trace.threads[self.thread.ix()].alive.end,
         };
-        Some(
-            (states.start[after] - ended.max(states.start[before]))
-                .ns()
-                .max(0),
-        )
+        Some((states.start[after] - ended.max(states.start[before])).ns().max(0))
     }
 
     fn reason(&self, cut: &Cut<'_>, stoppers: &Stoppers, thread: ThreadIx, to: u16) -> Why {
@@ -231,16 +215,9 @@ impl Stoppers {
         let mut woken: HashMap<ThreadIx, Vec<_>> = HashMap::new();
         if is_needed {
             let is_stopper = |t: &ThreadIx| {
-                trace
-                    .strings
-                    .get(trace.threads[t.ix()].name)
-                    .starts_with("migration/")
+                trace.strings.get(trace.threads[t.ix()].name).starts_with("migration/")
             };
-            woken = cut
-                .threads()
-                .filter(is_stopper)
-                .map(|t| (t, Vec::new()))
-                .collect();
+            woken = cut.threads().filter(is_stopper).map(|t| (t, Vec::new())).collect();
             let wakeups = &trace.wakeups;
             for ix in 0..wakeups.time.len() {
                 if let Some(list) = woken.get_mut(&wakeups.wakee[ix]) {
@@ -248,10 +225,7 @@ impl Stoppers {
                 }
             }
         }
-        Stoppers {
-            is_known: trace.info.kernel_source != "perf",
-            woken,
-        }
+        Stoppers { is_known: trace.info.kernel_source != "perf", woken }
     }
 
     fn is_one(&self, thread: ThreadIx) -> bool {

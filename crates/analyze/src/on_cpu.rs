@@ -17,17 +17,9 @@ pub struct OnCpu {
 impl OnCpu {
     /// Those of one thread.
     pub fn new(trace: &Trace, thread: ThreadIx) -> OnCpu {
-        let mut out = OnCpu {
-            start: Vec::new(),
-            end: Vec::new(),
-            before: Vec::new(),
-            at: 0,
-        };
+        let mut out = OnCpu { start: Vec::new(), end: Vec::new(), before: Vec::new(), at: 0 };
         let mut sum = 0;
-        for row in trace
-            .states_of(thread)
-            .filter(|r| r.state == ThreadState::Running)
-        {
+        for row in trace.states_of(thread).filter(|r| r.state == ThreadState::Running) {
             out.start.push(row.start);
             out.end.push(row.end);
             out.before.push(sum);
@@ -46,11 +38,7 @@ impl OnCpu {
         }
         // Most slices are shorter than the time between two switches: look near before searching.
         let mut step = 1;
-        while self
-            .start
-            .get(self.at + step)
-            .is_some_and(|&start| start < to)
-        {
+        while self.start.get(self.at + step).is_some_and(|&start| start < to) {
             step *= 2;
         }
         let last = (self.at + step).min(self.start.len());

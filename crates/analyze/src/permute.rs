@@ -37,10 +37,7 @@ pub(crate) fn p_values(measures: &[Measure]) -> Option<Vec<f64>> {
 
 /// The same for a given number of ways.
 fn p_values_of(measures: &[Measure], ways: u64) -> Option<Vec<f64>> {
-    let (n, m) = (
-        measures.first()?.before.len(),
-        measures.first()?.after.len(),
-    );
+    let (n, m) = (measures.first()?.before.len(), measures.first()?.after.len());
     // Calling all runs by the other name changes nothing: with as many on both sides each way counts twice.
     let least = if n == m { 2.0 } else { 1.0 } / ways as f64;
     if n < 2 || m < 2 || least > 0.05 {
@@ -87,12 +84,7 @@ fn choose(n: usize, k: usize) -> u64 {
 /// |difference of the means| over its standard error.
 fn statistic(runs: &[f64], is_before: &[bool]) -> f64 {
     let side = |which: bool| {
-        let of = || {
-            runs.iter()
-                .zip(is_before)
-                .filter(move |(_, b)| **b == which)
-                .map(|(x, _)| *x)
-        };
+        let of = || runs.iter().zip(is_before).filter(move |(_, b)| **b == which).map(|(x, _)| *x);
         let n = of().count() as f64;
         let mean = of().sum::<f64>() / n;
         let variance = of().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
@@ -101,11 +93,7 @@ fn statistic(runs: &[f64], is_before: &[bool]) -> f64 {
     let ((a, va), (b, vb)) = (side(true), side(false));
     let floor = FLOOR * (a.abs() + b.abs()) / 2.0;
     let error = (va + vb).sqrt() + floor;
-    if error > 0.0 {
-        (a - b).abs() / error
-    } else {
-        0.0
-    }
+    if error > 0.0 { (a - b).abs() / error } else { 0.0 }
 }
 
 fn for_each_way(n: usize, k: usize, ways: u64, mut visit: impl FnMut(&[bool])) {
@@ -142,10 +130,7 @@ mod tests {
     use super::*;
 
     fn measure(before: &[f64], after: &[f64]) -> Measure {
-        Measure {
-            before: before.to_vec(),
-            after: after.to_vec(),
-        }
+        Measure { before: before.to_vec(), after: after.to_vec() }
     }
 
     #[test]
@@ -191,10 +176,7 @@ mod tests {
                 measure(&runs[..5], &runs[5..])
             })
             .collect();
-        family.push(measure(
-            &[1.0, 1.01, 0.99, 1.0, 1.0],
-            &[1.2, 1.21, 1.2, 1.19, 1.2],
-        ));
+        family.push(measure(&[1.0, 1.01, 0.99, 1.0, 1.0], &[1.2, 1.21, 1.2, 1.19, 1.2]));
         let p = p_values(&family).unwrap();
         assert!(p[20] <= 0.05, "{}", p[20]);
     }

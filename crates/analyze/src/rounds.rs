@@ -55,15 +55,10 @@ pub(crate) fn fill(
     }
     out.instances = rounds.len() as u64;
     out.threads = threads.len() as u32;
-    out.imbalance = ratio(
-        out.max_busy_ns as f64 - out.mean_busy_ns,
-        out.max_busy_ns as f64,
-    );
+    out.imbalance = ratio(out.max_busy_ns as f64 - out.mean_busy_ns, out.max_busy_ns as f64);
     let heaviest = sums.iter().copied().max().unwrap_or(0) as f64;
     out.static_cost_ns = (threads.len() as f64 * heaviest) - sums.iter().sum::<i64>() as f64;
-    out.p_value = (rounds.len() >= MIN_ROUNDS)
-        .then(|| friedman(rounds))
-        .flatten();
+    out.p_value = (rounds.len() >= MIN_ROUNDS).then(|| friedman(rounds)).flatten();
     out.cause = cause(out.p_value, ratio(out.static_cost_ns, out.cost_ns));
     let worst = slowest_most_often(&slowest, &sums)?;
     let name = |thread: &ThreadIx| {
@@ -76,12 +71,7 @@ pub(crate) fn fill(
     out.by_thread = (threads.iter().zip(sums).zip(slowest))
         .map(|((thread, busy_ns), slowest)| {
             let (tid, name) = name(thread);
-            ImbalanceThread {
-                tid,
-                name,
-                busy_ns,
-                slowest,
-            }
+            ImbalanceThread { tid, name, busy_ns, slowest }
         })
         .collect();
     out.by_thread.sort_by_key(|t| (Reverse(t.busy_ns), t.tid));
@@ -123,9 +113,7 @@ fn friedman(rounds: &[Round]) -> Option<f64> {
         order.sort_by_key(|&ix| busy[ix]);
         let mut from = 0;
         while from < threads {
-            let same = order[from..]
-                .iter()
-                .take_while(|&&ix| busy[ix] == busy[order[from]]);
+            let same = order[from..].iter().take_while(|&&ix| busy[ix] == busy[order[from]]);
             let to = from + same.count();
             // Ranks from+1..=to share their mean.
             let rank = (from + 1 + to) as f64 / 2.0;
@@ -172,10 +160,8 @@ mod tests {
     use super::*;
 
     fn rounds(busy: &[&[i64]]) -> Vec<Round> {
-        let round = |(ix, busy): (usize, &&[i64])| Round {
-            start: Time(ix as i64),
-            busy_ns: busy.to_vec(),
-        };
+        let round =
+            |(ix, busy): (usize, &&[i64])| Round { start: Time(ix as i64), busy_ns: busy.to_vec() };
         busy.iter().enumerate().map(round).collect()
     }
 

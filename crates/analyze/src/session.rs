@@ -130,9 +130,7 @@ impl<'t> Session<'t> {
 
 impl std::fmt::Debug for Session<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("options", &self.options).finish_non_exhaustive()
     }
 }
 

@@ -128,9 +128,7 @@ pub(crate) fn worst_wakeup(cut: &Cut<'_>) -> Option<WorstWakeup> {
         pid: trace.process_of(thread).pid,
         tid: trace.threads[thread.ix()].tid,
         thread: trace.strings.get(trace.threads[thread.ix()].name).into(),
-        cpu: row
-            .map(|row| trace.states.cpu[row])
-            .filter(|&cpu| cpu != u16::MAX),
+        cpu: row.map(|row| trace.states.cpu[row]).filter(|&cpu| cpu != u16::MAX),
     })
 }
 
@@ -138,13 +136,7 @@ pub(crate) fn worst_wakeup(cut: &Cut<'_>) -> Option<WorstWakeup> {
 pub(crate) fn cpus(cut: &Cut<'_>) -> Vec<CpuSummary> {
     let irq = interrupt_ns(cut);
     let mut out = Vec::new();
-    for (number, cpu) in cut
-        .trace
-        .cpus
-        .iter()
-        .enumerate()
-        .filter(|(_, cpu)| cpu.recorded)
-    {
+    for (number, cpu) in cut.trace.cpus.iter().enumerate().filter(|(_, cpu)| cpu.recorded) {
         let mut row = CpuSummary {
             cpu: number as u32,
             irq_ns: irq.as_ref().map(|ns| ns[number]),

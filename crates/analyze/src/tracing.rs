@@ -28,10 +28,7 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     let events = kinds.iter().filter(|k| k.name.contains('/'));
     let events: u64 = events.map(|k| k.n_program).sum();
     let apart_ns = used_ns as f64 / events.max(1) as f64;
-    let apart_ns = trace
-        .info
-        .events_apart_ns
-        .map_or(apart_ns, |ns| ns.min(apart_ns));
+    let apart_ns = trace.info.events_apart_ns.map_or(apart_ns, |ns| ns.min(apart_ns));
     let kinds = at_their_distance(kinds, apart_ns);
     let guess = guess(&kinds);
     let mut out = TracingCost {
@@ -60,16 +57,14 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     }
     [out.cost_ns, out.low_ns, out.high_ns] = sums.map(|ns: f64| ns.round() as i64);
     out.system_ns = system.round() as i64;
-    out.events
-        .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
+    out.events.sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
     out.program_cpu_ns = (used_ns > 0).then_some(used_ns);
     let priced = !out.events.is_empty();
     // What tracing cost is part of the CPU time that was used. An estimate of more than all of it is wrong by an unknown amount: the
     // program's events came in another state of the machine than the one in which their costs were measured, or it did not run
     // where its CPU time was counted. Then there is no share.
-    out.share = (priced && used_ns > 0)
-        .then(|| sums[0] / used_ns as f64)
-        .filter(|&share| share <= 1.0);
+    out.share =
+        (priced && used_ns > 0).then(|| sums[0] / used_ns as f64).filter(|&share| share <= 1.0);
     out
 }
 
@@ -119,13 +114,7 @@ mod tests {
     use super::*;
 
     fn kind(name: &str, n: u64, ns: Option<[f64; 3]>) -> EventCost {
-        EventCost {
-            name: name.to_owned(),
-            n,
-            n_program: n,
-            ns,
-            apart: Vec::new(),
-        }
+        EventCost { name: name.to_owned(), n, n_program: n, ns, apart: Vec::new() }
     }
 
     fn trace(kinds: Vec<EventCost>) -> Trace {
@@ -143,10 +132,7 @@ mod tests {
         ]);
         let cost = tracing(&t, 10_000_000);
         // 50,000 + 50,000 + 10 x 50, the only measured kernel kind.
-        assert_eq!(
-            (cost.cost_ns, cost.low_ns, cost.high_ns),
-            (100_500, 85_400, 115_600)
-        );
+        assert_eq!((cost.cost_ns, cost.low_ns, cost.high_ns), (100_500, 85_400, 115_600));
         assert_eq!(cost.share, Some(0.010_05));
         assert!(cost.events[2].guessed && !cost.events[0].guessed);
         assert_eq!(cost.unpriced, 0);

@@ -13,12 +13,7 @@ struct Story {
     idle_thread: bool,
 }
 
-const PLAIN: Story = Story {
-    shift: 0,
-    tid: |t| t,
-    swap_cpus: false,
-    idle_thread: false,
-};
+const PLAIN: Story = Story { shift: 0, tid: |t| t, swap_cpus: false, idle_thread: false };
 
 /// The kernel's name of all threads.
 const T: StrIx = StrIx(0);
@@ -26,19 +21,8 @@ const T: StrIx = StrIx(0);
 impl Story {
     fn switch(&self, ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
         let (prev, next) = ((self.tid)(prev), (self.tid)(next));
-        let what = What::Switch {
-            prev,
-            prev_comm: T,
-            left_as,
-            next,
-            next_comm: T,
-        };
-        Event {
-            time: Time(ns + self.shift),
-            context: prev,
-            in_interrupt: false,
-            what,
-        }
+        let what = What::Switch { prev, prev_comm: T, left_as, next, next_comm: T };
+        Event { time: Time(ns + self.shift), context: prev, in_interrupt: false, what }
     }
 
     fn waking(&self, ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
@@ -58,19 +42,8 @@ impl Story {
 
     fn fork(&self, ns: i64, parent: i32, child: i32, same: bool) -> Event {
         let (parent, child) = ((self.tid)(parent), (self.tid)(child));
-        let what = What::Fork {
-            parent,
-            child,
-            comm: T,
-            pid: None,
-            same_process: Some(same),
-        };
-        Event {
-            time: Time(ns + self.shift),
-            context: parent,
-            in_interrupt: false,
-            what,
-        }
+        let what = What::Fork { parent, child, comm: T, pid: None, same_process: Some(same) };
+        Event { time: Time(ns + self.shift), context: parent, in_interrupt: false, what }
     }
 
     /// Process 10 (threads 10, 11) is the target; 99 is a stranger.
@@ -91,11 +64,7 @@ impl Story {
             self.switch(500, 11, Sleeping, 0),
             self.switch(820, 0, RunnablePreempted, 11),
         ];
-        if self.swap_cpus {
-            vec![cpu1, cpu0]
-        } else {
-            vec![cpu0, cpu1]
-        }
+        if self.swap_cpus { vec![cpu1, cpu0] } else { vec![cpu0, cpu1] }
     }
 
     /// Two rounds of work between waits at barrier 0xb:
@@ -103,10 +72,8 @@ impl Story {
     /// 11: work 120..400, barrier 400..405; work 405..500, barrier 500..910.
     fn annotations(&self, strings: &mut Strings) -> Vec<AnnotationVec> {
         let (work, barrier) = (strings.intern("work"), strings.intern("sync"));
-        let rounds = [
-            (10, [(120, 200, 400), (400, 900, 910)]),
-            (11, [(120, 400, 405), (405, 500, 910)]),
-        ];
+        let rounds =
+            [(10, [(120, 200, 400), (400, 900, 910)]), (11, [(120, 400, 405), (405, 500, 910)])];
         let stream = |(tid, rounds): (i32, [(i64, i64, i64); 2])| {
             let put = |ns: i64, kind: u8, name: StrIx, aux: u16, a: u64| Annotation {
                 time: Time(ns + self.shift),
@@ -157,14 +124,7 @@ impl Story {
             recorded: vec![0, 1],
             ..Setup::default()
         };
-        let mut trace = Input {
-            setup,
-            strings,
-            cpus: self.kernel(),
-            streams,
-        }
-        .build()
-        .unwrap();
+        let mut trace = Input { setup, strings, cpus: self.kernel(), streams }.build().unwrap();
         trace.info.kernel_source = "tracefs".into();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         assert_eq!(trace.disagreements(), Vec::<String>::new());
@@ -179,67 +139,35 @@ impl Story {
 #[test]
 fn totals() {
     let s = PLAIN.summary();
-    assert_eq!(
-        (s.wall_ns, s.n_cpus, s.capacity_ns, s.cpus_used),
-        (1000, 2, 2000, 2)
-    );
+    assert_eq!((s.wall_ns, s.n_cpus, s.capacity_ns, s.cpus_used), (1000, 2, 2000, 2));
     // 10: 600 + 300; 11: 390 + 180.
     assert_eq!(s.on_cpu_ns, 900 + 570);
     assert_eq!(s.cpu_use, Some(1470.0 / 2000.0));
     // 10 left once, preempted; 11 left once. 11 was woken twice.
     assert_eq!((s.switches, s.preemptions, s.wakeups), (2, 1, 2));
     // Latencies 10, 20: the 50th percentile is the 1st of 2, the 99th the 2nd.
-    assert_eq!(
-        s.wake_latency_ns,
-        Some(Latency {
-            p50: 10,
-            p99: 20,
-            max: 20
-        })
-    );
+    assert_eq!(s.wake_latency_ns, Some(Latency { p50: 10, p99: 20, max: 20 }));
 }
 
 #[test]
 fn threads_and_cpus_add_up() {
     let s = PLAIN.summary();
-    let [ten, eleven] = &s.threads[..] else {
-        panic!("{:?}", s.threads)
-    };
+    let [ten, eleven] = &s.threads[..] else { panic!("{:?}", s.threads) };
     assert_eq!(
-        (
-            ten.tid,
-            ten.on_cpu_ns,
-            ten.preempted_ns,
-            ten.blocked_ns,
-            ten.alive_ns
-        ),
+        (ten.tid, ten.on_cpu_ns, ten.preempted_ns, ten.blocked_ns, ten.alive_ns),
         (10, 900, 100, 0, 1000)
     );
     // 11 lives from 90: 20 until its first run, 20 after its wake-up, asleep 500..800.
+    assert_eq!((eleven.tid, eleven.alive_ns, eleven.on_cpu_ns), (11, 910, 570));
     assert_eq!(
-        (eleven.tid, eleven.alive_ns, eleven.on_cpu_ns),
-        (11, 910, 570)
-    );
-    assert_eq!(
-        (
-            eleven.woken_ns,
-            eleven.runnable_ns,
-            eleven.blocked_ns,
-            eleven.unknown_ns
-        ),
+        (eleven.woken_ns, eleven.runnable_ns, eleven.blocked_ns, eleven.unknown_ns),
         (40, 40, 300, 0)
     );
     for t in &s.threads {
-        assert_eq!(
-            t.on_cpu_ns + t.runnable_ns + t.blocked_ns + t.unknown_ns,
-            t.alive_ns
-        );
+        assert_eq!(t.on_cpu_ns + t.runnable_ns + t.blocked_ns + t.unknown_ns, t.alive_ns);
     }
-    let rows: Vec<(i64, i64, i64)> = s
-        .cpus
-        .iter()
-        .map(|c| (c.target_ns, c.other_ns, c.idle_ns))
-        .collect();
+    let rows: Vec<(i64, i64, i64)> =
+        s.cpus.iter().map(|c| (c.target_ns, c.other_ns, c.idle_ns)).collect();
     assert_eq!(rows, [(900, 100, 0), (570, 0, 430)]);
 }
 
@@ -248,21 +176,12 @@ fn annotations_by_name() {
     let s = PLAIN.summary();
     let work = s.annotations.iter().find(|a| a.name == "work").unwrap();
     // 80 + 500 + 280 + 95; on a CPU: 10 was off 600..700 within its second, 11 never within its work.
-    assert_eq!(
-        (work.count, work.threads, work.total_ns, work.on_cpu_ns),
-        (4, 2, 955, Some(855))
-    );
+    assert_eq!((work.count, work.threads, work.total_ns, work.on_cpu_ns), (4, 2, 955, Some(855)));
     // Sorted 80 95 280 500.
-    assert_eq!(
-        (work.p50_ns, work.p99_ns, work.max_ns, work.self_ns),
-        (95, 500, 500, 955)
-    );
+    assert_eq!((work.p50_ns, work.p99_ns, work.max_ns, work.self_ns), (95, 500, 500, 955));
     let sync = s.waits.iter().find(|w| w.kind == "barrier").unwrap();
     // 200 + 10 + 5 + 410.
-    assert_eq!(
-        (sync.object, sync.count, sync.threads, sync.total_ns),
-        (0xb, 4, 2, 625)
-    );
+    assert_eq!((sync.object, sync.count, sync.threads, sync.total_ns), (0xb, 4, 2, 625));
 }
 
 #[test]
@@ -271,13 +190,7 @@ fn imbalance_between_barriers() {
     let work = s.imbalance.iter().find(|i| i.by == "barrier").unwrap();
     // Round 1: 80 and 280, mean 180; round 2: 500 less 100 preempted and 95, mean 247.5.
     assert_eq!(
-        (
-            work.busy,
-            work.instances,
-            work.threads,
-            work.max_busy_ns,
-            work.mean_busy_ns
-        ),
+        (work.busy, work.instances, work.threads, work.max_busy_ns, work.mean_busy_ns),
         ("on_cpu", 2, 2, 680, 427.5)
     );
     assert_eq!(work.imbalance, (680.0 - 427.5) / 680.0);
@@ -286,12 +199,7 @@ fn imbalance_between_barriers() {
     // Of regions only the second is whole: 400..900 less 100 preempted and 405..500.
     let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
     assert_eq!(
-        (
-            region.name.as_str(),
-            region.instances,
-            region.max_busy_ns,
-            region.worst_tid
-        ),
+        (region.name.as_str(), region.instances, region.max_busy_ns, region.worst_tid),
         ("sync", 1, 400, 10)
     );
 }
@@ -303,10 +211,7 @@ fn imbalance_without_the_scheduler_is_of_wall_time() {
     let s = summary(&trace, &Options::default());
     let work = s.imbalance.iter().find(|i| i.by == "barrier").unwrap();
     // Round 1: 80 and 280, mean 180; round 2: 500 and 95, mean 297.5.
-    assert_eq!(
-        (work.busy, work.max_busy_ns, work.mean_busy_ns),
-        ("wall", 780, 477.5)
-    );
+    assert_eq!((work.busy, work.max_busy_ns, work.mean_busy_ns), ("wall", 780, 477.5));
     let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
     assert_eq!((region.busy, region.max_busy_ns), ("wall", 500));
 }
@@ -336,35 +241,16 @@ fn imbalance_is_none_when_another_program_made_a_thread_late() {
             (second, 5, sync),
             (900, 6, sync),
         ];
-        AnnotationVec {
-            pid: 10,
-            tid,
-            events: events.into_iter().map(event).collect(),
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid, events: events.into_iter().map(event).collect(), at: 0 }
     };
     let streams = vec![stream(10, [200, 800]), stream(11, [200, 500])];
     let cpus = vec![
-        vec![
-            PLAIN.switch(400, 10, RunnablePreempted, 99),
-            PLAIN.switch(700, 99, Sleeping, 10),
-        ],
+        vec![PLAIN.switch(400, 10, RunnablePreempted, 99), PLAIN.switch(700, 99, Sleeping, 10)],
         vec![PLAIN.switch(950, 11, Sleeping, 0)],
     ];
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        n_cpus: 2,
-        recorded: vec![0, 1],
-        ..Setup::default()
-    };
-    let mut trace = Input {
-        setup,
-        strings,
-        cpus,
-        streams,
-    }
-    .build()
-    .unwrap();
+    let setup =
+        Setup { span: Time(0)..Time(1000), n_cpus: 2, recorded: vec![0, 1], ..Setup::default() };
+    let mut trace = Input { setup, strings, cpus, streams }.build().unwrap();
     let cost = |trace: &Trace| -> Vec<f64> {
         let s = summary(trace, &Options::default());
         s.imbalance.iter().map(|i| i.cost_ns).collect()
@@ -394,17 +280,9 @@ fn a_range_that_cuts_threads_at_different_places_pairs_the_same_rounds() {
             a: if name == sync { 0xb } else { 0 },
             b: 0,
         };
-        AnnotationVec {
-            pid: 10,
-            tid,
-            events: events.map(event).collect(),
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid, events: events.map(event).collect(), at: 0 }
     };
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        ..Setup::default()
-    };
+    let setup = Setup { span: Time(0)..Time(1000), ..Setup::default() };
     let trace = Input {
         setup,
         strings,
@@ -416,15 +294,10 @@ fn a_range_that_cuts_threads_at_different_places_pairs_the_same_rounds() {
     }
     .build()
     .unwrap();
-    let options = Options {
-        range: Some(Time(204)..Time(1000)),
-        all_processes: true,
-        ..Options::default()
-    };
+    let options =
+        Options { range: Some(Time(204)..Time(1000)), all_processes: true, ..Options::default() };
     let s = summary(&trace, &options);
-    let found: Vec<_> = (s.imbalance.iter())
-        .map(|i| (i.by, i.instances, i.cost_ns))
-        .collect();
+    let found: Vec<_> = (s.imbalance.iter()).map(|i| (i.by, i.instances, i.cost_ns)).collect();
     assert_eq!(found, [("region", 1, 99.0), ("barrier", 1, 99.0)]);
 }
 
@@ -434,12 +307,7 @@ fn interference_names_who_ran_instead() {
     assert_eq!(s.interference.len(), 1, "idle CPUs delay nobody");
     let stranger = &s.interference[0];
     assert_eq!(
-        (
-            stranger.pid,
-            stranger.preemptions,
-            stranger.delayed_ns,
-            stranger.threads_delayed
-        ),
+        (stranger.pid, stranger.preemptions, stranger.delayed_ns, stranger.threads_delayed),
         (99, 1, 100, 1)
     );
     assert!(!stranger.is_target);
@@ -449,13 +317,7 @@ fn interference_names_who_ran_instead() {
 fn a_range_is_a_part_of_the_whole() {
     let trace = PLAIN.load();
     let part = |from, to| {
-        summary(
-            &trace,
-            &Options {
-                range: Some(Time(from)..Time(to)),
-                ..Options::default()
-            },
-        )
+        summary(&trace, &Options { range: Some(Time(from)..Time(to)), ..Options::default() })
     };
     let (whole, halves) = (PLAIN.summary(), [part(0, 450), part(450, 1000)]);
     let sum = |f: fn(&Summary) -> i64| halves.iter().map(f).sum::<i64>();
@@ -463,16 +325,9 @@ fn a_range_is_a_part_of_the_whole() {
     assert_eq!(sum(|s| s.switches as i64), whole.switches as i64);
     assert_eq!(sum(|s| s.wakeups as i64), whole.wakeups as i64);
     assert_eq!(sum(|s| s.capacity_ns), whole.capacity_ns);
-    assert_eq!(
-        sum(|s| s.interference.iter().map(|i| i.delayed_ns).sum()),
-        100
-    );
-    let work = |s: &Summary| {
-        s.annotations
-            .iter()
-            .find(|a| a.name == "work")
-            .map_or(0, |a| a.total_ns)
-    };
+    assert_eq!(sum(|s| s.interference.iter().map(|i| i.delayed_ns).sum()), 100);
+    let work =
+        |s: &Summary| s.annotations.iter().find(|a| a.name == "work").map_or(0, |a| a.total_ns);
     assert_eq!(halves.iter().map(work).sum::<i64>(), work(&whole));
 }
 
@@ -488,10 +343,7 @@ fn anonymous(mut s: Summary) -> Summary {
     }
     s.account.cpus.iter_mut().for_each(|c| c.cpu = 0);
     s.account.cpus.sort_by_key(|c| c.classes.len());
-    s.account
-        .threads
-        .iter_mut()
-        .for_each(|t| (t.pid, t.tid) = (0, 0));
+    s.account.threads.iter_mut().for_each(|t| (t.pid, t.tid) = (0, 0));
     s.cpus.sort_by_key(|c| c.target_ns);
     s.cpus.iter_mut().for_each(|c| c.cpu = 0);
     s.threads.iter_mut().for_each(|t| (t.pid, t.tid) = (0, 0));
@@ -507,54 +359,24 @@ fn anonymous(mut s: Summary) -> Summary {
     for i in &mut s.interference {
         (i.pid, i.cpus) = (0, Vec::new());
     }
-    s.hints
-        .iter_mut()
-        .for_each(|h| (h.text, h.command) = (String::new(), None));
+    s.hints.iter_mut().for_each(|h| (h.text, h.command) = (String::new(), None));
     s
 }
 
 #[test]
 fn other_ids_cpus_and_times_change_no_answer() {
     let plain = anonymous(PLAIN.summary());
-    assert_eq!(
-        plain,
-        anonymous(
-            Story {
-                shift: 123_456_789,
-                ..PLAIN
-            }
-            .summary()
-        )
-    );
-    assert_eq!(
-        plain,
-        anonymous(
-            Story {
-                swap_cpus: true,
-                ..PLAIN
-            }
-            .summary()
-        )
-    );
-    let renamed = Story {
-        tid: |t| if t == 0 { 0 } else { 4_000_000 - 7 * t },
-        ..PLAIN
-    };
+    assert_eq!(plain, anonymous(Story { shift: 123_456_789, ..PLAIN }.summary()));
+    assert_eq!(plain, anonymous(Story { swap_cpus: true, ..PLAIN }.summary()));
+    let renamed = Story { tid: |t| if t == 0 { 0 } else { 4_000_000 - 7 * t }, ..PLAIN };
     assert_eq!(plain, anonymous(renamed.summary()));
 }
 
 #[test]
 fn an_idle_thread_adds_its_row_and_nothing_else() {
-    let mut more = Story {
-        idle_thread: true,
-        ..PLAIN
-    }
-    .summary();
+    let mut more = Story { idle_thread: true, ..PLAIN }.summary();
     let idle = more.threads.pop().unwrap();
-    assert_eq!(
-        (idle.name.as_str(), idle.on_cpu_ns, idle.unknown_ns),
-        ("idler", 0, 1000)
-    );
+    assert_eq!((idle.name.as_str(), idle.on_cpu_ns, idle.unknown_ns), ("idler", 0, 1000));
     let account = &mut more.account.threads;
     let idler = account.iter().position(|t| t.name == "idler").unwrap();
     assert_eq!(account.remove(idler).alive_ns, 1000);
@@ -583,12 +405,7 @@ fn migrations_have_their_cause_and_the_time_around_them() {
     };
     let by_stopper = |ns, prev, left_as, next| {
         let mut event = PLAIN.switch(ns, prev, left_as, next);
-        if let What::Switch {
-            prev_comm,
-            next_comm,
-            ..
-        } = &mut event.what
-        {
+        if let What::Switch { prev_comm, next_comm, .. } = &mut event.what {
             *(if prev == 18 { prev_comm } else { next_comm }) = stopper;
         }
         event
@@ -626,19 +443,10 @@ fn migrations_have_their_cause_and_the_time_around_them() {
         has_migrations: true,
         ..Setup::default()
     };
-    let mut trace = Input {
-        setup,
-        strings,
-        cpus: vec![cpu0, cpu1],
-        streams: Vec::new(),
-    }
-    .build()
-    .unwrap();
+    let mut trace =
+        Input { setup, strings, cpus: vec![cpu0, cpu1], streams: Vec::new() }.build().unwrap();
     trace.info.kernel_source = "tracefs".into();
-    let all = Options {
-        all_processes: true,
-        ..Options::default()
-    };
+    let all = Options { all_processes: true, ..Options::default() };
     let found: Vec<_> = (summary(&trace, &all).migration_list.iter())
         .map(|m| (m.tid, m.from_cpu, m.to_cpu, m.why, m.off_cpu_ns))
         .collect();
@@ -675,33 +483,15 @@ fn rounds(n: i64, work: impl Fn(i64, i64) -> i64) -> Trace {
             }));
             at = go;
         }
-        AnnotationVec {
-            pid: 10,
-            tid: 10 + thread as i32,
-            events,
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid: 10 + thread as i32, events, at: 0 }
     };
-    let setup = Setup {
-        span: Time(0)..Time(1_000_000),
-        ..Setup::default()
-    };
-    Input {
-        setup,
-        strings,
-        cpus: Vec::new(),
-        streams: vec![stream(0), stream(1)],
-    }
-    .build()
-    .unwrap()
+    let setup = Setup { span: Time(0)..Time(1_000_000), ..Setup::default() };
+    Input { setup, strings, cpus: Vec::new(), streams: vec![stream(0), stream(1)] }.build().unwrap()
 }
 
 #[test]
 fn imbalance_tells_a_static_split_from_a_changing_one() {
-    let all = Options {
-        all_processes: true,
-        ..Options::default()
-    };
+    let all = Options { all_processes: true, ..Options::default() };
     let of = |trace: &Trace| {
         let s = summary(trace, &all);
         s.imbalance.into_iter().find(|i| i.by == "barrier").unwrap()
@@ -713,22 +503,15 @@ fn imbalance_tells_a_static_split_from_a_changing_one() {
     assert_eq!(uneven.rounds.histogram, [0, 0, 20, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(uneven.by_thread[0].busy_ns, 4000);
     // They take turns: the same cost, none of it static.
-    let turns = of(&rounds(20, |round, thread| {
-        100 + 100 * ((round + thread) % 2)
-    }));
+    let turns = of(&rounds(20, |round, thread| 100 + 100 * ((round + thread) % 2)));
     assert_eq!((turns.cause, turns.cost_ns), ("changing", 2000.0));
     assert_eq!(turns.static_cost_ns, 0.0);
     // One round is worse than the others, and is named.
-    let once = of(&rounds(20, |round, thread| {
-        if round == 7 { 300 * (thread + 1) } else { 100 }
-    }));
+    let once = of(&rounds(20, |round, thread| if round == 7 { 300 * (thread + 1) } else { 100 }));
     assert_eq!((once.cause, once.rounds.max), ("changing", 0.25));
     assert_eq!(once.rounds.worst_at_ns, 7 * 110);
     // Too few to tell.
-    assert_eq!(
-        of(&rounds(4, |_, thread| 100 + 100 * thread)).cause,
-        "unknown"
-    );
+    assert_eq!(of(&rounds(4, |_, thread| 100 + 100 * thread)).cause, "unknown");
 }
 
 #[test]
@@ -742,12 +525,7 @@ fn a_region_of_openmp_begins_with_its_team() {
         if is_worker {
             events.extend([(300, 1, idle), (500, 2, idle)]);
         }
-        events.extend([
-            (500, 1, work),
-            (end, 2, work),
-            (end, 5, sync),
-            (800, 6, sync),
-        ]);
+        events.extend([(500, 1, work), (end, 2, work), (end, 5, sync), (800, 6, sync)]);
         let event = |(ns, kind, name): (i64, u8, StrIx)| Annotation {
             time: Time(ns),
             kind,
@@ -756,17 +534,9 @@ fn a_region_of_openmp_begins_with_its_team() {
             a: if name == sync { 0xb } else { 0 },
             b: 0,
         };
-        AnnotationVec {
-            pid: 10,
-            tid,
-            events: events.into_iter().map(event).collect(),
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid, events: events.into_iter().map(event).collect(), at: 0 }
     };
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        ..Setup::default()
-    };
+    let setup = Setup { span: Time(0)..Time(1000), ..Setup::default() };
     let mut trace = Input {
         setup,
         strings,
@@ -778,8 +548,5 @@ fn a_region_of_openmp_begins_with_its_team() {
     trace.info.kernel_source = "none".into();
     let s = summary(&trace, &Options::default());
     let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
-    assert_eq!(
-        (region.instances, region.max_busy_ns, region.mean_busy_ns),
-        (1, 300, 250.0)
-    );
+    assert_eq!((region.instances, region.max_busy_ns, region.mean_busy_ns), (1, 300, 250.0));
 }

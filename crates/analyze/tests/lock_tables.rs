@@ -26,22 +26,10 @@ struct Program {
 impl Program {
     fn put(&mut self, tid: i32, ns: i64, kind: u8, aux: u16, name: &str, object: u64) {
         let name = self.strings.intern(name);
-        let event = Annotation {
-            time: Time(ns),
-            kind,
-            aux,
-            name,
-            a: object,
-            b: 0,
-        };
+        let event = Annotation { time: Time(ns), kind, aux, name, a: object, b: 0 };
         match self.streams.iter_mut().find(|s| s.tid == tid) {
             Some(stream) => stream.events.push(event),
-            None => self.streams.push(AnnotationVec {
-                pid: 10,
-                tid,
-                events: vec![event],
-                at: 0,
-            }),
+            None => self.streams.push(AnnotationVec { pid: 10, tid, events: vec![event], at: 0 }),
         }
     }
 
@@ -56,9 +44,7 @@ impl Program {
     }
 
     fn load(mut self, end: i64) -> Trace {
-        self.streams
-            .iter_mut()
-            .for_each(|s| s.events.sort_by_key(|e| e.time));
+        self.streams.iter_mut().for_each(|s| s.events.sort_by_key(|e| e.time));
         let known = |(pid, tid)| KnownThread {
             pid,
             tid,
@@ -76,20 +62,11 @@ impl Program {
             root_pids: vec![10],
             n_cpus: self.cpus.len(),
             recorded: (0..self.cpus.len() as u32).collect(),
-            known: ours
-                .chain([(10, 10), (90, 90)])
-                .map(known)
-                .chain(others)
-                .collect(),
+            known: ours.chain([(10, 10), (90, 90)]).map(known).chain(others).collect(),
             span: Time(0)..Time(end),
             ..Setup::default()
         };
-        let input = Input {
-            setup,
-            strings: self.strings,
-            cpus: self.cpus,
-            streams: self.streams,
-        };
+        let input = Input { setup, strings: self.strings, cpus: self.cpus, streams: self.streams };
         let trace = input.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
@@ -105,12 +82,7 @@ fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
 }
 
 fn kernel(ns: i64, context: i32, what: What) -> Event {
-    Event {
-        time: Time(ns),
-        context,
-        in_interrupt: false,
-        what,
-    }
+    Event { time: Time(ns), context, in_interrupt: false, what }
 }
 
 const A: u64 = 0xa0;
@@ -119,13 +91,7 @@ const A: u64 = 0xa0;
 fn waited_for(l: &Locks) -> Vec<(i32, i64, i64, i64, i64)> {
     let row = |w: &WaitsFor| {
         assert_eq!(w.waiter_tid, 10);
-        (
-            w.holder_tid,
-            w.ns,
-            w.running_ns,
-            w.preempted_ns,
-            w.blocked_ns,
-        )
+        (w.holder_tid, w.ns, w.running_ns, w.preempted_ns, w.blocked_ns)
     };
     l.waits_for.iter().map(row).collect()
 }
@@ -148,10 +114,7 @@ fn a_wait_through_hundreds_of_holds_is_split_by_holder_and_state() {
     p.hold(14, 96_050, 96_080, A);
     p.cpus = vec![
         vec![switch(101_000, 11, Sleeping, 0)],
-        vec![
-            switch(30_000, 12, Sleeping, 0),
-            switch(60_000, 0, RunnablePreempted, 12),
-        ],
+        vec![switch(30_000, 12, Sleeping, 0), switch(60_000, 0, RunnablePreempted, 12)],
         vec![switch(101_000, 13, Sleeping, 0)],
         vec![switch(101_000, 14, Sleeping, 0)],
     ];
@@ -170,11 +133,7 @@ fn a_wait_through_hundreds_of_holds_is_split_by_holder_and_state() {
     );
     let lock = &l.locks[0];
     assert_eq!(
-        (
-            lock.holder_ns,
-            lock.holder_running_ns,
-            lock.holder_blocked_ns
-        ),
+        (lock.holder_ns, lock.holder_running_ns, lock.holder_blocked_ns),
         (60_260, 50_260, 10_000)
     );
 }
@@ -237,77 +196,33 @@ fn one_thread_alone_cannot_deadlock_and_two_are_named() {
         let times = (i.first_then_second, i.second_then_first);
         (times, (i.tid_a, i.tid_b), i.can_deadlock)
     };
-    assert_eq!(
-        told(&[(10, 0xa, 0xb), (10, 0xb, 0xa), (10, 0xa, 0xb)]),
-        ((2, 1), (10, 10), false)
-    );
-    assert_eq!(
-        told(&[(10, 0xa, 0xb), (11, 0xb, 0xa)]),
-        ((1, 1), (10, 11), true)
-    );
+    assert_eq!(told(&[(10, 0xa, 0xb), (10, 0xb, 0xa), (10, 0xa, 0xb)]), ((2, 1), (10, 10), false));
+    assert_eq!(told(&[(10, 0xa, 0xb), (11, 0xb, 0xa)]), ((1, 1), (10, 11), true));
     // 10 goes both ways; the other thread is the one that makes it a danger, whichever way it goes, and the first such.
     let both = [(10, 0xa, 0xb), (10, 0xb, 0xa)];
     let with = |more: &[(i32, u64, u64)]| told(&[&both[..], more].concat());
-    assert_eq!(
-        with(&[(11, 0xb, 0xa), (12, 0xb, 0xa)]),
-        ((1, 3), (10, 11), true)
-    );
-    assert_eq!(
-        with(&[(11, 0xa, 0xb), (12, 0xa, 0xb)]),
-        ((3, 1), (11, 10), true)
-    );
+    assert_eq!(with(&[(11, 0xb, 0xa), (12, 0xb, 0xa)]), ((1, 3), (10, 11), true));
+    assert_eq!(with(&[(11, 0xa, 0xb), (12, 0xa, 0xb)]), ((3, 1), (11, 10), true));
 }
 
 #[test]
 fn an_order_has_the_place_of_its_first_request() {
     let mut p = Program::default();
     let mut take = |tid: i32, from: i64, outer: u64, inner: u64, place: Option<&str>| {
-        p.put(
-            tid,
-            from,
-            ACQUIRED,
-            EXCLUSIVE,
-            &format!("&{outer:x}"),
-            outer,
-        );
+        p.put(tid, from, ACQUIRED, EXCLUSIVE, &format!("&{outer:x}"), outer);
         if let Some(place) = place {
             p.put(tid, from + 50, REQUEST, EXCLUSIVE, place, inner);
         }
-        p.put(
-            tid,
-            from + 100,
-            ACQUIRED,
-            EXCLUSIVE,
-            &format!("&{inner:x}"),
-            inner,
-        );
-        p.put(
-            tid,
-            from + 200,
-            RELEASED,
-            EXCLUSIVE,
-            &format!("&{inner:x}"),
-            inner,
-        );
-        p.put(
-            tid,
-            from + 300,
-            RELEASED,
-            EXCLUSIVE,
-            &format!("&{outer:x}"),
-            outer,
-        );
+        p.put(tid, from + 100, ACQUIRED, EXCLUSIVE, &format!("&{inner:x}"), inner);
+        p.put(tid, from + 200, RELEASED, EXCLUSIVE, &format!("&{inner:x}"), inner);
+        p.put(tid, from + 300, RELEASED, EXCLUSIVE, &format!("&{outer:x}"), outer);
     };
     take(10, 1000, 0xa, 0xb, None);
     take(10, 2000, 0xa, 0xb, Some("file.c:7"));
     take(11, 3000, 0xb, 0xa, Some("file.c:9"));
     take(11, 4000, 0xb, 0xa, Some("file.c:10"));
     let l = p.locks(6000);
-    let places: Vec<_> = l
-        .inversions
-        .iter()
-        .map(|i| (&*i.place_a, &*i.place_b))
-        .collect();
+    let places: Vec<_> = l.inversions.iter().map(|i| (&*i.place_a, &*i.place_b)).collect();
     assert_eq!(places, [("file.c:7", "file.c:9")]);
 }
 
@@ -358,12 +273,7 @@ fn a_circle_of_four_is_one_unless_one_thread_goes_all_of_it() {
     let step = |held: &str, taken: &str, tid| (held.to_owned(), taken.to_owned(), tid);
     assert_eq!(
         circle([10, 11, 10, 11]),
-        Some(vec![
-            step("a", "b", 10),
-            step("b", "c", 11),
-            step("c", "d", 10),
-            step("d", "a", 11)
-        ])
+        Some(vec![step("a", "b", 10), step("b", "c", 11), step("c", "d", 10), step("d", "a", 11)])
     );
     assert_eq!(circle([10; 4]), None);
 }
@@ -453,10 +363,8 @@ fn the_kernels_share_counts_calls_on_a_cpu_and_waits_in_them() {
 #[test]
 fn a_range_cuts_calls_and_leaves_out_those_beside_it() {
     let trace = in_the_kernel().load(1000);
-    let part = |from: i64, to: i64| Options {
-        range: Some(Time(from)..Time(to)),
-        ..Options::default()
-    };
+    let part =
+        |from: i64, to: i64| Options { range: Some(Time(from)..Time(to)), ..Options::default() };
     // 650..1000: the call until 900, the wait until 700.
     let l = locks(&trace, &part(650, 1000));
     assert_eq!((l.syscalls[0].wall_ns, l.syscalls[0].cpu_ns), (250, 250));
@@ -469,28 +377,19 @@ fn a_range_cuts_calls_and_leaves_out_those_beside_it() {
     let l = locks(&trace, &part(920, 1000));
     assert_eq!((l.syscalls.len(), l.kernel_locks.len()), (0, 0));
     // Everybody's: the stranger's calls have their rows, too.
-    let all = Options {
-        all_processes: true,
-        ..Options::default()
-    };
+    let all = Options { all_processes: true, ..Options::default() };
     let l = locks(&trace, &all);
     let calls: Vec<_> = l.syscalls.iter().map(|s| (s.pid, s.cpu_ns)).collect();
     assert_eq!(calls, [(90, 910), (10, 500)]);
-    let waits: Vec<_> = l
-        .kernel_locks
-        .iter()
-        .map(|k| (&*k.caller, k.wait_ns))
-        .collect();
+    let waits: Vec<_> = l.kernel_locks.iter().map(|k| (&*k.caller, k.wait_ns)).collect();
     assert_eq!(waits, [("read", 890), ("write", 500)]);
 }
 
 /// CPU 0: 10 from 0 to 1000, with the lock from 100 to 300. CPU 1: `cc1` (20) to 400, in a call from 100 to 200; `cc1` (30) to 700; `as`.
 #[test]
 fn processes_of_one_name_are_a_program() {
-    let mut p = Program {
-        others: vec![(20, "cc1"), (30, "cc1"), (40, "as")],
-        ..Program::default()
-    };
+    let mut p =
+        Program { others: vec![(20, "cc1"), (30, "cc1"), (40, "as")], ..Program::default() };
     p.hold(10, 100, 300, A);
     let write = p.strings.intern("write");
     p.cpus = vec![
@@ -504,14 +403,10 @@ fn processes_of_one_name_are_a_program() {
             switch(1000, 40, Sleeping, 0),
         ],
     ];
-    let all = Options {
-        all_processes: true,
-        ..Options::default()
-    };
+    let all = Options { all_processes: true, ..Options::default() };
     let l = locks(&p.load(1000), &all);
-    let rows: Vec<_> = (l.programs.iter())
-        .map(|p| (&*p.name, p.processes, p.cpu_ns, p.syscall_ratio))
-        .collect();
+    let rows: Vec<_> =
+        (l.programs.iter()).map(|p| (&*p.name, p.processes, p.cpu_ns, p.syscall_ratio)).collect();
     let expected = [
         ("t10", 1, 1000, Some(0.0)),
         ("cc1", 2, 700, Some(100.0 / 700.0)),
@@ -521,11 +416,7 @@ fn processes_of_one_name_are_a_program() {
     // Locks of which none was seen are not known; the kernel's own were not recorded.
     let ratios: Vec<_> = l.programs.iter().map(|p| p.used.lock_ratio).collect();
     assert_eq!(ratios, [Some(0.2), None, None]);
-    assert!(
-        l.programs
-            .iter()
-            .all(|p| p.kernel_contention_ratio.is_none())
-    );
+    assert!(l.programs.iter().all(|p| p.kernel_contention_ratio.is_none()));
     // All that there is of one process is in the first lines.
     assert!(in_the_kernel().locks(1000).programs.is_empty());
 }
@@ -555,12 +446,7 @@ fn a_futex_call_is_explained_by_a_wait_that_overlaps_it() {
 #[test]
 fn a_lock_taken_again_by_its_holder_is_held_once() {
     let mut p = Program::default();
-    for (ns, kind) in [
-        (100, ACQUIRED),
-        (200, ACQUIRED),
-        (300, RELEASED),
-        (400, RELEASED),
-    ] {
+    for (ns, kind) in [(100, ACQUIRED), (200, ACQUIRED), (300, RELEASED), (400, RELEASED)] {
         p.put(10, ns, kind, EXCLUSIVE, "&lock", A);
     }
     p.hold(10, 600, 700, A);
@@ -617,9 +503,7 @@ fn tasks_own_locks_and_their_cpu_time_is_without_the_tasks_inside() {
     }
     p.hold(10, 100, 500, A);
     p.hold(10, 500, 600, 0xb0);
-    p.streams[0]
-        .events
-        .sort_by_key(|e| (e.time, e.kind == ACQUIRED));
+    p.streams[0].events.sort_by_key(|e| (e.time, e.kind == ACQUIRED));
     p.put(11, 200, REQUEST, EXCLUSIVE, "&lock", A);
     p.hold(11, 500, 550, A);
     p.cpus = vec![
@@ -634,14 +518,7 @@ fn tasks_own_locks_and_their_cpu_time_is_without_the_tasks_inside() {
     let rows: Vec<_> = (l.tasks.iter())
         .map(|t| {
             let u = &t.used;
-            (
-                &*t.name,
-                t.tasks,
-                u.holds,
-                u.hold_wall_ns,
-                u.hold_cpu_ns,
-                u.lock_ratio,
-            )
+            (&*t.name, t.tasks, u.holds, u.hold_wall_ns, u.hold_cpu_ns, u.lock_ratio)
         })
         .collect();
     // On a CPU: 100..200 and 300..900, without 500..700 of the inner one.
@@ -654,14 +531,8 @@ fn tasks_own_locks_and_their_cpu_time_is_without_the_tasks_inside() {
     );
     // 11 waited through 300 of the 400 for which the task had the lock: three quarters of what the task did meanwhile.
     let edge = &l.waits_for[0];
-    assert_eq!(
-        (edge.waiter_tid, &*edge.holder, edge.holder_tid),
-        (11, "outer", 0)
-    );
-    assert_eq!(
-        (edge.ns, edge.running_ns, edge.preempted_ns, edge.blocked_ns),
-        (300, 225, 0, 75)
-    );
+    assert_eq!((edge.waiter_tid, &*edge.holder, edge.holder_tid), (11, "outer", 0));
+    assert_eq!((edge.ns, edge.running_ns, edge.preempted_ns, edge.blocked_ns), (300, 225, 0, 75));
 }
 
 #[test]

@@ -9,13 +9,7 @@ use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trac
 const T: StrIx = StrIx(0);
 
 fn known(tid: i32) -> KnownThread {
-    KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    }
+    KnownThread { time: Time(0), pid: 10, tid, ppid: 1, comm: "worker".into() }
 }
 
 const REQUEST: u8 = 7;
@@ -79,12 +73,7 @@ fn planted() -> Trace {
         },
     ];
     // 11 waits in a futex call, 10 sleeps in a read and waits for a lock of the kernel in it.
-    let call = |ns, context, what| Event {
-        time: Time(ns),
-        context,
-        in_interrupt: false,
-        what,
-    };
+    let call = |ns, context, what| Event { time: Time(ns), context, in_interrupt: false, what };
     let cpu0 = vec![
         switch(3_000, 10, RunnablePreempted, 99),
         switch(5_000, 99, Sleeping, 10),
@@ -117,14 +106,7 @@ fn planted() -> Trace {
         span: Time(0)..Time(10_000),
         ..Setup::default()
     };
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu0, cpu1],
-        streams,
-    }
-    .build()
-    .unwrap()
+    Input { setup, strings, cpus: vec![cpu0, cpu1], streams }.build().unwrap()
 }
 
 fn answer() -> Locks {
@@ -139,31 +121,19 @@ fn locks_planted_holds_are_split_by_what_the_holder_did() {
     let u = &a.used;
     assert_eq!((u.holds, u.hold_wall_ns), (4, 7_900));
     assert_eq!(
-        (
-            u.hold_cpu_ns,
-            u.hold_preempted_ns,
-            u.hold_blocked_ns,
-            u.hold_unknown_ns
-        ),
+        (u.hold_cpu_ns, u.hold_preempted_ns, u.hold_blocked_ns, u.hold_unknown_ns),
         (4_900, 2_000, 1_000, 0)
     );
     assert_eq!((u.hold_p50_ns, u.hold_max_ns), (300, 7_000));
     // Waits: 900..1000 is the price of a free lock; 2000..8200 is a wait, 500 + 100 of it on a CPU.
-    assert_eq!(
-        (u.requests, u.contended, u.wait_ns, u.wait_spin_ns),
-        (2, 1, 6_200, 600)
-    );
+    assert_eq!((u.requests, u.contended, u.wait_ns, u.wait_spin_ns), (2, 1, 6_200, 600));
     // CPU time: 10 has 10000 - 2000 - 1000 = 7000; 11 has 2500 + 1900 - 100 = 4300.
     assert_eq!(l.cpu_ns, 11_300);
     assert!((u.lock_ratio.unwrap() - 4_900.0 / 11_300.0).abs() < 1e-12);
     assert!((u.wait_ratio.unwrap() - 6_200.0 / (11_300.0 + 5_600.0)).abs() < 1e-12);
     // While 11 waited, 10 ran 2000..3000, 5000..6000, 7000..8000, was preempted 2000 and asleep 1000.
     assert_eq!(
-        (
-            a.holder_running_ns,
-            a.holder_preempted_ns,
-            a.holder_blocked_ns
-        ),
+        (a.holder_running_ns, a.holder_preempted_ns, a.holder_blocked_ns),
         (3_000, 2_000, 1_000)
     );
 }
@@ -187,16 +157,10 @@ fn locks_waits_for_names_holder_and_hand_over() {
     let l = answer();
     let edge = &l.waits_for[0];
     assert_eq!((edge.waiter_tid, edge.holder_tid, edge.ns), (11, 10, 6_000));
-    assert_eq!(
-        (edge.running_ns, edge.preempted_ns, edge.blocked_ns),
-        (3_000, 2_000, 1_000)
-    );
+    assert_eq!((edge.running_ns, edge.preempted_ns, edge.blocked_ns), (3_000, 2_000, 1_000));
     // 8000..8200: the lock was free.
     let nobody = &l.waits_for[1];
-    assert_eq!(
-        (nobody.waiter_tid, nobody.holder_tid, nobody.ns),
-        (11, 0, 200)
-    );
+    assert_eq!((nobody.waiter_tid, nobody.holder_tid, nobody.ns), (11, 0, 200));
 }
 
 #[test]
@@ -205,10 +169,7 @@ fn locks_taken_in_both_orders_are_found() {
     assert_eq!(l.inversions.len(), 1);
     let i = &l.inversions[0];
     assert_eq!((i.first.as_str(), i.second.as_str()), ("a", "b"));
-    assert_eq!(
-        (i.first_then_second, i.second_then_first, i.tid_a, i.tid_b),
-        (1, 1, 10, 11)
-    );
+    assert_eq!((i.first_then_second, i.second_then_first, i.tid_a, i.tid_b), (1, 1, 10, 11));
     assert!(i.can_deadlock && i.guard.is_none());
     assert_eq!(l.order_cycles, []);
 }
@@ -232,18 +193,12 @@ fn nested_at(threads: &[&[u64]], apart: &[i64]) -> Locks {
             a: object,
             b: 0,
         };
-        let mut events: Vec<Annotation> = (locks.iter().enumerate())
-            .map(|(at, &lock)| put(at + 1, ACQUIRED, lock))
-            .collect();
+        let mut events: Vec<Annotation> =
+            (locks.iter().enumerate()).map(|(at, &lock)| put(at + 1, ACQUIRED, lock)).collect();
         let n = locks.len();
         events
             .extend((locks.iter().rev().enumerate()).map(|(at, &l)| put(n + at + 1, RELEASED, l)));
-        AnnotationVec {
-            pid: 10,
-            tid: 10 + i as i32,
-            events,
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid: 10 + i as i32, events, at: 0 }
     });
     let streams = streams.collect();
     let tids = 10..10 + threads.len() as i32;
@@ -256,12 +211,7 @@ fn nested_at(threads: &[&[u64]], apart: &[i64]) -> Locks {
         ..Setup::default()
     };
     let cpus = vec![Vec::new()];
-    let input = Input {
-        setup,
-        strings,
-        cpus,
-        streams,
-    };
+    let input = Input { setup, strings, cpus, streams };
     locks(&input.build().unwrap(), &Options::default())
 }
 
@@ -269,8 +219,7 @@ fn nested_at(threads: &[&[u64]], apart: &[i64]) -> Locks {
 fn locks_in_a_circle_are_found_and_those_guarded_are_told() {
     let steps = |l: &Locks| -> Vec<(String, String, i32)> {
         let of = l.order_cycles.iter().flat_map(|c| &c.steps);
-        of.map(|s| (s.held.clone(), s.taken.clone(), s.tid))
-            .collect()
+        of.map(|s| (s.held.clone(), s.taken.clone(), s.tid)).collect()
     };
     let step = |held: &str, taken: &str, tid| (held.to_string(), taken.to_string(), tid);
     // a inside which b, b inside which c, c inside which a.
@@ -281,10 +230,7 @@ fn locks_in_a_circle_are_found_and_those_guarded_are_told() {
     // Through what was given back meanwhile as well: a is still held when c is taken, and only b was innermost.
     let l = nested(&[&[0xa, 0xb, 0xc], &[0xc, 0xa]]);
     assert_eq!(l.inversions.len(), 1);
-    assert_eq!(
-        (&*l.inversions[0].first, &*l.inversions[0].second),
-        ("a", "c")
-    );
+    assert_eq!((&*l.inversions[0].first, &*l.inversions[0].second), ("a", "c"));
     assert!(l.inversions[0].can_deadlock);
     assert_eq!(l.order_cycles, [], "the pair says it");
     // No circle.
@@ -324,12 +270,7 @@ fn locks_not_seen_are_not_zero() {
     // Locks were recorded, but not when threads ran: shares of an unknown time are unknown, neither 0 nor 1.
     let l = nested(&[&[0xa]]);
     assert_eq!(l.not_seen, None);
-    for u in [
-        &l.total,
-        &l.locks[0].used,
-        &l.threads[0].used,
-        &l.processes[0].used,
-    ] {
+    for u in [&l.total, &l.locks[0].used, &l.threads[0].used, &l.processes[0].used] {
         assert_eq!((u.lock_ratio, u.wait_ratio), (None, None));
         assert_eq!(u.contended_share, Some(0.0));
     }
@@ -355,25 +296,10 @@ fn locks_kernel_side_is_by_process_call_and_caller() {
     let calls: Vec<_> = l
         .syscalls
         .iter()
-        .map(|s| {
-            (
-                s.pid,
-                s.name.as_str(),
-                s.count,
-                s.wall_ns,
-                s.cpu_ns,
-                s.max_ns,
-            )
-        })
+        .map(|s| (s.pid, s.name.as_str(), s.count, s.wall_ns, s.cpu_ns, s.max_ns))
         .collect();
     // read: 5500..7500, asleep 6000..7000. futex: 2400..8150, asleep 2500..8100, and 9800..9960, asleep 9850..9950.
-    assert_eq!(
-        calls,
-        [
-            (10, "read", 1, 2_000, 1_000, 2_000),
-            (10, "futex", 2, 5_910, 210, 5_750)
-        ]
-    );
+    assert_eq!(calls, [(10, "read", 1, 2_000, 1_000, 2_000), (10, "futex", 2, 5_910, 210, 5_750)]);
     let kernel: Vec<_> = l
         .kernel_locks
         .iter()
@@ -393,16 +319,9 @@ fn locks_share_of_the_critical_path() {
     assert_eq!(path.length_ns, 10_000);
     // The path is thread 10's whole time: a held 1000..8000, 9000..9300 and asked for 900..1000; b 9100..9200.
     assert_eq!(path.hops, 0);
-    assert!(
-        (share("a").unwrap() - 0.74).abs() < 1e-12,
-        "{:?}",
-        share("a")
-    );
+    assert!((share("a").unwrap() - 0.74).abs() < 1e-12, "{:?}", share("a"));
     assert!((share("b").unwrap() - 0.01).abs() < 1e-12);
-    let part = Options {
-        range: Some(Time(0)..Time(5_000)),
-        ..Options::default()
-    };
+    let part = Options { range: Some(Time(0)..Time(5_000)), ..Options::default() };
     assert_eq!(locks(&planted(), &part).locks[0].path_share, None);
 }
 
@@ -413,30 +332,14 @@ fn locks_convoy_is_the_longest_chain() {
     strings.intern("worker");
     let name = strings.intern("q");
     let stream = |tid: i32, first: i64| {
-        let put = |ns: i64, kind: u8| Annotation {
-            time: Time(ns),
-            kind,
-            aux: 0,
-            name,
-            a: A,
-            b: 0,
-        };
+        let put = |ns: i64, kind: u8| Annotation { time: Time(ns), kind, aux: 0, name, a: A, b: 0 };
         let events = (0..5)
             .flat_map(|i| {
                 let from = first + i * 2_000;
-                [
-                    put(from - 900, REQUEST),
-                    put(from, ACQUIRED),
-                    put(from + 1_000, RELEASED),
-                ]
+                [put(from - 900, REQUEST), put(from, ACQUIRED), put(from + 1_000, RELEASED)]
             })
             .collect();
-        AnnotationVec {
-            pid: 10,
-            tid,
-            events,
-            at: 0,
-        }
+        AnnotationVec { pid: 10, tid, events, at: 0 }
     };
     let setup = Setup {
         root_pids: vec![10],
@@ -447,22 +350,12 @@ fn locks_convoy_is_the_longest_chain() {
         ..Setup::default()
     };
     let streams = vec![stream(10, 1_000), stream(11, 2_000)];
-    let trace = Input {
-        setup,
-        strings,
-        cpus: vec![Vec::new()],
-        streams,
-    }
-    .build()
-    .unwrap();
+    let trace = Input { setup, strings, cpus: vec![Vec::new()], streams }.build().unwrap();
     let l = locks(&trace, &Options::default());
     let convoy = l.locks[0].convoy.unwrap();
     assert_eq!(
         (convoy.length, convoy.threads, convoy.from_ns, convoy.to_ns),
         (10, 2, 1_000, 11_000)
     );
-    assert_eq!(
-        l.locks[0].used.lock_ratio, None,
-        "nobody knows when threads ran"
-    );
+    assert_eq!(l.locks[0].used.lock_ratio, None, "nobody knows when threads ran");
 }

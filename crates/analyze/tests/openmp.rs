@@ -79,17 +79,9 @@ impl Story {
     }
 
     fn openmp(self) -> Option<OpenMp> {
-        let setup = Setup {
-            span: Time(0)..Time(1_000_000_000),
-            root_pids: vec![1],
-            ..Setup::default()
-        };
-        let trace = Input {
-            setup,
-            strings: self.strings,
-            cpus: Vec::new(),
-            streams: self.streams,
-        };
+        let setup =
+            Setup { span: Time(0)..Time(1_000_000_000), root_pids: vec![1], ..Setup::default() };
+        let trace = Input { setup, strings: self.strings, cpus: Vec::new(), streams: self.streams };
         let trace = trace.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         summary(&trace, &Options::default()).openmp
@@ -128,10 +120,7 @@ fn only_loop(story: Story) -> OpenMpLoop {
 fn hints(story: Story, end: i64) -> Vec<Hint> {
     let switch = |ns, prev, state, next| Event::switch(ns, prev, state, next, StrIx::NONE);
     let cpu = |tid| {
-        vec![
-            switch(0, 0, ThreadState::Sleeping, tid),
-            switch(end, tid, ThreadState::Sleeping, 0),
-        ]
+        vec![switch(0, 0, ThreadState::Sleeping, tid), switch(end, tid, ThreadState::Sleeping, 0)]
     };
     let setup = Setup {
         span: Time(0)..Time(end),
@@ -140,12 +129,8 @@ fn hints(story: Story, end: i64) -> Vec<Hint> {
         recorded: vec![0, 1],
         ..Setup::default()
     };
-    let trace = Input {
-        setup,
-        strings: story.strings,
-        cpus: vec![cpu(1), cpu(2)],
-        streams: story.streams,
-    };
+    let trace =
+        Input { setup, strings: story.strings, cpus: vec![cpu(1), cpu(2)], streams: story.streams };
     summary(&trace.build().unwrap(), &Options::default()).hints
 }
 
@@ -174,13 +159,8 @@ fn a_region_has_its_work_waits_and_imbalance_between_barriers() {
     s.leave(1, 150, 150, name);
     let openmp = s.openmp().unwrap();
     assert!(openmp.loops.is_empty());
-    let [r] = &openmp.regions[..] else {
-        panic!("{openmp:?}")
-    };
-    assert_eq!(
-        (r.times.count, r.times.threads, r.times.wall_ns),
-        (1, 2, 150)
-    );
+    let [r] = &openmp.regions[..] else { panic!("{openmp:?}") };
+    assert_eq!((r.times.count, r.times.threads, r.times.wall_ns), (1, 2, 150));
     assert_eq!((r.times.work_ns, r.times.barrier_ns), (220, 80));
     // 100 of 60 and 100; 50 of 10 and 50: max 150, mean 80 + 30.
     assert_eq!((r.times.busiest_ns, r.times.even_saves_ns), (150, 40));
@@ -198,23 +178,13 @@ fn a_task_at_a_barrier_is_work() {
     s.wait(0, 100, 100, ENDS, "barrier of parallel main:5");
     s.begin(1, 0, name);
     s.end(1, 10);
-    s.put(
-        1,
-        10,
-        WAIT_BEGIN,
-        BARRIER,
-        "barrier of parallel main:5",
-        ENDS,
-    );
+    s.put(1, 10, WAIT_BEGIN, BARRIER, "barrier of parallel main:5", ENDS);
     s.put(1, 20, START, 0, "", 9);
     s.put(1, 50, TASK_END, 0, "", 9);
     s.put(1, 100, WAIT_END, BARRIER, "", ENDS);
     let openmp = s.openmp().unwrap();
     let r = &openmp.regions[0];
-    assert_eq!(
-        (r.times.count, r.times.work_ns, r.times.barrier_ns),
-        (1, 140, 60)
-    );
+    assert_eq!((r.times.count, r.times.work_ns, r.times.barrier_ns), (1, 140, 60));
     assert_eq!((r.times.busiest_ns, r.times.even_saves_ns), (100, 30));
 }
 
@@ -236,11 +206,7 @@ fn what_is_no_execution_is_not_counted() {
         s.begin(thread, 700, "parallel main:9");
     }
     let openmp = s.openmp().unwrap();
-    let counts: Vec<_> = openmp
-        .regions
-        .iter()
-        .map(|r| (r.times.count, r.times.threads))
-        .collect();
+    let counts: Vec<_> = openmp.regions.iter().map(|r| (r.times.count, r.times.threads)).collect();
     assert_eq!(counts, [(2, 2)]);
     assert!(Story::default().openmp().is_none());
 }
@@ -275,10 +241,7 @@ fn every_other_iteration_is_heavy() {
     assert_eq!((l.times.count, l.chunks, l.iterations), (1, 64, 64));
     assert_eq!((l.times.busiest_ns, l.times.even_saves_ns), (3200, 1440));
     let best = l.advice().unwrap();
-    assert_eq!(
-        (best.schedule.as_str(), best.wall_ns, best.saves_ns),
-        ("static", 1760, 1440)
-    );
+    assert_eq!((best.schedule.as_str(), best.wall_ns, best.saves_ns), ("static", 1760, 1440));
     assert_eq!(l.refused, None);
 }
 
@@ -306,16 +269,12 @@ fn a_dynamic_loop_whose_chunks_went_round_is_replayed_as_dynamic() {
 #[test]
 fn the_hint_names_the_schedule_where_it_is_worth_it() {
     let every_other = |name: &str, light: i64| {
-        let costs: Vec<i64> = (0..64)
-            .map(|i| if i % 2 == 0 { 100_000 } else { light })
-            .collect();
+        let costs: Vec<i64> = (0..64).map(|i| if i % 2 == 0 { 100_000 } else { light }).collect();
         let of = |thread: usize| (0..32).map(|i| (2 * i + thread, 1)).collect();
         a_loop(name, &costs, &[of(0), of(1)])
     };
     let found = hints(every_other("for runtime f:2", 10_000), 3_300_000);
-    let [hint] = &found[..] else {
-        panic!("{found:?}")
-    };
+    let [hint] = &found[..] else { panic!("{found:?}") };
     assert_eq!((hint.kind, hint.cost_ns), ("schedule", 2 * 1_440_000));
     let said = "for runtime f:2: schedule(static) would save 0.001 s of its 0.003 s; replayed from 64 chunks";
     assert!(hint.text.contains(said), "{}", hint.text);
@@ -331,10 +290,7 @@ fn the_hint_names_the_schedule_where_it_is_worth_it() {
 #[test]
 fn a_dynamic_loop_whose_thread_was_held_up_needs_no_other_schedule() {
     let costs = vec![100; 64];
-    let shares = [
-        (0..60).map(|i| (i, 1)).collect(),
-        (60..64).map(|i| (i, 1)).collect(),
-    ];
+    let shares = [(0..60).map(|i| (i, 1)).collect(), (60..64).map(|i| (i, 1)).collect()];
     let l = only_loop(a_loop("for dynamic f:2", &costs, &shares));
     assert!(!l.schedules.is_empty());
     assert_eq!(l.advice(), None, "{:?}", l.schedules);
@@ -358,10 +314,7 @@ fn schedules_are_as_one_iteration_at_a_time_has_them() {
         let whole = most == 1;
         let l = only_loop(a_loop("for dynamic f:2", &costs, &shares));
         for said in &l.schedules {
-            let (kind, size) = said
-                .schedule
-                .split_once(',')
-                .unwrap_or((&said.schedule, "1"));
+            let (kind, size) = said.schedule.split_once(',').unwrap_or((&said.schedule, "1"));
             let size: usize = size.parse().unwrap();
             let truth = match kind {
                 "static" => {
@@ -393,26 +346,10 @@ fn what_cannot_be_told_says_why() {
     };
     assert_eq!(why("for dynamic f:2", &fine()), None);
     for (name, shares, expected) in [
-        (
-            "for runtime f:2",
-            halves(),
-            "its chunks are too long to tell what is in them",
-        ),
-        (
-            "for static f:2",
-            [vec![], vec![]],
-            "its chunks are not seen",
-        ),
-        (
-            "for ordered dynamic f:2",
-            fine(),
-            "its iterations wait for each other",
-        ),
-        (
-            "for doacross f:2",
-            fine(),
-            "its iterations wait for each other",
-        ),
+        ("for runtime f:2", halves(), "its chunks are too long to tell what is in them"),
+        ("for static f:2", [vec![], vec![]], "its chunks are not seen"),
+        ("for ordered dynamic f:2", fine(), "its iterations wait for each other"),
+        ("for doacross f:2", fine(), "its iterations wait for each other"),
         ("sections f:2", fine(), "sections are not divided further"),
     ] {
         assert_eq!(why(name, &shares), Some(expected), "{name}");

@@ -36,14 +36,7 @@ impl Story {
             });
         }
         let name = self.strings.intern(name);
-        self.streams[thread].events.push(Annotation {
-            time: Time(ns),
-            kind,
-            aux,
-            name,
-            a,
-            b,
-        });
+        self.streams[thread].events.push(Annotation { time: Time(ns), kind, aux, name, a, b });
         self.end = self.end.max(ns);
     }
 
@@ -82,12 +75,7 @@ impl Story {
             root_pids: vec![1],
             ..Setup::default()
         };
-        let trace = Input {
-            setup,
-            strings: self.strings,
-            cpus: Vec::new(),
-            streams: self.streams,
-        };
+        let trace = Input { setup, strings: self.strings, cpus: Vec::new(), streams: self.streams };
         let trace = trace.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
@@ -111,13 +99,7 @@ fn region_with_a_task(s: &mut Story, task: u64, from: i64, before: i64, task_ns:
     s.create(0, now, "task f:2", task, 0);
     now += 1;
     s.end(0, now);
-    s.waits(
-        0,
-        now,
-        BARRIER,
-        "barrier of parallel f:1",
-        barriers_of(0) + 1,
-    );
+    s.waits(0, now, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
     s.start(0, now + 2, task);
     s.task_end(0, now + 2 + task_ns, task);
     now += 2 + task_ns + 3;
@@ -133,16 +115,9 @@ fn a_chain_through_two_regions_is_one_chain() {
     region_with_a_task(&mut s, 2, end + 20, 10, 50);
     let g = s.graph();
     assert_eq!((g.work_ns, g.span_ns, g.waits_outside), (142, 140, 0));
-    let path: Vec<_> = g
-        .path
-        .iter()
-        .map(|p| (p.name.as_str(), p.tasks, p.ns))
-        .collect();
-    let expected = [
-        ("task f:2", 2, 100),
-        ("between parallel regions", 2, 20),
-        ("parallel f:1", 2, 20),
-    ];
+    let path: Vec<_> = g.path.iter().map(|p| (p.name.as_str(), p.tasks, p.ns)).collect();
+    let expected =
+        [("task f:2", 2, 100), ("between parallel regions", 2, 20), ("parallel f:1", 2, 20)];
     assert_eq!(path, expected);
 }
 
@@ -162,13 +137,7 @@ fn a_taskloops_tasks_come_after_its_begin_and_before_its_end() {
             s.end(0, 7);
             now = 17;
             s.end(0, now);
-            s.waits(
-                0,
-                now,
-                BARRIER,
-                "barrier of parallel f:1",
-                barriers_of(0) + 1,
-            );
+            s.waits(0, now, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
         }
         for thread in [0, 1] {
             let task = thread as u64 + 1;
@@ -181,13 +150,7 @@ fn a_taskloops_tasks_come_after_its_begin_and_before_its_end() {
             s.end(0, now);
             now += 10;
             s.end(0, now);
-            s.waits(
-                0,
-                now,
-                BARRIER,
-                "barrier of parallel f:1",
-                barriers_of(0) + 1,
-            );
+            s.waits(0, now, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
         }
         for thread in [0, 1] {
             s.waited(thread, now + 5, BARRIER, barriers_of(0) + 1);
@@ -195,11 +158,7 @@ fn a_taskloops_tasks_come_after_its_begin_and_before_its_end() {
         s.begin(1, now + 5, "omp: idle");
         s.end(1, now + 9);
         let g = s.graph();
-        assert_eq!(
-            (g.work_ns, g.span_ns),
-            (5 + 1 + 60 + 10, span),
-            "nogroup: {nogroup}"
-        );
+        assert_eq!((g.work_ns, g.span_ns), (5 + 1 + 60 + 10, span), "nogroup: {nogroup}");
     }
 }
 
@@ -218,13 +177,7 @@ fn a_taskwait_does_not_wait_for_what_has_not_ended() {
     s.task_end(0, 28, 2);
     s.waited(0, 30, JOIN, barriers_of(0));
     s.end(0, 50);
-    s.waits(
-        0,
-        50,
-        BARRIER,
-        "barrier of parallel f:1",
-        barriers_of(0) + 1,
-    );
+    s.waits(0, 50, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
     s.end(1, 1);
     s.waits(1, 1, BARRIER, "barrier of parallel f:1", barriers_of(0) + 1);
     s.start(1, 10, 1);
@@ -277,13 +230,9 @@ impl Program<'_> {
     /// A task with its first node; `parent`: the id of the task that creates it, or 0.
     fn create(&mut self, thread: usize, now: i64, node: &mut usize, parent: usize) -> usize {
         let first = self.node(&[*node]);
-        self.tasks.push(Made {
-            nodes: vec![first],
-            ..Made::default()
-        });
+        self.tasks.push(Made { nodes: vec![first], ..Made::default() });
         let id = self.tasks.len();
-        self.story
-            .create(thread, now, "task f:2", id as u64, parent as u64);
+        self.story.create(thread, now, "task f:2", id as u64, parent as u64);
         *node = self.node(&[*node]);
         id
     }
@@ -307,12 +256,9 @@ impl Program<'_> {
             }
             if self.rng.below(2) == 0 {
                 let children = self.tasks[id - 1].children.clone();
-                self.story
-                    .waits(thread, *now, JOIN, "taskwait f:4", id as u64);
+                self.story.waits(thread, *now, JOIN, "taskwait f:4", id as u64);
                 *now += 1;
-                children
-                    .iter()
-                    .for_each(|&child| self.run(thread, now, child));
+                children.iter().for_each(|&child| self.run(thread, now, child));
                 *now += 1;
                 self.story.waited(thread, *now, JOIN, id as u64);
                 let ends = children.iter().map(|&child| self.last(child));
@@ -418,8 +364,7 @@ impl Program<'_> {
             match self.rng.below(6) {
                 0..=2 => children.push(self.create(thread, now, &mut node, 0)),
                 3 => {
-                    self.story
-                        .waits(thread, now, JOIN, "taskwait f:7", barriers_of(0));
+                    self.story.waits(thread, now, JOIN, "taskwait f:7", barriers_of(0));
                     now += 1;
                     for &child in &children {
                         self.run(thread, &mut now, child);
@@ -512,13 +457,7 @@ fn random_programs_are_what_the_definition_says() {
             (now, after) = p.region(&team, 0, now, node);
             node = p.node(&after);
         }
-        let Program {
-            story,
-            weight,
-            edges,
-            tasks,
-            ..
-        } = p;
+        let Program { story, weight, edges, tasks, .. } = p;
         let trace = story.trace();
         let (work, span) = (weight.iter().sum::<i64>(), heaviest(&weight, &edges));
         let Some(g) = summary(&trace, &Options::default()).tasks.graph else {
@@ -574,13 +513,7 @@ fn nonsense_in_regions_has_a_graph_without_circles() {
                 }
                 4 => s.waits(t, ns, BARRIER, "barrier f:2", 2),
                 5 => s.waited(t, ns, BARRIER, 2 + rng.below(2) as u64),
-                6 => s.waits(
-                    t,
-                    ns,
-                    JOIN,
-                    ["taskwait f:4", "taskgroup f:5"][rng.below(2)],
-                    2,
-                ),
+                6 => s.waits(t, ns, JOIN, ["taskwait f:4", "taskgroup f:5"][rng.below(2)], 2),
                 7 => s.waited(t, ns, JOIN, 2),
                 8 => {
                     s.create(t, ns, ["task f:1", "taskloop f:3"][rng.below(2)], id, 0);
@@ -591,10 +524,9 @@ fn nonsense_in_regions_has_a_graph_without_circles() {
             }
         }
         let trace = s.trace();
-        let (Some(g), Some(s)) = (
-            summary(&trace, &Options::default()).tasks.graph,
-            strands(&trace),
-        ) else {
+        let (Some(g), Some(s)) =
+            (summary(&trace, &Options::default()).tasks.graph, strands(&trace))
+        else {
             continue;
         };
         n_graphs += usize::from(!s.implicit.is_empty());
@@ -608,11 +540,7 @@ fn nonsense_in_regions_has_a_graph_without_circles() {
         }
         assert_eq!(s.ns.iter().sum::<i64>(), g.work_ns, "{what}");
         assert!(g.span_ns <= g.work_ns, "{what}");
-        assert_eq!(
-            g.path.iter().map(|p| p.ns).sum::<i64>(),
-            g.span_ns,
-            "{what}"
-        );
+        assert_eq!(g.path.iter().map(|p| p.ns).sum::<i64>(), g.span_ns, "{what}");
     }
     assert!(n_graphs > 50, "only {n_graphs} had a region");
 }

@@ -36,11 +36,7 @@ impl Story {
                 ..AnnotationVec::default()
             });
         }
-        let name = if name.is_empty() {
-            StrIx::NONE
-        } else {
-            self.strings.intern(name)
-        };
+        let name = if name.is_empty() { StrIx::NONE } else { self.strings.intern(name) };
         self.streams[thread].events.push(Annotation {
             time: Time(ns),
             kind,
@@ -85,26 +81,15 @@ impl Story {
             recorded: (0..cpus.len() as u32).collect(),
             ..Setup::default()
         };
-        let trace = Input {
-            setup,
-            strings: self.strings,
-            cpus,
-            streams: self.streams,
-        }
-        .build()
-        .unwrap();
+        let trace =
+            Input { setup, strings: self.strings, cpus, streams: self.streams }.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
     }
 }
 
 fn part(name: &str, tasks: u64, ns: i64) -> PathPart {
-    PathPart {
-        name: name.into(),
-        tasks,
-        folded: 0,
-        ns,
-    }
+    PathPart { name: name.into(), tasks, folded: 0, ns }
 }
 
 /// Only a damaged recording says so; the walk back along the chain must end all the same.
@@ -224,20 +209,11 @@ fn time_without_a_cpu_is_not_work() {
         time: Time(ns),
         context: prev,
         in_interrupt: false,
-        what: What::Switch {
-            prev,
-            prev_comm: comm,
-            left_as,
-            next,
-            next_comm: comm,
-        },
+        what: What::Switch { prev, prev_comm: comm, left_as, next, next_comm: comm },
     };
     use ThreadState::{RunnablePreempted, Sleeping};
     let cpus = vec![
-        vec![
-            switch(0, 0, RunnablePreempted, 1),
-            switch(95, 1, Sleeping, 0),
-        ],
+        vec![switch(0, 0, RunnablePreempted, 1), switch(95, 1, Sleeping, 0)],
         vec![
             switch(22, 0, RunnablePreempted, 2),
             switch(30, 2, RunnablePreempted, 99),
@@ -335,9 +311,7 @@ fn run(program: &Program, n: usize, story: &mut Story) -> i64 {
     busy[0] = Some((0, 0));
     let mut now = 0;
     loop {
-        let next = (0..n)
-            .filter_map(|w| busy[w].map(|(_, until)| (until, w)))
-            .min();
+        let next = (0..n).filter_map(|w| busy[w].map(|(_, until)| (until, w))).min();
         let Some((time, worker)) = next else {
             return now;
         };
@@ -457,17 +431,8 @@ fn every_join_of_a_task_counts() {
     }
     let g = s.graph(Vec::new(), now).unwrap();
     let steps = steps as i64;
-    assert_eq!(
-        (g.work_ns, g.span_ns),
-        (steps * (factor + 3 * update), steps * (factor + update))
-    );
-    assert_eq!(
-        g.path,
-        [
-            part("update", 20, steps * update),
-            part("factor", 20, steps * factor)
-        ]
-    );
+    assert_eq!((g.work_ns, g.span_ns), (steps * (factor + 3 * update), steps * (factor + update)));
+    assert_eq!(g.path, [part("update", 20, steps * update), part("factor", 20, steps * factor)]);
 }
 
 /// a and b need each other; c needs b. The graph is that without one of the two; nothing is lost but the edge.
@@ -530,16 +495,8 @@ fn queued_is_waiting_for_predecessors_and_then_for_a_worker() {
     assert_eq!((g.work_ns, g.span_ns, g.early), (120, 90, 0));
     // Two at once for 30 of 90, then one: in twentieths of 4.5.
     let (two, one) = (&g.profile[..6], &g.profile[7..]);
-    assert!(
-        two.iter().all(|p| (p - 2.0).abs() < 1e-9),
-        "{:?}",
-        g.profile
-    );
-    assert!(
-        one.iter().all(|p| (p - 1.0).abs() < 1e-9),
-        "{:?}",
-        g.profile
-    );
+    assert!(two.iter().all(|p| (p - 2.0).abs() < 1e-9), "{:?}", g.profile);
+    assert!(one.iter().all(|p| (p - 1.0).abs() < 1e-9), "{:?}", g.profile);
 }
 
 /// A random program: main creates all tasks, with work between, and joins them, one by one or as a group. Each needs some
@@ -571,12 +528,8 @@ impl Dag {
             main: (0..=n).map(|_| work(rng)).collect(),
             work: (0..n).map(|_| (work(rng), work(rng))).collect(),
             needs: (0..n).map(|i| some(rng, i)).collect(),
-            joins: (0..n)
-                .map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i)))
-                .collect(),
-            gets: (0..n)
-                .map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i)))
-                .collect(),
+            joins: (0..n).map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i))).collect(),
+            gets: (0..n).map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i))).collect(),
             is_group: rng.below(2) == 0,
         }
     }
@@ -730,11 +683,7 @@ fn random_graphs_are_what_the_definition_says() {
         let tops = s.tops();
         let chain = s.heaviest(&tops);
         let strand_ns = |at: usize| s.ns[at];
-        assert_eq!(
-            chain.iter().map(|&s| strand_ns(s)).sum::<i64>(),
-            span,
-            "{what}"
-        );
+        assert_eq!(chain.iter().map(|&s| strand_ns(s)).sum::<i64>(), span, "{what}");
         for two in chain.windows(2) {
             assert!(s.after.of(two[1]).contains(&(two[0] as u32)), "{what}");
         }
@@ -796,11 +745,7 @@ fn nonsense_has_a_graph_without_circles() {
         }
         assert_eq!(s.ns.iter().sum::<i64>(), g.work_ns, "{what}");
         assert!(g.span_ns <= g.work_ns, "{what}");
-        assert_eq!(
-            g.path.iter().map(|p| p.ns).sum::<i64>(),
-            g.span_ns,
-            "{what}"
-        );
+        assert_eq!(g.path.iter().map(|p| p.ns).sum::<i64>(), g.span_ns, "{what}");
         assert_eq!(g.waiting_ns + g.ready_ns, t.queued_ns, "{what}");
         let slack = s.slack_ns(trace.tasks.len());
         assert!(slack.into_iter().flatten().all(|ns| ns >= 0), "{what}");

@@ -28,12 +28,7 @@ impl Answer for Comparison {
         let account = ["account", "CPU time by class", ""];
         changes(&mut out, account, &self.account, all);
         let largest = "total time, largest change first";
-        changes(
-            &mut out,
-            ["annotations", largest, "kind"],
-            &self.regions,
-            rows,
-        );
+        changes(&mut out, ["annotations", largest, "kind"], &self.regions, rows);
         let slowest = "CPU time that threads waited for the slowest";
         let imbalance = ["cost of load imbalance", slowest, "by"];
         changes(&mut out, imbalance, &self.imbalance, rows);
@@ -41,12 +36,7 @@ impl Answer for Comparison {
             true => "of the classes that changed, largest change first",
             false => "of the classes that differ most, largest difference first",
         };
-        changes(
-            &mut out,
-            ["functions", note, "class"],
-            &self.functions,
-            rows,
-        );
+        changes(&mut out, ["functions", note, "class"], &self.functions, rows);
         out
     }
 }
@@ -63,33 +53,19 @@ fn changes(out: &mut Document, words: [&'static str; 3], changes: &[Change], mos
             })
             .column(kind, Unit::Word, 1, "", |c| c.kind.replace('_', " "))
             .column("before", Unit::Number, 0, "", |c| value(c, c.before.mean))
-            .column(
-                "+-",
-                Unit::Ratio,
-                4,
-                "half the range of the runs, of their mean",
-                |c| spread(&c.before),
-            )
+            .column("+-", Unit::Ratio, 4, "half the range of the runs, of their mean", |c| {
+                spread(&c.before)
+            })
             .column("after", Unit::Number, 0, "", |c| value(c, c.after.mean))
-            .column(
-                "+-",
-                Unit::Ratio,
-                4,
-                "half the range of the runs, of their mean",
-                |c| spread(&c.after),
-            )
+            .column("+-", Unit::Ratio, 4, "half the range of the runs, of their mean", |c| {
+                spread(&c.after)
+            })
             .column("difference", Unit::Number, 2, "", difference)
             .column("change", Unit::Number, 0, "", change)
-            .column(
-                "p",
-                Unit::Number,
-                3,
-                "corrected for the number of rows",
-                |c| c.p_value.map(|p| format!("{p:.3}")),
-            )
-            .column("", Unit::Word, 1, "", |c| {
-                if c.changed == Some(true) { "*" } else { "" }
-            }),
+            .column("p", Unit::Number, 3, "corrected for the number of rows", |c| {
+                c.p_value.map(|p| format!("{p:.3}"))
+            })
+            .column("", Unit::Word, 1, "", |c| if c.changed == Some(true) { "*" } else { "" }),
     );
 }
 
@@ -126,10 +102,7 @@ fn side(s: &Side) -> String {
     // Losses and missing events make a comparison weaker, so the side says so itself.
     let lost = match s.runs_with_losses {
         0 => String::new(),
-        n => format!(
-            "; {} with lost events: times near them are unknown",
-            plural(n, "run")
-        ),
+        n => format!("; {} with lost events: times near them are unknown", plural(n, "run")),
     };
     let unknown = match s.switches_known {
         true => "",
@@ -139,10 +112,7 @@ fn side(s: &Side) -> String {
         0 => "CPUs not known".to_owned(),
         n => plural(n.into(), "CPU"),
     };
-    format!(
-        "{} of `{command}`, {cpus}{lost}{unknown}",
-        plural(s.runs, "run"),
-    )
+    format!("{} of `{command}`, {cpus}{lost}{unknown}", plural(s.runs, "run"),)
 }
 
 /// A value in the unit of its row.

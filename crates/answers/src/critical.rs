@@ -31,11 +31,7 @@ pub struct Critical {
 impl Critical {
     /// The answer about a recording that starts at `start_ns`.
     pub fn new(path: CriticalPath, start_ns: i64) -> Critical {
-        Critical {
-            schema: SCHEMA,
-            path,
-            start_ns,
-        }
+        Critical { schema: SCHEMA, path, start_ns }
     }
 }
 
@@ -65,25 +61,17 @@ fn entries(out: &mut Document, of: &Critical, rows: usize) {
     out.table(
         Rows::new("", "", &path.entries, rows)
             .column("time", Unit::Ns, 0, "", |e| e.ns)
-            .column("share", Unit::Ratio, 0, "of the path", |e| {
-                share(e.ns, path.length_ns.max(1))
-            })
+            .column("share", Unit::Ratio, 0, "of the path", |e| share(e.ns, path.length_ns.max(1)))
             .column("what", Unit::Text, 0, "", |e| entry_text(e, &names))
             .column("times", Unit::Count, 1, "", |e| e.count)
             .column("thread", Unit::Text, 0, "", |e| match e.threads {
                 0 | 1 => names.text(&e.thread, e.tid),
                 n => format!("{n} threads"),
             })
-            .column(
-                "longest stretch",
-                Unit::Word,
-                3,
-                "as --range takes it",
-                |e| [e.longest_from_ns, e.longest_to_ns].map(since).join(".."),
-            )
-            .column("where", Unit::Word, 4, "", |e| {
-                e.place.as_deref().map(file_name)
-            }),
+            .column("longest stretch", Unit::Word, 3, "as --range takes it", |e| {
+                [e.longest_from_ns, e.longest_to_ns].map(since).join("..")
+            })
+            .column("where", Unit::Word, 4, "", |e| e.place.as_deref().map(file_name)),
     );
 }
 
@@ -127,10 +115,7 @@ fn entry_text(e: &PathEntry, names: &ThreadNames<'_>) -> String {
 
 /// A change, in words that follow "if".
 fn change(w: &WhatIf) -> String {
-    let place = w
-        .place
-        .as_deref()
-        .map_or(String::new(), |p| format!(" ({})", file_name(p)));
+    let place = w.place.as_deref().map_or(String::new(), |p| format!(" ({})", file_name(p)));
     let name = &w.name;
     match w.change {
         "half" | "half_function" => format!("{name}{place} took half its time"),

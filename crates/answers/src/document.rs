@@ -186,11 +186,7 @@ pub enum SeriesStyle {
 impl Document {
     /// Without parts.
     pub fn new(name: &'static str, title: Title) -> Document {
-        Document {
-            name,
-            title,
-            parts: Vec::new(),
-        }
+        Document { name, title, parts: Vec::new() }
     }
 
     /// Below the recorded command.
@@ -278,12 +274,7 @@ impl<'r, R> Rows<'r, R> {
         help: &'static str,
         cell: impl Fn(&'r R) -> C,
     ) -> Rows<'r, R> {
-        self.table.columns.push(Column {
-            heading: heading.into(),
-            unit,
-            goes,
-            help,
-        });
+        self.table.columns.push(Column { heading: heading.into(), unit, goes, help });
         for (row, &of) in self.table.rows.iter_mut().zip(&self.rows) {
             row.push(cell(of).into());
         }
@@ -318,10 +309,7 @@ impl From<&String> for Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
-        Cell {
-            value: Value::Text(text),
-            go: None,
-        }
+        Cell { value: Value::Text(text), go: None }
     }
 }
 

@@ -108,11 +108,9 @@ fn ns(value: i64) -> String {
 fn contended(u: &Use) -> String {
     let waited = plural(u.contended, "contended acquisition");
     match u.contended_share {
-        Some(share) => format!(
-            "{waited} of {} ({})",
-            count(u.holds.max(u.requests)),
-            percent(share)
-        ),
+        Some(share) => {
+            format!("{waited} of {} ({})", count(u.holds.max(u.requests)), percent(share))
+        }
         None => waited,
     }
 }
@@ -183,9 +181,7 @@ fn lock_table(out: &mut Document, l: &Locks, rows: usize) {
     let note = "most waited for first; waits under 300 ns are the cost of taking a free lock";
     out.table(
         Rows::new("locks", note, &l.locks, rows)
-            .column("lock", Unit::Text, 0, "", |l| {
-                Cell::from(&l.name).to(Go::Lock(l.object))
-            })
+            .column("lock", Unit::Text, 0, "", |l| Cell::from(&l.name).to(Go::Lock(l.object)))
             .column(
                 "source",
                 Unit::Text,
@@ -201,27 +197,13 @@ fn lock_table(out: &mut Document, l: &Locks, rows: usize) {
                 "CPU time inside / CPU time of the process",
                 |l| l.used.lock_ratio,
             )
-            .column(
-                "wait ratio",
-                Unit::Ratio,
-                0,
-                "waiting / execution time",
-                |l| l.used.wait_ratio,
-            )
-            .column("waited", Unit::Ns, 1, "all waits of 300 ns and more", |l| {
-                l.used.wait_ns
-            })
+            .column("wait ratio", Unit::Ratio, 0, "waiting / execution time", |l| l.used.wait_ratio)
+            .column("waited", Unit::Ns, 1, "all waits of 300 ns and more", |l| l.used.wait_ns)
             .column("holds", Unit::Count, 2, "", |l| l.used.holds)
-            .column(
-                "contended",
-                Unit::Ratio,
-                1,
-                "acquisitions that waited / acquisitions",
-                |l| l.used.contended_share,
-            )
-            .column("hold p50", Unit::Ns, 3, "by the wall clock", |l| {
-                l.used.hold_p50_ns
+            .column("contended", Unit::Ratio, 1, "acquisitions that waited / acquisitions", |l| {
+                l.used.contended_share
             })
+            .column("hold p50", Unit::Ns, 3, "by the wall clock", |l| l.used.hold_p50_ns)
             .column("p99", Unit::Ns, 4, "", |l| l.used.hold_p99_ns)
             .column("max", Unit::Ns, 5, "", |l| l.used.hold_max_ns)
             .column("wait max", Unit::Ns, 6, "", |l| l.used.wait_max_ns)
@@ -239,13 +221,7 @@ fn lock_table(out: &mut Document, l: &Locks, rows: usize) {
                 "share of the critical path on which it was held or waited for",
                 |l| l.path_share,
             )
-            .column(
-                "threads",
-                Unit::Count,
-                7,
-                "threads or tasks that took it",
-                |l| l.threads,
-            ),
+            .column("threads", Unit::Count, 7, "threads or tasks that took it", |l| l.threads),
     );
 }
 
@@ -264,18 +240,12 @@ fn holders(out: &mut Document, l: &Locks, rows: usize) {
         Rows::new("holders", note, waited_for(), rows)
             .column("lock", Unit::Text, 0, "", |l| &l.name)
             .column("held", Unit::Ns, 0, "", |l| l.used.hold_wall_ns)
-            .column("running", Unit::Ratio, 0, "", |l| {
-                part(l.used.hold_cpu_ns, l)
-            })
+            .column("running", Unit::Ratio, 0, "", |l| part(l.used.hold_cpu_ns, l))
             .column("preempted", Unit::Ratio, 0, "ready without a CPU", |l| {
                 part(l.used.hold_preempted_ns, l)
             })
-            .column("blocked", Unit::Ratio, 0, "", |l| {
-                part(l.used.hold_blocked_ns, l)
-            })
-            .column("longest convoy", Unit::Word, 2, "", |l| {
-                l.convoy.map(convoy)
-            }),
+            .column("blocked", Unit::Ratio, 0, "", |l| part(l.used.hold_blocked_ns, l))
+            .column("longest convoy", Unit::Word, 2, "", |l| l.convoy.map(convoy)),
     );
     // What is left to the whole wait is time in which no thread held the lock.
     let note = "what the holder did meanwhile; FREE: no thread held the lock, the waiter was on its way to a CPU";
@@ -284,15 +254,11 @@ fn holders(out: &mut Document, l: &Locks, rows: usize) {
         Rows::new("waits", note, waited_for(), rows)
             .column("lock", Unit::Text, 0, "", |l| &l.name)
             .column("waited", Unit::Ns, 0, "", |l| l.used.wait_ns)
-            .column("running", Unit::Ratio, 0, "", |l| {
-                part(l.holder_running_ns, l)
-            })
+            .column("running", Unit::Ratio, 0, "", |l| part(l.holder_running_ns, l))
             .column("preempted", Unit::Ratio, 0, "ready without a CPU", |l| {
                 part(l.holder_preempted_ns, l)
             })
-            .column("blocked", Unit::Ratio, 0, "", |l| {
-                part(l.holder_blocked_ns, l)
-            })
+            .column("blocked", Unit::Ratio, 0, "", |l| part(l.holder_blocked_ns, l))
             // Without recorded holds it is not known when the lock was free.
             .column("free", Unit::Ratio, 0, "no thread held the lock", |l| {
                 let free = (l.used.wait_ns - l.holder_ns).max(0);
@@ -314,49 +280,37 @@ fn waits_for(out: &mut Document, l: &Locks, rows: usize) {
     let part = |part, of: &WaitsFor| {
         // Someone held the lock: if in none of these states, then in one that is not known.
         let is_known = of.running_ns + of.preempted_ns + of.blocked_ns > 0;
-        (is_known && !is_free(of))
-            .then(|| share(part, of.ns))
-            .flatten()
+        (is_known && !is_free(of)).then(|| share(part, of.ns)).flatten()
     };
     out.table(
-        Rows::new(
-            "waiters and holders",
-            "and what the holder did meanwhile",
-            &l.waits_for,
-            rows,
-        )
-        .column("waiter", Unit::Text, 0, "", |w| &w.waiter)
-        .column("tid", Unit::Id, 0, "", |w| tid(w.waiter_tid))
-        .column("holder", Unit::Text, 0, "", |w| match is_free(w) {
-            true => "(free, waking up)",
-            false => &w.holder,
-        })
-        .column("tid", Unit::Id, 0, "", |w| match is_free(w) {
-            true => Cell::default(),
-            false => tid(w.holder_tid),
-        })
-        .column("lock", Unit::Text, 0, "", |w| &w.lock)
-        .column("time", Unit::Ns, 0, "", |w| w.ns)
-        .column("running", Unit::Ratio, 1, "", |w| part(w.running_ns, w))
-        .column("preempted", Unit::Ratio, 1, "", |w| part(w.preempted_ns, w))
-        .column("blocked", Unit::Ratio, 1, "", |w| part(w.blocked_ns, w)),
+        Rows::new("waiters and holders", "and what the holder did meanwhile", &l.waits_for, rows)
+            .column("waiter", Unit::Text, 0, "", |w| &w.waiter)
+            .column("tid", Unit::Id, 0, "", |w| tid(w.waiter_tid))
+            .column("holder", Unit::Text, 0, "", |w| match is_free(w) {
+                true => "(free, waking up)",
+                false => &w.holder,
+            })
+            .column("tid", Unit::Id, 0, "", |w| match is_free(w) {
+                true => Cell::default(),
+                false => tid(w.holder_tid),
+            })
+            .column("lock", Unit::Text, 0, "", |w| &w.lock)
+            .column("time", Unit::Ns, 0, "", |w| w.ns)
+            .column("running", Unit::Ratio, 1, "", |w| part(w.running_ns, w))
+            .column("preempted", Unit::Ratio, 1, "", |w| part(w.preempted_ns, w))
+            .column("blocked", Unit::Ratio, 1, "", |w| part(w.blocked_ns, w)),
     );
 }
 
 /// A row for each place in the source that took a lock.
 fn sites(out: &mut Document, l: &Locks, rows: usize) {
     out.table(
-        Rows::new(
-            "call sites",
-            "places in the source that took a lock",
-            &l.sites,
-            rows,
-        )
-        .column("place", Unit::Text, 0, "", |s| &s.place)
-        .column("lock", Unit::Text, 0, "", |s| &s.lock)
-        .column("waited", Unit::Ns, 0, "", |s| s.used.wait_ns)
-        .column("contended", Unit::Count, 0, "", |s| s.used.contended)
-        .column("holds", Unit::Count, 1, "", |s| s.used.holds),
+        Rows::new("call sites", "places in the source that took a lock", &l.sites, rows)
+            .column("place", Unit::Text, 0, "", |s| &s.place)
+            .column("lock", Unit::Text, 0, "", |s| &s.lock)
+            .column("waited", Unit::Ns, 0, "", |s| s.used.wait_ns)
+            .column("contended", Unit::Count, 0, "", |s| s.used.contended)
+            .column("holds", Unit::Count, 1, "", |s| s.used.holds),
     );
 }
 
@@ -376,13 +330,7 @@ fn other_waits(out: &mut Document, l: &Locks, rows: usize) {
             .column("waited", Unit::Ns, 0, "", |w| w.wait_ns)
             .column("times", Unit::Count, 0, "", |w| w.count)
             .column("max", Unit::Ns, 1, "", |w| w.wait_max_ns)
-            .column(
-                "threads",
-                Unit::Count,
-                3,
-                "threads or tasks that waited",
-                |w| w.threads,
-            ),
+            .column("threads", Unit::Count, 3, "threads or tasks that waited", |w| w.threads),
     );
 }
 
@@ -407,19 +355,11 @@ fn owners(out: &mut Document, l: &Locks, rows: usize) {
 
 /// Ratios are shares of the CPU time of that thread, task or process.
 fn with_use<'r, R>(rows: Rows<'r, R>, of: impl Fn(&R) -> &Use) -> Rows<'r, R> {
-    rows.column("lock ratio", Unit::Ratio, 0, "of its own CPU time", |r| {
-        of(r).lock_ratio
-    })
-    .column(
-        "wait ratio",
-        Unit::Ratio,
-        0,
-        "of its own execution time",
-        |r| of(r).wait_ratio,
-    )
-    .column("waited", Unit::Ns, 0, "", |r| of(r).wait_ns)
-    .column("holds", Unit::Count, 1, "", |r| of(r).holds)
-    .column("contended", Unit::Ratio, 1, "", |r| of(r).contended_share)
+    rows.column("lock ratio", Unit::Ratio, 0, "of its own CPU time", |r| of(r).lock_ratio)
+        .column("wait ratio", Unit::Ratio, 0, "of its own execution time", |r| of(r).wait_ratio)
+        .column("waited", Unit::Ns, 0, "", |r| of(r).wait_ns)
+        .column("holds", Unit::Count, 1, "", |r| of(r).holds)
+        .column("contended", Unit::Ratio, 1, "", |r| of(r).contended_share)
 }
 
 /// A row for each program of the tree.
@@ -429,15 +369,11 @@ fn programs(out: &mut Document, l: &Locks, rows: usize) {
         Rows::new("programs", note, &l.programs, rows)
             .column("program", Unit::Text, 0, "", |p| &p.name)
             .column("processes", Unit::Id, 0, "", |p| p.processes)
-            .column("cpu time", Unit::Ns, 0, "", |p| {
-                l.knows_states.then_some(p.cpu_ns)
-            })
+            .column("cpu time", Unit::Ns, 0, "", |p| l.knows_states.then_some(p.cpu_ns))
             .column("lock ratio", Unit::Ratio, 0, "", |p| p.used.lock_ratio)
             .column("wait ratio", Unit::Ratio, 0, "", |p| p.used.wait_ratio)
             .column("system calls", Unit::Ratio, 1, "", |p| p.syscall_ratio)
-            .column("kernel locks", Unit::Ratio, 1, "", |p| {
-                p.kernel_contention_ratio
-            }),
+            .column("kernel locks", Unit::Ratio, 1, "", |p| p.kernel_contention_ratio),
     );
 }
 
@@ -467,13 +403,9 @@ fn kernel_tables(out: &mut Document, l: &Locks, rows: usize) {
     out.table(
         Rows::new("the kernel's own locks", note, &l.kernel_locks, rows)
             .column("type", Unit::Text, 0, "", |k| &k.kind)
-            .column(
-                "caller",
-                Unit::Text,
-                0,
-                "the system call that the thread was in",
-                |k| (!k.caller.is_empty()).then_some(&k.caller),
-            )
+            .column("caller", Unit::Text, 0, "the system call that the thread was in", |k| {
+                (!k.caller.is_empty()).then_some(&k.caller)
+            })
             .column("waits", Unit::Count, 0, "", |k| k.count)
             .column("waited", Unit::Ns, 0, "", |k| k.wait_ns)
             .column("max", Unit::Ns, 0, "", |k| k.max_ns),
@@ -537,13 +469,7 @@ fn circle(cycle: &OrderCycle) -> String {
     // Names are quoted: a lock may be called by an expression with spaces.
     let step = |s: &OrderStep| {
         let times = plural(s.times, "time");
-        format!(
-            "`{}` then `{}` ({times}, thread {}{})",
-            s.held,
-            s.taken,
-            s.tid,
-            place(&s.place)
-        )
+        format!("`{}` then `{}` ({times}, thread {}{})", s.held, s.taken, s.tid, place(&s.place))
     };
     let steps: Vec<String> = cycle.steps.iter().map(step).collect();
     format!("in a circle: {}: can deadlock", steps.join(", "))

@@ -85,12 +85,7 @@ fn path_of(frames: &[PathFrame], room: usize) -> String {
 /// A library's function, or Python's interpreter's.
 fn is_library(frame: &PathFrame) -> bool {
     const OTHERS: [&str; 4] = ["libm.so", "libm-", "libpython", "python3"];
-    let PathFrame {
-        function,
-        module,
-        file,
-        ..
-    } = frame;
+    let PathFrame { function, module, file, .. } = frame;
     is_libc(module)
         || OTHERS.iter().any(|begin| module.starts_with(begin))
         || is_of_a_library(function, module, file)
@@ -101,20 +96,13 @@ mod tests {
     use super::*;
 
     fn frame(function: &str, file: &str, line: u32) -> PathFrame {
-        PathFrame {
-            function: function.into(),
-            module: "prog".into(),
-            file: file.into(),
-            line,
-        }
+        PathFrame { function: function.into(), module: "prog".into(), file: file.into(), line }
     }
 
     #[test]
     fn the_place_is_in_the_program_where_the_mathematics_library_has_one_too() {
-        let mut path = [
-            frame("__sin_fma", "/glibc/s_sin.c", 207),
-            frame("solve", "/src/solve.c", 5),
-        ];
+        let mut path =
+            [frame("__sin_fma", "/glibc/s_sin.c", 207), frame("solve", "/src/solve.c", 5)];
         path[0].module = "libm.so.6".into();
         assert_eq!(path_text(&path, 80), "__sin_fma < solve (solve.c:5)");
         assert_eq!(path_text(&path[..1], 80), "__sin_fma (s_sin.c:207)");
@@ -146,11 +134,7 @@ mod tests {
     #[test]
     fn the_programs_function_stands_in_the_line_of_a_library() {
         let mut path = [
-            frame(
-                "runtime.mapassign_faststr_and_a_long_name",
-                "/go/src/runtime/map.go",
-                9,
-            ),
+            frame("runtime.mapassign_faststr_and_a_long_name", "/go/src/runtime/map.go", 9),
             frame("main.store", "/src/gop.go", 12),
             frame("main.main", "/src/gop.go", 40),
         ];
@@ -207,12 +191,8 @@ mod tests {
 
     #[test]
     fn a_recursion_is_one_frame_and_a_nameless_one_is_its_module() {
-        let path = [
-            frame("", "", 0),
-            frame("fib", "", 0),
-            frame("fib", "", 0),
-            frame("main", "", 0),
-        ];
+        let path =
+            [frame("", "", 0), frame("fib", "", 0), frame("fib", "", 0), frame("main", "", 0)];
         assert_eq!(path_text(&path, 80), "[prog] < fib < main");
         let nameless = [frame("", "", 0), frame("", "", 0), frame("main", "", 0)];
         assert_eq!(path_text(&nameless, 80), "[prog] < main");

@@ -37,10 +37,7 @@ fn point(out: &mut Document, point: &Point) {
         "span" => "the span",
         _ => "the work, evenly shared",
     };
-    let bound = format!(
-        "none can take less than {}: {bound}",
-        duration(point.bound_ns as f64)
-    );
+    let bound = format!("none can take less than {}: {bound}", duration(point.bound_ns as f64));
     let heading = format!("on {}", plural(point.workers as u64, "worker"));
     let range = |s: &Planned| {
         let ends = [s.least_ns, s.most_ns].map(|ns| duration(ns as f64));
@@ -49,19 +46,11 @@ fn point(out: &mut Document, point: &Point) {
     out.table(
         Rows::new(heading, bound, &point.schedules, usize::MAX)
             .column("scheduler", Unit::Word, 0, "", |s| s.scheduler.word())
-            .column(
-                "makespan",
-                Unit::Ns,
-                0,
-                "from the first start to the last end",
-                |s| s.makespan_ns,
-            )
-            .column("speed-up", Unit::Number, 0, "over one worker", |s| {
-                s.speedup
+            .column("makespan", Unit::Ns, 0, "from the first start to the last end", |s| {
+                s.makespan_ns
             })
-            .column("efficiency", Unit::Ratio, 0, "speed-up / workers", |s| {
-                s.efficiency
-            })
+            .column("speed-up", Unit::Number, 0, "over one worker", |s| s.speedup)
+            .column("efficiency", Unit::Ratio, 0, "speed-up / workers", |s| s.efficiency)
             .column("over bound", Unit::Ratio, 0, "", |s| s.over_bound - 1.0)
             .column("of several runs", Unit::Word, 1, "", range),
     );
@@ -89,12 +78,8 @@ fn lateness(out: &mut Document, plan: &Plan, rows: usize) {
             .column("planned end", Unit::Ns, 0, "", |t| t.planned_end_ns)
             .column("recorded end", Unit::Ns, 0, "", |t| t.end_ns)
             .column("late", Unit::Ns, 0, "", |t| t.late_ns)
-            .column(
-                "slack",
-                Unit::Ns,
-                0,
-                "it could end later by this without a longer run",
-                |t| t.slack_ns,
-            ),
+            .column("slack", Unit::Ns, 0, "it could end later by this without a longer run", |t| {
+                t.slack_ns
+            }),
     );
 }

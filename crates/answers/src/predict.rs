@@ -68,11 +68,7 @@ pub fn refused(session: &Session<'_>, why: &str) -> Document {
 
 fn recording<'a>(session: &'a Session<'_>) -> Recording<'a> {
     let off_work = session.off_work();
-    Recording {
-        trace: session.trace(),
-        spinning: &off_work.spinning,
-        runtime: &off_work.runtime,
-    }
+    Recording { trace: session.trace(), spinning: &off_work.spinning, runtime: &off_work.runtime }
 }
 
 const NAME: &str = "Prediction";
@@ -137,10 +133,9 @@ fn facts(out: &mut Document, p: &Prediction) {
 fn with_doubt(p: &Prediction) -> String {
     match p.is_reliable() {
         true => verdict(p),
-        false => format!(
-            "not reliable, the replay does not reproduce the recording: {}",
-            verdict(p)
-        ),
+        false => {
+            format!("not reliable, the replay does not reproduce the recording: {}", verdict(p))
+        }
     }
 }
 
@@ -199,11 +194,7 @@ fn lock_fact(out: &mut Document, p: &Prediction) {
     if let (Some(ratio), Some(efficiency), Some(class)) = (p.lock_ratio, p.lock_efficiency, p.class)
     {
         let cap = p.cap.as_ref().map_or(String::new(), |cap| {
-            format!(
-                ", and `{}` limits any number of CPUs to {}",
-                cap.lock,
-                times(cap.speedup)
-            )
+            format!(", and `{}` limits any number of CPUs to {}", cap.lock, times(cap.speedup))
         });
         out.fact(
             "locks",
@@ -243,30 +234,19 @@ fn speedups(out: &mut Document, p: &Prediction) {
         let of = |n: usize| same(&p.points[i], &p.points[i - n]);
         !(i > 1 && of(1) && of(2))
     };
-    let shown: Vec<&Point> = (0..p.points.len())
-        .filter(is_news)
-        .map(|i| &p.points[i])
-        .collect();
+    let shown: Vec<&Point> = (0..p.points.len()).filter(is_news).map(|i| &p.points[i]).collect();
     let note = "over one CPU, with the same threads and the same work";
     out.table(
         Rows::new("speed-up", note, shown, usize::MAX)
             .column("CPUs", Unit::Count, 0, "", |q| q.cpus)
             .column("speed-up", Unit::Factor, 0, "", |q| q.speedup)
-            .column("range", Unit::Word, 1, "", |q| {
-                format!("{:.2} .. {:.2}", q.low, q.high)
-            })
-            .column("efficiency", Unit::Ratio, 3, "speed-up / CPUs", |q| {
-                q.speedup / q.cpus as f64
-            })
+            .column("range", Unit::Word, 1, "", |q| format!("{:.2} .. {:.2}", q.low, q.high))
+            .column("efficiency", Unit::Ratio, 3, "speed-up / CPUs", |q| q.speedup / q.cpus as f64)
             .column("CPU use", Unit::Ratio, 4, "", |q| q.cpu_use)
             // Without recorded locks their waits are part of other waits.
-            .column(
-                "lock wait",
-                Unit::Ratio,
-                2,
-                "share of the threads' time",
-                |q| (!p.locks.is_empty()).then_some(q.wait_ratio),
-            )
+            .column("lock wait", Unit::Ratio, 2, "share of the threads' time", |q| {
+                (!p.locks.is_empty()).then_some(q.wait_ratio)
+            })
             .column(
                 "more threads",
                 Unit::Factor,
@@ -318,9 +298,7 @@ fn curve(out: &mut Document, p: &Prediction) {
     if !p.measured.is_empty() {
         series.push(Series {
             name: "measured",
-            points: (p.measured.iter())
-                .map(|m| (m.cpus as f64, m.speedup))
-                .collect(),
+            points: (p.measured.iter()).map(|m| (m.cpus as f64, m.speedup)).collect(),
             band: Vec::new(),
             style: SeriesStyle::Dots,
         });
@@ -378,22 +356,12 @@ fn locks(out: &mut Document, p: &Prediction, rows: usize) {
     out.table(
         Rows::new("locks", note, &p.locks, rows)
             .column("lock", Unit::Text, 0, "", |l| &l.name)
-            .column(
-                "lock ratio",
-                Unit::Ratio,
-                0,
-                "CPU time inside / CPU time",
-                |l| l.ratio,
-            )
+            .column("lock ratio", Unit::Ratio, 0, "CPU time inside / CPU time", |l| l.ratio)
             .column("hold", Unit::Ns, 0, "mean", |l| l.hold_ns)
             .column("holds", Unit::Count, 1, "", |l| l.n)
-            .column(
-                "slower on 2",
-                Unit::Factor,
-                2,
-                "holds on two CPUs / holds on one",
-                |l| l.inflation,
-            )
+            .column("slower on 2", Unit::Factor, 2, "holds on two CPUs / holds on one", |l| {
+                l.inflation
+            })
             .column("saturates", Unit::Word, 0, "", |l| {
                 let at = |n: usize| format!("at {n} CPUs");
                 l.saturates_at.map_or("never".into(), at)
@@ -431,20 +399,13 @@ fn verdict(p: &Prediction) -> String {
     }
     // The fewest CPUs that give nearly all there is to get: within 3 %, less than the range of most predictions.
     let best = p.points.iter().map(|q| q.speedup).fold(0.0, f64::max);
-    let knee = p
-        .points
-        .iter()
-        .find(|q| q.speedup >= 0.97 * best)
-        .unwrap_or(two);
+    let knee = p.points.iter().find(|q| q.speedup >= 0.97 * best).unwrap_or(two);
     // The limit at the next number of CPUs is what keeps the speed-up from growing.
     let next = p.points.iter().find(|q| q.cpus > knee.cpus).unwrap_or(knee);
     let mut text = format!("{} on {} CPUs", times(two.speedup), two.cpus);
     // The cases exclude each other: slower, more threads would help, no gain, growing to the end, a highest speed-up.
     if best < 1.0 {
-        text = format!(
-            "slower on more CPUs: {text}, limited by {}",
-            limit(&two.limit)
-        );
+        text = format!("slower on more CPUs: {text}, limited by {}", limit(&two.limit));
     } else if let Some(text_of_more) = started_with_more(p, best) {
         text += &text_of_more;
     } else if knee.cpus == two.cpus {
@@ -465,17 +426,9 @@ fn verdict(p: &Prediction) -> String {
 /// The change that helps most on so many CPUs, where the speed-up ends; none gains 5 % or more: none.
 fn helpful_change(p: &Prediction, cpus: usize) -> Option<String> {
     let at = p.points.iter().position(|q| q.cpus == cpus).unwrap_or(0);
-    let best = p
-        .what_if
-        .iter()
-        .max_by(|a, b| a.speedup[at].total_cmp(&b.speedup[at]))?;
-    (best.speedup[at] > 1.05 * p.points[at].speedup).then(|| {
-        format!(
-            "; {} would give {} on {cpus}",
-            best.change,
-            times(best.speedup[at])
-        )
-    })
+    let best = p.what_if.iter().max_by(|a, b| a.speedup[at].total_cmp(&b.speedup[at]))?;
+    (best.speedup[at] > 1.05 * p.points[at].speedup)
+        .then(|| format!("; {} would give {} on {cpus}", best.change, times(best.speedup[at])))
 }
 
 /// For a program that may start as many threads as there are CPUs: its speed-up with its own threads, and with more.
@@ -501,10 +454,9 @@ pub fn limit(limit: &kasuri_predict::Limit) -> String {
         Limit::Lock { name, busy } => {
             format!("lock `{name}`, held {:.0} % of the time", 100.0 * busy)
         }
-        Limit::LockWaits { name, share } => format!(
-            "waits for lock `{name}` ({:.0} % of the threads' time)",
-            100.0 * share
-        ),
+        Limit::LockWaits { name, share } => {
+            format!("waits for lock `{name}` ({:.0} % of the threads' time)", 100.0 * share)
+        }
         Limit::Threads { n: 1 } => "1 busy thread".into(),
         Limit::Threads { n } => format!("{n} busy threads"),
         Limit::Dependencies { running } => {

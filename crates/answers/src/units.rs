@@ -11,10 +11,8 @@ pub fn duration(ns: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
     // 999.6 us is 1.00 ms, not 1000 us: choose the unit after rounding.
     let size = ns.abs();
-    let (scale, unit) = UNITS
-        .into_iter()
-        .find(|(scale, _)| size >= scale * 0.9995)
-        .unwrap_or(UNITS[3]);
+    let (scale, unit) =
+        UNITS.into_iter().find(|(scale, _)| size >= scale * 0.9995).unwrap_or(UNITS[3]);
     let value = ns / scale;
     if unit == "ns" {
         return format!("{value:.0} ns");
@@ -83,10 +81,8 @@ pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width && text.chars().count() <= MARKS * width {
         return text.to_string();
     }
-    let (head_room, tail_room) = (
-        (width.saturating_sub(1)).div_ceil(2),
-        width.saturating_sub(1) / 2,
-    );
+    let (head_room, tail_room) =
+        ((width.saturating_sub(1)).div_ceil(2), width.saturating_sub(1) / 2);
     let head: String = fitting(text.chars(), head_room).collect();
     let tail: Vec<char> = fitting(text.chars().rev(), tail_room).collect();
     head + "~" + &tail.into_iter().rev().collect::<String>()
@@ -127,10 +123,7 @@ mod tests {
 
     #[test]
     fn count_groups_thousands() {
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(count),
-            ["0", "999", "1,000", "1,234,567"]
-        );
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

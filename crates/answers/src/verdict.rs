@@ -92,9 +92,10 @@ impl<'a> Verdict<'a> {
                 q.speedup, p.without_locks
             )
         });
-        let cap = p.cap.as_ref().map_or(String::new(), |cap| {
-            format!("; `{}` {}", cap.lock, cap_text(cap.speedup))
-        });
+        let cap = p
+            .cap
+            .as_ref()
+            .map_or(String::new(), |cap| format!("; `{}` {}", cap.lock, cap_text(cap.speedup)));
         Some(Ok(format!(
             "{}: on two CPUs the locks leave {} of the speed{two}{cap}",
             class.word(),
@@ -188,15 +189,9 @@ impl Advice<'_> {
                 i.first, i.second
             ),
             Advice::Circle(circle) => {
-                let names: Vec<String> = circle
-                    .steps
-                    .iter()
-                    .map(|s| format!("`{}`", s.held))
-                    .collect();
-                format!(
-                    "the program takes {} in a circle: it can deadlock",
-                    names.join(", ")
-                )
+                let names: Vec<String> =
+                    circle.steps.iter().map(|s| format!("`{}`", s.held)).collect();
+                format!("the program takes {} in a circle: it can deadlock", names.join(", "))
             }
             Advice::Nothing(lock) if lock.used.wait_ns == 0 => {
                 "nothing: no thread waited for a lock".into()
@@ -204,9 +199,7 @@ impl Advice<'_> {
             Advice::Nothing(lock) => format!(
                 "nothing: even `{}`, the most waited for, costs {} of the time",
                 lock.name,
-                lock.used
-                    .wait_ratio
-                    .map_or("next to nothing".into(), percent)
+                lock.used.wait_ratio.map_or("next to nothing".into(), percent)
             ),
             Advice::NotHereYet(name) => format!(
                 "`{name}`: almost no waits in this recording, but waits on more CPUs; hold it for less time, take it less often, or split it (kasuri predict shows the gain)"
@@ -250,12 +243,7 @@ mod tests {
             holder_preempted_ns: preempted_ns,
             holder_blocked_ns: blocked_ns,
             holder_ns: preempted_ns + blocked_ns,
-            used: Use {
-                wait_ns: 1_000_000_000,
-                holds,
-                hold_p50_ns,
-                ..Use::default()
-            },
+            used: Use { wait_ns: 1_000_000_000, holds, hold_p50_ns, ..Use::default() },
             ..LockRow::default()
         }
     }

@@ -44,9 +44,7 @@ impl Answer for Where {
         let alike = alike(all);
         out.table(
             Rows::new("", "", &alike, rows)
-                .column("since", Unit::Word, 0, "it last had a CPU", |a| {
-                    since(a.first)
-                })
+                .column("since", Unit::Word, 0, "it last had a CPU", |a| since(a.first))
                 .column("thread", Unit::Text, 0, "", |a| match a.n {
                     1 => named(&a.first.name, a.first.tid),
                     n => format!("{n} x {}", printable(&a.first.name)),
@@ -75,20 +73,14 @@ fn title(all: &[ThreadAtEnd]) -> String {
     let n = |state: &str| all.iter().filter(|t| t.state == state).count();
     let waiting = n("waits") + n("waits_uninterruptibly");
     let mut parts = vec![format!("{waiting} waiting")];
-    for (n, what) in [
-        (n("stopped"), "stopped"),
-        (n("runs"), "running"),
-        (n("unknown"), "not known"),
-    ] {
+    for (n, what) in
+        [(n("stopped"), "stopped"), (n("runs"), "running"), (n("unknown"), "not known")]
+    {
         if n > 0 {
             parts.push(format!("{n} {what}"));
         }
     }
-    format!(
-        "{}: {}",
-        plural(all.len() as u64, "thread"),
-        parts.join(", ")
-    )
+    format!("{}: {}", plural(all.len() as u64, "thread"), parts.join(", "))
 }
 
 fn circle_text(circle: &[i32], all: &[ThreadAtEnd]) -> String {
@@ -103,12 +95,7 @@ fn circle_text(circle: &[i32], all: &[ThreadAtEnd]) -> String {
             None => text(tid),
         }
     };
-    circle
-        .iter()
-        .enumerate()
-        .map(step)
-        .collect::<Vec<_>>()
-        .join("; ")
+    circle.iter().enumerate().map(step).collect::<Vec<_>>().join("; ")
 }
 
 /// A process whose threads all wait for threads of it.
@@ -129,18 +116,12 @@ fn stuck_text(pid: i32, all: &[ThreadAtEnd]) -> String {
 fn culprit(at_end: &AtEnd) -> Option<String> {
     let in_circle = |t: &&ThreadAtEnd| at_end.circles.iter().flatten().any(|&tid| tid == t.tid);
     let waits_for_none = |t: &&ThreadAtEnd| t.by.iter().all(|by| is_other(by, &at_end.threads));
-    let last = at_end
-        .threads
-        .iter()
-        .filter(|t| t.waiters > 0 && !in_circle(t) && waits_for_none(t));
+    let last =
+        at_end.threads.iter().filter(|t| t.waiters > 0 && !in_circle(t) && waits_for_none(t));
     let most = last.max_by_key(|t| t.waiters)?;
     let others = plural(most.waiters as u64, "thread");
     let verb = if most.waiters == 1 { "waits" } else { "wait" };
-    Some(format!(
-        "{others} {verb} for {}, which {}",
-        named(&most.name, most.tid),
-        does(most)
-    ))
+    Some(format!("{others} {verb} for {}, which {}", named(&most.name, most.tid), does(most)))
 }
 
 fn is_other(by: &HeldBy, all: &[ThreadAtEnd]) -> bool {
@@ -157,12 +138,7 @@ fn alike<'a>(all: &'a [ThreadAtEnd]) -> Vec<Alike<'a>> {
         };
         match rows.iter_mut().find(same) {
             Some(row) => row.n += 1,
-            None => rows.push(Alike {
-                first: thread,
-                n: 1,
-                what,
-                by,
-            }),
+            None => rows.push(Alike { first: thread, n: 1, what, by }),
         }
     }
     rows
@@ -175,11 +151,7 @@ fn since(thread: &ThreadAtEnd) -> Option<String> {
 
 fn does(t: &ThreadAtEnd) -> String {
     let path = path_text(&t.path, PATH_ROOM);
-    let code = if path.is_empty() {
-        "code that is not known".to_owned()
-    } else {
-        path
-    };
+    let code = if path.is_empty() { "code that is not known".to_owned() } else { path };
     let file = match t.file.as_str() {
         "" => String::new(),
         file => format!(", at file {}", printable(file)),

@@ -16,7 +16,5 @@ pub fn cost_at(measured: &[[f64; 4]], apart_ns: f64) -> Option<[f64; 3]> {
     };
     let a = measured[above - 1];
     let share = (apart_ns / a[0]).ln() / (b[0] / a[0]).ln();
-    Some(std::array::from_fn(|i| {
-        a[i + 1] + (b[i + 1] - a[i + 1]) * share
-    }))
+    Some(std::array::from_fn(|i| a[i + 1] + (b[i + 1] - a[i + 1]) * share))
 }

@@ -56,14 +56,7 @@ mod tests {
             assert_eq!(stem(begin), (both, Side::Begin));
             assert_eq!(stem(end), (both, Side::End));
         }
-        for point in [
-            "libstdcxx:throw",
-            "a:restart",
-            "a:weekend",
-            "start",
-            ":start",
-            "",
-        ] {
+        for point in ["libstdcxx:throw", "a:restart", "a:weekend", "start", ":start", ""] {
             assert_eq!(stem(point), (point, Side::Point), "{point}");
         }
     }

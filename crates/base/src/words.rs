@@ -21,9 +21,7 @@ pub fn harmless(text: &str) -> String {
 /// written as bash, zsh, ksh and busybox read it. What needs no quotes stays unchanged.
 pub fn shell_word(name: impl AsRef<OsStr>) -> String {
     let bytes = name.as_ref().as_encoded_bytes();
-    let text = std::str::from_utf8(bytes)
-        .ok()
-        .filter(|t| !t.contains(steers));
+    let text = std::str::from_utf8(bytes).ok().filter(|t| !t.contains(steers));
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     match text {
         Some(text) if !text.is_empty() && text.chars().all(is_plain) => return text.to_owned(),
@@ -32,9 +30,7 @@ pub fn shell_word(name: impl AsRef<OsStr>) -> String {
     }
     let mut word = String::from("$'");
     let escape = |word: &mut String, bytes: &[u8]| {
-        bytes
-            .iter()
-            .for_each(|byte| word.push_str(&format!("\\x{byte:02x}")));
+        bytes.iter().for_each(|byte| word.push_str(&format!("\\x{byte:02x}")));
     };
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -80,10 +76,7 @@ mod tests {
         }
         assert_eq!(shell_word("/a/b-1.d"), "/a/b-1.d");
         assert_eq!(shell_word("a b's"), r"'a b'\''s'");
-        assert_eq!(
-            shell_word("\u{1b}[31m'\\\u{202e}é"),
-            r"$'\x1b[31m\'\\\xe2\x80\xaeé'"
-        );
+        assert_eq!(shell_word("\u{1b}[31m'\\\u{202e}é"), r"$'\x1b[31m\'\\\xe2\x80\xaeé'");
     }
 
     #[test]

@@ -10,18 +10,9 @@ fn main() -> Result<()> {
     let bytes = std::fs::read(&path).with_context(|| path.clone())?;
     for _ in 0..times {
         let (wall, cpu) = (std::time::Instant::now(), cpu_s());
-        let trace = load(
-            &[File {
-                name: &path,
-                bytes: &bytes,
-            }],
-            &Options::default(),
-        )?;
+        let trace = load(&[File { name: &path, bytes: &bytes }], &Options::default())?;
         let (cpu, wall) = (cpu_s() - cpu, wall.elapsed().as_secs_f64());
-        println!(
-            "{cpu:.6} {wall:.6} {}",
-            trace.n_kernel_events + trace.n_annotation_events
-        );
+        println!("{cpu:.6} {wall:.6} {}", trace.n_kernel_events + trace.n_annotation_events);
     }
     Ok(())
 }

@@ -31,18 +31,13 @@ const NAMES: [&str; 4] = ["solve", "exchange", "smooth", "restrict"];
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let path = args
-        .next()
-        .context("usage: bench_recording OUT [EVENTS [SAMPLES]]")?;
+    let path = args.next().context("usage: bench_recording OUT [EVENTS [SAMPLES]]")?;
     let events: u64 = args.next().map_or(Ok(10_000_000), |n| n.parse())?;
     let samples: u64 = args.next().map_or(Ok(0), |n| n.parse())?;
     let mut meta = meta();
     let table = EventTable::from_meta(&meta.kernel)?;
     let id = |name| {
-        table
-            .find(name)
-            .map(|ix| table.types()[usize::from(ix)].id)
-            .context("no such event")
+        table.find(name).map(|ix| table.types()[usize::from(ix)].id).context("no such event")
     };
     let mut machine = Machine::new(id("sched/sched_switch")?, id("sched/sched_waking")?);
     // Each turn makes a waking, a switch, a beginning and an end.
@@ -56,11 +51,7 @@ fn main() -> Result<()> {
 }
 
 fn anchor(ns: u64) -> Anchor {
-    Anchor {
-        native: ns,
-        monotonic_ns: ns,
-        realtime_ns: 1_800_000_000_000_000_000 + ns,
-    }
+    Anchor { native: ns, monotonic_ns: ns, realtime_ns: 1_800_000_000_000_000_000 + ns }
 }
 
 fn meta() -> Meta {
@@ -73,22 +64,15 @@ fn meta() -> Meta {
         root_pids: vec![PID],
         exit_status: Some(0),
         start: anchor(START_NS),
-        host: Host {
-            n_cpus: CPUS as u32,
-            online: vec![0, 1],
-            ..Host::default()
-        },
+        host: Host { n_cpus: CPUS as u32, online: vec![0, 1], ..Host::default() },
         ..Meta::default()
     };
     meta.kernel.source = "tracefs".into();
     meta.kernel.clock = "mono".into();
     meta.kernel.page_bytes = 4096;
-    meta.kernel.formats = [
-        ("sched/sched_switch", SWITCH),
-        ("sched/sched_waking", WAKING),
-    ]
-    .map(|(n, t)| (n.into(), t.into()))
-    .into();
+    meta.kernel.formats = [("sched/sched_switch", SWITCH), ("sched/sched_waking", WAKING)]
+        .map(|(n, t)| (n.into(), t.into()))
+        .into();
     meta.annotations.clock = "monotonic".into();
     meta
 }
@@ -114,11 +98,7 @@ fn write(path: &str, meta: &Meta, table: &EventTable, machine: Machine) -> Resul
         ..Site::default()
     };
     let sites = NAMES.iter().enumerate().map(site).collect();
-    writer.sites(&SiteTable {
-        pid: PID as u32,
-        sites,
-        ..SiteTable::default()
-    })?;
+    writer.sites(&SiteTable { pid: PID as u32, sites, ..SiteTable::default() })?;
     if !machine.samples.is_empty() {
         write_samples(&mut writer, &machine.samples)?;
     }
@@ -151,10 +131,7 @@ fn write_samples(writer: &mut Writer<impl std::io::Write>, samples: &[Sample]) -
             ..Module::default()
         }],
         frames: (0..FUNCTIONS)
-            .map(|row| Frame {
-                module: 0,
-                address: 0x1000 + 64 * u64::from(row),
-            })
+            .map(|row| Frame { module: 0, address: 0x1000 + 64 * u64::from(row) })
             .collect(),
         paths: (0..PATHS)
             .map(|row| Path {
@@ -187,11 +164,7 @@ fn write_samples(writer: &mut Writer<impl std::io::Write>, samples: &[Sample]) -
 }
 
 fn comm(tid: i32) -> String {
-    if tid == 0 {
-        "swapper".into()
-    } else {
-        format!("worker-{}", tid - PID)
-    }
+    if tid == 0 { "swapper".into() } else { format!("worker-{}", tid - PID) }
 }
 
 /// The machine that makes the events.
@@ -293,8 +266,7 @@ impl Machine {
         name[..comm(pid).len()].copy_from_slice(comm(pid).as_bytes());
         data.extend_from_slice(&name);
         data.extend_from_slice(&pid.to_le_bytes());
-        rest.iter()
-            .for_each(|n| data.extend_from_slice(&n.to_le_bytes()));
+        rest.iter().for_each(|n| data.extend_from_slice(&n.to_le_bytes()));
         data
     }
 }
@@ -348,12 +320,7 @@ struct Ring {
 
 impl Ring {
     fn new(tid: i32) -> Ring {
-        let mut ring = Ring {
-            tid,
-            seq: 0,
-            start: 0,
-            bytes: Vec::new(),
-        };
+        let mut ring = Ring { tid, seq: 0, start: 0, bytes: Vec::new() };
         ring.begin_chunk();
         ring
     }
@@ -379,8 +346,7 @@ impl Ring {
             self.begin_chunk();
         }
         self.bytes.extend_from_slice(&stamp.to_le_bytes());
-        self.bytes
-            .extend_from_slice(&(kind | 1 << 8 | site << 32).to_le_bytes());
+        self.bytes.extend_from_slice(&(kind | 1 << 8 | site << 32).to_le_bytes());
     }
 
     fn finish(mut self) -> Vec<u8> {

@@ -78,12 +78,7 @@ impl Machine {
 impl Baseline {
     /// Of runs here and now.
     pub fn new(command: String, measures: Vec<Measure>) -> Baseline {
-        Baseline {
-            schema: SCHEMA.to_owned(),
-            command,
-            machine: Machine::this(),
-            measures,
-        }
+        Baseline { schema: SCHEMA.to_owned(), command, machine: Machine::this(), measures }
     }
 
     /// Reads a file, whoever wrote it. The second part is a warning, for what may matter and may not.
@@ -103,11 +98,7 @@ impl Baseline {
             bail!("{shown}: schema {}, needed {SCHEMA}", baseline.schema);
         }
         for measure in &baseline.measures {
-            if let Some(wrong) = measure
-                .runs
-                .iter()
-                .find(|run| !run.is_finite() || **run < 0.0)
-            {
+            if let Some(wrong) = measure.runs.iter().find(|run| !run.is_finite() || **run < 0.0) {
                 bail!(
                     "{shown}: {} has a run of {wrong}, needed a number of 0 or more",
                     measure.name
@@ -130,10 +121,7 @@ impl Baseline {
             );
         }
         let warning = (baseline.machine.kernel != now.kernel).then(|| {
-            format!(
-                "{shown}: its kernel was {}, this is {}",
-                baseline.machine.kernel, now.kernel
-            )
+            format!("{shown}: its kernel was {}, this is {}", baseline.machine.kernel, now.kernel)
         });
         Ok((baseline, warning))
     }
@@ -150,10 +138,7 @@ mod tests {
     use super::*;
 
     fn written(change: impl FnOnce(&mut Baseline)) -> Result<Option<String>, String> {
-        let measure = Measure {
-            name: "wall".to_owned(),
-            runs: vec![1.0; 6],
-        };
+        let measure = Measure { name: "wall".to_owned(), runs: vec![1.0; 6] };
         let mut baseline = Baseline::new("./p".to_owned(), vec![measure]);
         change(&mut baseline);
         let dir = tempfile::tempdir().unwrap();
@@ -172,34 +157,23 @@ mod tests {
     #[test]
     fn a_baseline_is_for_its_machine() {
         assert_eq!(written(|_| ()), Ok(None));
-        let warned = written(|b| b.machine.kernel = "2.4.0".to_owned())
-            .unwrap()
-            .unwrap();
+        let warned = written(|b| b.machine.kernel = "2.4.0".to_owned()).unwrap().unwrap();
         assert!(warned.contains("its kernel was 2.4.0"), "{warned}");
         for refused in [
             written(|b| b.machine.cpus += 1),
             written(|b| b.machine.cpu_model = "Z80".to_owned()),
             written(|b| b.machine.architecture = "pdp11".to_owned()),
         ] {
-            assert!(
-                refused.as_ref().unwrap_err().contains("another machine"),
-                "{refused:?}"
-            );
+            assert!(refused.as_ref().unwrap_err().contains("another machine"), "{refused:?}");
         }
     }
 
     #[test]
     fn what_is_no_baseline_is_refused() {
         for (refused, why) in [
-            (
-                written(|b| b.schema = "kasuri.bench/1".to_owned()),
-                "schema",
-            ),
+            (written(|b| b.schema = "kasuri.bench/1".to_owned()), "schema"),
             (written(|b| b.measures[0].runs.truncate(5)), "needed 6"),
-            (
-                written(|b| b.measures[0].runs = vec![1.0; 1001]),
-                "needed 6 to 1000",
-            ),
+            (written(|b| b.measures[0].runs = vec![1.0; 1001]), "needed 6 to 1000"),
             (written(|b| b.measures[0].runs[2] = -1.0), "a run of -1"),
             (written(|b| b.measures[0].runs[2] = f64::NAN), "no baseline"),
         ] {

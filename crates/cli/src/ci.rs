@@ -57,10 +57,7 @@ pub fn github(command: &str, about: &str, gates: &[Answer]) -> String {
 
 /// As the value of a workflow command, in which a line's end would begin another command.
 fn message(text: &str) -> String {
-    printable(text)
-        .replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    printable(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// As text of an attribute in XML, which cannot hold control characters at all.
@@ -84,12 +81,8 @@ mod tests {
 
     #[test]
     fn a_program_cannot_give_github_commands() {
-        let gate = Answer {
-            gate: "wall > 5%".to_owned(),
-            ratio: Some(1.1),
-            p_value: 0.001,
-            failed: true,
-        };
+        let gate =
+            Answer { gate: "wall > 5%".to_owned(), ratio: Some(1.1), p_value: 0.001, failed: true };
         let told = github("kasuri bench", "./x\n::set-env name=A::b", &[gate]);
         assert_eq!(told.lines().count(), 1, "{told}");
         assert!(

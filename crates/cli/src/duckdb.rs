@@ -81,9 +81,7 @@ impl DuckDb {
             .arg(format!(".read {}", quoted(&setup.to_string_lossy())))
             .args(args);
         let cannot = || format!("{}: cannot run", self.0.display());
-        let mut child = cleaner
-            .start(&mut command, args.is_empty())
-            .with_context(cannot)?;
+        let mut child = cleaner.start(&mut command, args.is_empty()).with_context(cannot)?;
         cleaner.ended(&child);
         child.wait().with_context(cannot)
     }
@@ -106,9 +104,7 @@ impl Cleaner {
     /// # Errors
     /// When they cannot be taken.
     pub fn of(scratch: &Path) -> anyhow::Result<Cleaner> {
-        let taken = [SIGINT, SIGTERM, SIGHUP]
-            .into_iter()
-            .filter(|&s| !is_ignored(s));
+        let taken = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&s| !is_ignored(s));
         let mut signals = Signals::new(taken).context("cannot take signals")?;
         let (running, scratch) = (Arc::<Mutex<Running>>::default(), scratch.to_owned());
         let seen = Arc::clone(&running);
@@ -132,10 +128,7 @@ impl Cleaner {
     fn start(&self, command: &mut Command, is_prompt: bool) -> std::io::Result<Child> {
         let mut running = self.0.lock().expect("no panic");
         let child = command.spawn()?;
-        *running = Running {
-            child: Some(Pid::from_child(&child)),
-            is_prompt,
-        };
+        *running = Running { child: Some(Pid::from_child(&child)), is_prompt };
         Ok(child)
     }
 
@@ -152,10 +145,7 @@ impl Cleaner {
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = [0; 256];
     let n = File::open(path).and_then(|mut f| f.read(&mut head)).ok()?;
-    let line = head[..n]
-        .strip_prefix(b"#!")?
-        .split(|&b| b == b'\n')
-        .next()?;
+    let line = head[..n].strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
     Some(PathBuf::from(std::str::from_utf8(line).ok()?.trim()))
 }
 

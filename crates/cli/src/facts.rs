@@ -45,10 +45,8 @@ pub fn gather(
     marked_threads: Option<usize>,
 ) -> Facts {
     let names = names(look);
-    let file_name = |path: &PathBuf| {
-        path.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
+    let file_name =
+        |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let thp =
         std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let cpus = kasuri_record::host::allowed_cpus();
@@ -103,12 +101,7 @@ fn is_libc(name: &str) -> bool {
 /// Share of the capacity by class.
 fn shares(summary: &Summary) -> BTreeMap<&'static str, f64> {
     let capacity = summary.capacity_ns.max(1) as f64;
-    summary
-        .account
-        .classes
-        .iter()
-        .map(|class| (class.class, class.ns as f64 / capacity))
-        .collect()
+    summary.account.classes.iter().map(|class| (class.class, class.ns as f64 / capacity)).collect()
 }
 
 /// Threads of the busiest process that wanted a tenth of a CPU or more.
@@ -126,16 +119,11 @@ fn busy_threads(summary: &Summary) -> usize {
 fn allocating(summary: &Summary) -> Option<f64> {
     let paths = summary.call_paths.as_ref()?;
     let (mut all, mut allocating) = (0, 0);
-    for class in paths
-        .classes
-        .iter()
-        .filter(|class| ["work", "system_calls"].contains(&class.class))
+    for class in
+        paths.classes.iter().filter(|class| ["work", "system_calls"].contains(&class.class))
     {
         for path in &class.paths.paths {
-            let function = path
-                .frames
-                .first()
-                .map_or("", |frame| frame.function.as_str());
+            let function = path.frames.first().map_or("", |frame| frame.function.as_str());
             all += path.ns;
             allocating += if allocates(function) { path.ns } else { 0 };
         }
@@ -160,9 +148,7 @@ fn names(look: &Run) -> BTreeSet<&'static str> {
         // The C library and its loader contain this name because they define it.
         let is_sign = |name: &&&str| **name != MUTEX_LOCK || !is_libc(&file);
         for matched in pattern.find_iter(&bytes) {
-            let name = NAMES
-                .iter()
-                .find(|name| name.as_bytes() == matched.as_bytes());
+            let name = NAMES.iter().find(|name| name.as_bytes() == matched.as_bytes());
             found.extend(name.filter(is_sign));
         }
     }
@@ -185,23 +171,15 @@ fn installed_allocators() -> Vec<(&'static str, PathBuf)> {
     const LIBRARIES: [(&str, &[&str]); 3] = [
         ("jemalloc", &["libjemalloc.so.2"]),
         ("mimalloc", &["libmimalloc.so.3", "libmimalloc.so.2"]),
-        (
-            "tcmalloc",
-            &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4"],
-        ),
+        ("tcmalloc", &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]),
     ];
     let triple = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let folders = [triple.as_str(), "/usr/lib64", "/usr/lib", "/usr/local/lib"];
     let found = |files: &[&str]| {
-        let paths = files.iter().flat_map(|file| {
-            folders
-                .iter()
-                .map(move |folder| Path::new(folder).join(file))
-        });
+        let paths = files
+            .iter()
+            .flat_map(|file| folders.iter().map(move |folder| Path::new(folder).join(file)));
         paths.into_iter().find(|path| path.is_file())
     };
-    LIBRARIES
-        .iter()
-        .filter_map(|(name, files)| Some((*name, found(files)?)))
-        .collect()
+    LIBRARIES.iter().filter_map(|(name, files)| Some((*name, found(files)?))).collect()
 }

@@ -69,10 +69,7 @@ impl FromStr for Gate {
         if key(measure).is_empty() || !(0.0..1e6).contains(&percent) {
             return Err(wrong());
         }
-        Ok(Gate {
-            measure: key(measure),
-            share: percent / 100.0,
-        })
+        Ok(Gate { measure: key(measure), share: percent / 100.0 })
     }
 }
 
@@ -102,14 +99,7 @@ mod tests {
         let nested: Gate = "f<g<int>> > 5%".parse().unwrap();
         assert_eq!(key("ready, without a CPU"), "ready_without_a_cpu");
         assert_eq!(nested.measure, "f<g<int>>");
-        for wrong in [
-            "wall",
-            "wall > 5",
-            "> 5%",
-            "wall > x%",
-            "wall > -1%",
-            "wall < 5%",
-        ] {
+        for wrong in ["wall", "wall > 5", "> 5%", "wall > x%", "wall > -1%", "wall < 5%"] {
             assert!(wrong.parse::<Gate>().is_err(), "{wrong}");
         }
     }

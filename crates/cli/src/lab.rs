@@ -24,11 +24,7 @@ impl Place {
     /// When no directory can be made.
     pub fn new(cpu: Option<u32>) -> anyhow::Result<Place> {
         let shm_dir = crate::cmd::shm_dir();
-        let parent = if shm_dir.is_dir() {
-            shm_dir.clone()
-        } else {
-            std::env::temp_dir()
-        };
+        let parent = if shm_dir.is_dir() { shm_dir.clone() } else { std::env::temp_dir() };
         let scratch = Scratch::new_in("lab", &parent)?;
         let cpu = match cpu {
             Some(cpu) => cpu,
@@ -41,10 +37,7 @@ impl Place {
             cpu,
             scratch,
             shm_dir,
-            worker: (
-                std::env::current_exe()?,
-                vec!["lab-worker".to_owned(), cpu.to_string()],
-            ),
+            worker: (std::env::current_exe()?, vec!["lab-worker".to_owned(), cpu.to_string()]),
         })
     }
 }

@@ -79,13 +79,7 @@ impl<'a> Prepared<'a> {
         }
         let trace = kernel(parts, &shifts, span, strings, &mut merged)?;
         meta.missing.extend(lost_annotations(&trace));
-        Ok(Prepared {
-            base,
-            trace,
-            meta,
-            annotations,
-            merged,
-        })
+        Ok(Prepared { base, trace, meta, annotations, merged })
     }
 
     /// Writes the recording.
@@ -93,14 +87,7 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// Errors of `out`.
     pub fn write<W: Write>(mut self, out: W) -> anyhow::Result<Merged> {
-        write(
-            self.base.as_ref(),
-            &self.trace,
-            self.meta,
-            self.annotations,
-            out,
-            &mut self.merged,
-        )?;
+        write(self.base.as_ref(), &self.trace, self.meta, self.annotations, out, &mut self.merged)?;
         Ok(self.merged)
     }
 }
@@ -177,9 +164,7 @@ fn shifts(parts: &[Part<'_>], frame: &Frame, merged: &mut Merged) -> anyhow::Res
             );
         };
         if shift != 0 {
-            merged
-                .notes
-                .push(format!("{}: {shift} ns added to its stamps", part.name));
+            merged.notes.push(format!("{}: {shift} ns added to its stamps", part.name));
         }
         out.push(shift);
     }
@@ -216,10 +201,7 @@ fn annotations(
     shifts: &[i64],
     strings: &mut Strings,
 ) -> anyhow::Result<Annotations> {
-    let mut out = Annotations {
-        blocks: Vec::new(),
-        tables: Vec::new(),
-    };
+    let mut out = Annotations { blocks: Vec::new(), tables: Vec::new() };
     for (number, (part, &shift)) in parts.iter_mut().zip(shifts).enumerate() {
         // Each part is a client of its own in every process.
         let generation = frame.generation + number as u32;
@@ -287,11 +269,7 @@ fn kernel(
     strings: Strings,
     merged: &mut Merged,
 ) -> anyhow::Result<Trace> {
-    let mut setup = Setup {
-        span,
-        keeps_events: true,
-        ..Setup::default()
-    };
+    let mut setup = Setup { span, keeps_events: true, ..Setup::default() };
     let mut cpus: BTreeMap<u16, Moved<'_>> = BTreeMap::new();
     let mut finish = Vec::new();
     for (part, &shift) in parts.into_iter().zip(shifts) {
@@ -343,11 +321,7 @@ fn meta(parts: &[Part<'_>], span: &std::ops::Range<Time>) -> Meta {
             0 => 0,
             offset => u64::try_from(offset.saturating_add(time.ns())).unwrap_or(0),
         };
-        Anchor {
-            native: 0,
-            monotonic_ns: ns.max(1),
-            realtime_ns: realtime,
-        }
+        Anchor { native: 0, monotonic_ns: ns.max(1), realtime_ns: realtime }
     };
     let with_kernel = parts.iter().find(|p| !p.opened.cpus.is_empty());
     let info = &with_kernel.unwrap_or(&parts[0]).opened.info;
@@ -365,10 +339,7 @@ fn meta(parts: &[Part<'_>], span: &std::ops::Range<Time>) -> Meta {
             cpu_model: info.cpu_model.clone(),
             ..Host::default()
         },
-        annotations: AnnotationsMeta {
-            clock: "monotonic".into(),
-            ..AnnotationsMeta::default()
-        },
+        annotations: AnnotationsMeta { clock: "monotonic".into(), ..AnnotationsMeta::default() },
         missing: missing(parts).collect(),
         ..Meta::default()
     }
@@ -379,11 +350,7 @@ fn recorder(base: Option<&Base<'_>>, parts: &[Part<'_>]) -> String {
     let base = base.map(|b| format!("{} ({})", b.name, b.recording.meta().recorder));
     let parts = (parts.iter()).map(|p| format!("{} ({})", p.name, p.opened.kind.name()));
     let names: Vec<String> = base.into_iter().chain(parts).collect();
-    format!(
-        "kasuri {}, merged from {}",
-        env!("CARGO_PKG_VERSION"),
-        names.join(", ")
-    )
+    format!("kasuri {}, merged from {}", env!("CARGO_PKG_VERSION"), names.join(", "))
 }
 
 fn missing(parts: &[Part<'_>]) -> impl Iterator<Item = String> {
@@ -410,21 +377,11 @@ fn write<W: Write>(
     out: W,
     merged: &mut Merged,
 ) -> anyhow::Result<()> {
-    let KernelPages {
-        header_page,
-        page_bytes,
-        formats,
-        cpus,
-    } = kernel_pages(trace)?;
+    let KernelPages { header_page, page_bytes, formats, cpus } = kernel_pages(trace)?;
     let recorded = trace.cpus.iter().enumerate().filter(|(_, c)| c.recorded);
     let recorded: Vec<u32> = recorded.map(|(n, _)| n as u32).collect();
     let made = KernelMeta {
-        source: if recorded.is_empty() {
-            "none"
-        } else {
-            "tracefs"
-        }
-        .into(),
+        source: if recorded.is_empty() { "none" } else { "tracefs" }.into(),
         clock: "mono".into(),
         page_bytes,
         header_page: header_page.into(),

@@ -104,16 +104,8 @@ mod tests {
     fn a_cause_is_told_once() {
         let full = || std::io::Error::other("No space left on device");
         let error = anyhow::Error::new(WithCause(full())).context("run.html");
-        assert_eq!(
-            causes(&error),
-            "run.html: cannot write: No space left on device"
-        );
-        let error = anyhow::Error::new(full())
-            .context("cannot write")
-            .context("run.html");
-        assert_eq!(
-            causes(&error),
-            "run.html: cannot write: No space left on device"
-        );
+        assert_eq!(causes(&error), "run.html: cannot write: No space left on device");
+        let error = anyhow::Error::new(full()).context("cannot write").context("run.html");
+        assert_eq!(causes(&error), "run.html: cannot write: No space left on device");
     }
 }

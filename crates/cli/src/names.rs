@@ -49,9 +49,7 @@ fn wanted(code: &Code) -> Vec<u32> {
     wanted.retain(|&row| {
         let frame = frames[row as usize];
         let kind = modules.get(frame.module as usize).map(|module| module.kind);
-        let into = code
-            .kernel_start
-            .and_then(|start| frame.address.checked_sub(start));
+        let into = code.kernel_start.and_then(|start| frame.address.checked_sub(start));
         kind != Some(ModuleKind::Kernel) || into.is_some_and(|into| into < KERNEL_BYTES)
     });
     wanted

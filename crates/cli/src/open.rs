@@ -120,10 +120,7 @@ impl Input {
 
     /// Another recording, read in the same way.
     pub fn another(&self, file: PathBuf) -> Input {
-        Input {
-            file,
-            salvage: self.salvage,
-        }
+        Input { file, salvage: self.salvage }
     }
 
     /// The file's name without folders and extension.
@@ -211,19 +208,10 @@ pub fn with_traces<R>(
     let mut strings = kasuri_model::Strings::default();
     let mut opened = Vec::new();
     for (path, files) in &parts {
-        let options = import::Options {
-            salvage,
-            keeps_events: false,
-            threads: 0,
-            name_code: None,
-        };
+        let options = import::Options { salvage, keeps_events: false, threads: 0, name_code: None };
         opened.push((*path, import::open(files, &options, &mut strings)?));
     }
-    then(Traces {
-        base,
-        opened,
-        strings,
-    })
+    then(Traces { base, opened, strings })
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -260,9 +248,7 @@ impl Bytes {
     }
 
     fn of(name: &dyn std::fmt::Display, file: File) -> anyhow::Result<Bytes> {
-        let facts = file
-            .metadata()
-            .with_context(|| format!("{name}: cannot look at"))?;
+        let facts = file.metadata().with_context(|| format!("{name}: cannot look at"))?;
         if !facts.is_file() || facts.len() == 0 {
             return Bytes::read_stream(&name.to_string(), file);
         }
@@ -282,15 +268,11 @@ impl Bytes {
             .read_to_end(&mut bytes)
             .with_context(|| format!("{name}: cannot read"))?;
         let is_more = bytes.len() as u64 == BEGINNING;
-        let file = import::File {
-            name,
-            bytes: &bytes,
-        };
+        let file = import::File { name, bytes: &bytes };
         if is_more && !import::may_be_one(&file) {
             return Err(import::Error::unknown(&[file]).into());
         }
-        from.read_to_end(&mut bytes)
-            .with_context(|| format!("{name}: cannot read"))?;
+        from.read_to_end(&mut bytes).with_context(|| format!("{name}: cannot read"))?;
         Ok(Bytes::Owned(bytes))
     }
 }

@@ -75,9 +75,7 @@ impl Output {
         match self {
             Output::Stdout => {
                 let mut out = BufWriter::new(io::stdout().lock());
-                let done = write(&mut out)
-                    .map_err(Into::into)
-                    .context("stdout: cannot write")?;
+                let done = write(&mut out).map_err(Into::into).context("stdout: cannot write")?;
                 out.flush().context("stdout: cannot write")?;
                 Ok(done)
             }
@@ -121,10 +119,7 @@ pub fn write_directory<T>(
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
-        Ok(Box::new(BufWriter::with_capacity(
-            1 << 18,
-            File::create(path)?,
-        )))
+        Ok(Box::new(BufWriter::with_capacity(1 << 18, File::create(path)?)))
     };
     let done = write(&mut file).and_then(|done| std::fs::rename(&target, path).map(|()| done));
     if done.is_err() {

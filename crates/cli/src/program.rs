@@ -23,10 +23,7 @@ pub struct ProgramArgs {
 impl ProgramArgs {
     /// Only processes: for a command with a `--thread` of its own.
     pub fn of_processes(process: Vec<String>) -> ProgramArgs {
-        ProgramArgs {
-            process,
-            thread: Vec::new(),
-        }
+        ProgramArgs { process, thread: Vec::new() }
     }
 
     /// Whether nothing was chosen.
@@ -39,10 +36,7 @@ impl ProgramArgs {
     /// # Errors
     /// When nothing is called so: then with the names that there are.
     pub fn choose(&self, trace: &mut Trace, file: &dyn Display) -> anyhow::Result<()> {
-        let choice = Choice {
-            processes: self.process.clone(),
-            threads: self.thread.clone(),
-        };
+        let choice = Choice { processes: self.process.clone(), threads: self.thread.clone() };
         trace.choose(&choice).map_err(|none| {
             if let NoSuch::Thread(_) = none {
                 return anyhow!("{file}: {none}; {}", self.threads_there(trace));
@@ -50,19 +44,13 @@ impl ProgramArgs {
             let busiest = trace.candidates().into_iter();
             let busiest = busiest.filter(|c| !c.name.is_empty()).take(NAMED);
             let names: Vec<String> = busiest.map(|c| format!("`{}`", c.name)).collect();
-            anyhow!(
-                "{file}: {none}; the busiest processes are {}",
-                names.join(", ")
-            )
+            anyhow!("{file}: {none}; the busiest processes are {}", names.join(", "))
         })
     }
 
     /// `its threads are `a`, `b` and others`: the names in the processes that were chosen.
     fn threads_there(&self, trace: &mut Trace) -> String {
-        let processes = Choice {
-            processes: self.process.clone(),
-            threads: Vec::new(),
-        };
+        let processes = Choice { processes: self.process.clone(), threads: Vec::new() };
         // They are there: else the error would be about them.
         let _ = trace.choose(&processes);
         let mut names: Vec<&str> = Vec::new();

@@ -42,27 +42,17 @@ impl TimeRange {
 impl FromStr for TimeRange {
     type Err = String;
     fn from_str(text: &str) -> Result<TimeRange, String> {
-        let (from, to) = text
-            .split_once("..")
-            .ok_or("needs two dots, as in 1.5s..2s, 100ms.. or ..20%")?;
+        let (from, to) =
+            text.split_once("..").ok_or("needs two dots, as in 1.5s..2s, 100ms.. or ..20%")?;
         let end = |s: &str| {
-            if s.trim().is_empty() {
-                Ok(None)
-            } else {
-                point(s.trim()).map(Some)
-            }
+            if s.trim().is_empty() { Ok(None) } else { point(s.trim()).map(Some) }
         };
-        Ok(TimeRange {
-            from: end(from)?,
-            to: end(to)?,
-        })
+        Ok(TimeRange { from: end(from)?, to: end(to)? })
     }
 }
 
 fn point(text: &str) -> Result<Point, String> {
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let value: f64 = number
         .parse()
@@ -73,9 +63,7 @@ fn point(text: &str) -> Result<Point, String> {
         "ms" => Ok(Point::Ns((value * 1e6) as i64)),
         "" | "s" => Ok(Point::Ns((value * 1e9) as i64)),
         "%" => Ok(Point::Percent(value)),
-        other => Err(format!(
-            "unit \"{other}\" is not known: needs ns, us, ms, s or %"
-        )),
+        other => Err(format!("unit \"{other}\" is not known: needs ns, us, ms, s or %")),
     }
 }
 

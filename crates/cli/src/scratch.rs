@@ -73,9 +73,8 @@ fn remove_left(prefix: &str, parent: &Path) {
             continue;
         };
         let me = rustix::process::geteuid().as_raw();
-        let is_ours = left
-            .stat()
-            .is_ok_and(|stat| stat.st_uid == me && stat.st_mode & 0o7777 == 0o700);
+        let is_ours =
+            left.stat().is_ok_and(|stat| stat.st_uid == me && stat.st_mode & 0o7777 == 0o700);
         if is_ours && flock(&left, FlockOperation::NonBlockingLockExclusive).is_ok() {
             empty(&left);
             let _ = place.remove_directory(name, &left);

@@ -8,11 +8,7 @@ use std::io::{self, IsTerminal, StdoutLock, Write};
 
 /// Text goes out as it comes, line by line.
 pub fn screen() -> Screen<StdoutLock<'static>> {
-    Screen {
-        out: io::stdout().lock(),
-        colour: has_colour(),
-        begun: Vec::new(),
-    }
+    Screen { out: io::stdout().lock(), colour: has_colour(), begun: Vec::new() }
 }
 
 /// Whether stdout takes colours.
@@ -77,10 +73,7 @@ fn colour(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\x1b[") else {
         return 0;
     };
-    let digits = rest
-        .bytes()
-        .take_while(|b| b.is_ascii_digit() || *b == b';')
-        .count();
+    let digits = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
     match rest.as_bytes().get(digits) {
         Some(b'm') => 2 + digits + 1,
         _ => 0,
@@ -92,14 +85,8 @@ mod tests {
     use super::*;
 
     fn printed(colour: bool, parts: &[&[u8]]) -> String {
-        let mut screen = Screen {
-            out: Vec::new(),
-            colour,
-            begun: Vec::new(),
-        };
-        parts
-            .iter()
-            .for_each(|part| screen.write_all(part).unwrap());
+        let mut screen = Screen { out: Vec::new(), colour, begun: Vec::new() };
+        parts.iter().for_each(|part| screen.write_all(part).unwrap());
         String::from_utf8(screen.out).unwrap()
     }
 
@@ -107,14 +94,8 @@ mod tests {
     fn nothing_but_our_colours_steers_the_terminal() {
         let text = "\x1b[1;31mred\x1b[0m\ta\x1b[2Jb\r\u{202e}c\x07\u{9b}\n".as_bytes();
         let (bad, end) = ("\u{fffd}", "\u{fffd}\u{fffd}c\u{fffd}\u{fffd}\n");
-        assert_eq!(
-            printed(true, &[text]),
-            format!("\x1b[1;31mred\x1b[0m\ta{bad}[2Jb{end}")
-        );
-        assert_eq!(
-            printed(false, &[text]),
-            format!("{bad}[1;31mred{bad}[0m\ta{bad}[2Jb{end}")
-        );
+        assert_eq!(printed(true, &[text]), format!("\x1b[1;31mred\x1b[0m\ta{bad}[2Jb{end}"));
+        assert_eq!(printed(false, &[text]), format!("{bad}[1;31mred{bad}[0m\ta{bad}[2Jb{end}"));
     }
 
     #[test]

@@ -37,13 +37,7 @@ pub fn show(answer: &impl Answer, json: bool, layout: &Layout) -> anyhow::Result
 /// The width that COLUMNS names, else the terminal's, else 80.
 pub fn screen_width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let terminal = || {
-        rustix::termios::tcgetwinsize(std::io::stdout())
-            .ok()
-            .map(|w| usize::from(w.ws_col))
-    };
-    asked
-        .or_else(terminal)
-        .filter(|&w| w > 0)
-        .map_or(80, |w: usize| w.max(60))
+    let terminal =
+        || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|w| usize::from(w.ws_col));
+    asked.or_else(terminal).filter(|&w| w > 0).map_or(80, |w: usize| w.max(60))
 }

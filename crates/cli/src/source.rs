@@ -105,9 +105,7 @@ pub fn record(options: &Options) -> kasuri_record::Result<kasuri_record::Summary
         kasuri_record::record(options, &mut |notice| match notice {
             Notice::Warning(text) => message::warning(text),
             Notice::Started { missing } => {
-                missing
-                    .iter()
-                    .for_each(|text| message::warning(format_args!("missing: {text}")));
+                missing.iter().for_each(|text| message::warning(format_args!("missing: {text}")));
             }
             _ => {}
         })

@@ -188,10 +188,7 @@ impl Follower {
             let mut calls: Vec<(i64, usize)> = calls.into_iter().collect();
             calls.sort_by_key(|&(call, n)| (std::cmp::Reverse(n), call));
             let name = |&(call, n): &(i64, usize)| (syscall_name(&self.machine, call), n);
-            BlockedIn {
-                calls: calls.iter().map(name).collect(),
-                not_asked,
-            }
+            BlockedIn { calls: calls.iter().map(name).collect(), not_asked }
         };
         let found = found.into_iter();
         found.map(|(of, calls)| (of, named(calls))).collect()
@@ -203,9 +200,7 @@ impl Follower {
         for process in window.processes.iter().filter(|p| p.pid != 0).take(LIMITED) {
             if let Some(now) = self.tap.throttling(process.pid) {
                 let before = self.throttled.get(&process.pid).copied();
-                let ns = now
-                    .throttled_ns
-                    .saturating_sub(before.unwrap_or(now.throttled_ns));
+                let ns = now.throttled_ns.saturating_sub(before.unwrap_or(now.throttled_ns));
                 limits.push((process.pid, now.cpus, ns));
                 seen.insert(process.pid, now.throttled_ns);
             }
@@ -234,12 +229,7 @@ fn process_cpu_ns() -> u64 {
 fn time_of_day() -> String {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
     let second = t.rem_euclid(86_400);
-    format!(
-        "{:02}:{:02}:{:02}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    format!("{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
 /// The terminal, given back as it was when dropped.
@@ -370,17 +360,10 @@ impl Screen {
                 lines.truncate(rows.saturating_sub(1));
                 lines
             }
-            None => vec![(
-                false,
-                "kasuri top: the first window is being measured".to_owned(),
-            )],
+            None => vec![(false, "kasuri top: the first window is being measured".to_owned())],
         };
         for (row, (is_heading, line)) in lines.iter().enumerate() {
-            queue!(
-                self.out,
-                cursor::MoveTo(0, row as u16),
-                Clear(ClearType::CurrentLine)
-            )?;
+            queue!(self.out, cursor::MoveTo(0, row as u16), Clear(ClearType::CurrentLine))?;
             if *is_heading {
                 queue!(self.out, style::SetAttribute(style::Attribute::Reverse))?;
                 let width = self.view.width;
@@ -393,11 +376,7 @@ impl Screen {
                 queue!(self.out, style::Print(line))?;
             }
         }
-        queue!(
-            self.out,
-            cursor::MoveTo(0, lines.len() as u16),
-            Clear(ClearType::FromCursorDown)
-        )?;
+        queue!(self.out, cursor::MoveTo(0, lines.len() as u16), Clear(ClearType::FromCursorDown))?;
         let foot: String = self.foot().chars().take(self.view.width).collect();
         queue!(
             self.out,

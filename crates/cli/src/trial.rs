@@ -163,12 +163,8 @@ impl<'a> Runner<'a> {
     }
 
     fn once(&self, line: &Line, mapped: bool) -> anyhow::Result<Run> {
-        let watch = Watch {
-            limit: self.limit,
-            stop: &|| self.is_over(),
-            grace: process::GRACE,
-            mapped,
-        };
+        let watch =
+            Watch { limit: self.limit, stop: &|| self.is_over(), grace: process::GRACE, mapped };
         process::run(line, &watch)
             .with_context(|| format!("cannot run {}", line.command[0].display()))
     }
@@ -188,10 +184,7 @@ impl<'a> Runner<'a> {
         } else if self.expected.is_some_and(|expected| expected != run.digest) {
             return Err("another result: its stdout differs".to_owned());
         }
-        self.metric
-            .as_ref()
-            .map(|metric| read_metric(metric, run))
-            .transpose()
+        self.metric.as_ref().map(|metric| read_metric(metric, run)).transpose()
     }
 
     fn check(&self, check: &str, run: &Run) -> Result<(), String> {
@@ -218,11 +211,7 @@ impl<'a> Runner<'a> {
 }
 
 fn failure(status: i32, complaint: &str) -> String {
-    let last = complaint
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     // The beginning says the most.
     let last: String = last.trim().chars().take(120).collect();
     match last.is_empty() {
@@ -236,16 +225,11 @@ fn read_metric(metric: &Regex, run: &Run) -> Result<f64, String> {
         .captures_iter(&run.output)
         .last()
         .ok_or("its stdout has nothing that --metric matches")?;
-    let found = last
-        .get(1)
-        .or(last.get(0))
-        .map_or(&b""[..], |found| found.as_bytes());
+    let found = last.get(1).or(last.get(0)).map_or(&b""[..], |found| found.as_bytes());
     let text = String::from_utf8_lossy(found).replace(',', "");
     match text.trim().parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!(
-            "--metric matched '{text}', needed a number above 0"
-        )),
+        _ => Err(format!("--metric matched '{text}', needed a number above 0")),
     }
 }
 
@@ -267,10 +251,7 @@ pub fn recording(
     command.extend(["--end-with".into(), std::process::id().to_string().into()]);
     command.extend(["-o".into(), file.clone().into(), "--".into()]);
     command.extend(line.command.iter().cloned());
-    let recorded = Line {
-        env: line.env.clone(),
-        command,
-    };
+    let recorded = Line { env: line.env.clone(), command };
     let watch = Watch {
         // Learning what events cost takes seconds, once.
         limit: Some(20 * usual + Duration::from_secs(120)),
@@ -282,13 +263,9 @@ pub fn recording(
     match run.end {
         End::Status(0) => {}
         End::Stopped => return Ok(None),
-        End::Status(_) | End::TooLong => bail!(
-            "{}",
-            run.complaint
-                .lines()
-                .next_back()
-                .unwrap_or("it took too long")
-        ),
+        End::Status(_) | End::TooLong => {
+            bail!("{}", run.complaint.lines().next_back().unwrap_or("it took too long"))
+        }
     }
     let trace = Input::new(file.clone(), false).load()?;
     std::fs::remove_file(file)?;

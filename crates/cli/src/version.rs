@@ -21,10 +21,7 @@ pub fn page() -> String {
     let commit = option_env!("KASURI_COMMIT").filter(|name| !name.is_empty());
     let mut fact = |name: &str, text: &str| _ = writeln!(page, "{name:<12}{text}");
     fact("commit", commit.unwrap_or("not known"));
-    fact(
-        "built for",
-        &format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-    );
+    fact("built for", &format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
     fact("recordings", &format!("format {FORMAT_VERSION}"));
     let (found, absent): (Vec<_>, Vec<_>) = (libraries::ALL.iter())
         .map(|probe| (probe.option, probe.library().is_ok()))

@@ -34,10 +34,8 @@ fn check(command: &str, file: &str) {
 fn check_without_its_kernel(command: &str, file: &str, build_id: &[u8]) {
     let mut bytes = std::fs::read(golden().join(file)).expect("the golden file");
     let places = bytes.windows(build_id.len()).enumerate();
-    let places: Vec<usize> = places
-        .filter(|(_, window)| *window == build_id)
-        .map(|(at, _)| at)
-        .collect();
+    let places: Vec<usize> =
+        places.filter(|(_, window)| *window == build_id).map(|(at, _)| at).collect();
     assert!(!places.is_empty(), "{file} has another kernel");
     for at in places {
         bytes[at..at + build_id.len()].fill(0xee);
@@ -138,9 +136,7 @@ fn answers_on_stretches_and_pairs_are_unchanged() {
     check_with("kasuri-locks.kasuri-locks-range", &arguments);
     let (a, b) = ("kasuri/loops.kasuri", "kasuri/mix.kasuri");
     check_with("compare-one", &["compare", "--json", a, b]);
-    let many = [
-        "compare", "--json", "--before", a, a, b, "--after", b, b, a, b,
-    ];
+    let many = ["compare", "--json", "--before", a, a, b, "--after", b, b, a, b];
     check_with("compare-many", &many);
     check_with("compare-same", &["compare", "--json", a, a]);
 }

@@ -8,10 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 fn kasuri(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .env("COLUMNS", "100");
+    command.args(args).stdin(Stdio::null()).env("COLUMNS", "100");
     command
 }
 
@@ -67,17 +64,10 @@ fn a_mistyped_option_of_record_is_not_taken_for_the_program() {
         let output = kasuri(&args).current_dir(&dir).output().unwrap();
         // `sh -- -c` looks for a script of the name -c: the program got both words.
         let wanted = if program.last() == Some(&"-c") { 2 } else { 7 };
-        assert_eq!(
-            output.status.code(),
-            Some(wanted),
-            "{args:?}: {}",
-            stderr(&output)
-        );
+        assert_eq!(output.status.code(), Some(wanted), "{args:?}: {}", stderr(&output));
     }
-    let output = kasuri(&[&record[..], &["--", "--budgte"]].concat())
-        .current_dir(&dir)
-        .output()
-        .unwrap();
+    let output =
+        kasuri(&[&record[..], &["--", "--budgte"]].concat()).current_dir(&dir).output().unwrap();
     assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -106,17 +96,11 @@ fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
         assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
         assert!(output.stdout.is_empty(), "{args:?}");
         assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
-        assert!(
-            message.starts_with(&format!("kasuri: error: {file}: ")),
-            "{args:?}: {message}"
-        );
+        assert!(message.starts_with(&format!("kasuri: error: {file}: ")), "{args:?}: {message}");
         for word in needed {
             assert!(message.contains(word), "{args:?}: {word} in {message}");
         }
-        assert!(
-            !Path::new(out).exists(),
-            "{args:?}: nothing half-done is left"
-        );
+        assert!(!Path::new(out).exists(), "{args:?}: nothing half-done is left");
     }
 }
 
@@ -139,11 +123,7 @@ fn cli_empty_file() {
 #[test]
 fn cli_wrong_magic() {
     let dir = scratch("magic");
-    let elf = file(
-        &dir,
-        "elf.kasuri",
-        &[b"\x7fELF\x02\x01\x01", [0; 4096].as_slice()].concat(),
-    );
+    let elf = file(&dir, "elf.kasuri", &[b"\x7fELF\x02\x01\x01", [0; 4096].as_slice()].concat());
     let meant = format!("did you mean `kasuri record -- {elf}`?");
     every_reader_says(&dir, &elf, &["begins like an ELF program", &meant]);
 }
@@ -163,28 +143,18 @@ fn cli_directory_names_the_way_on() {
     let dir = scratch("directory");
     let unfinished = dir.join("run.kasuri.d");
     std::fs::create_dir(&unfinished).unwrap();
-    every_reader_says(
-        &dir,
-        unfinished.to_str().unwrap(),
-        &["directory without a recording"],
-    );
+    every_reader_says(&dir, unfinished.to_str().unwrap(), &["directory without a recording"]);
     file(&unfinished, "meta.json", b"{}");
     let name = unfinished.to_str().unwrap();
-    every_reader_says(
-        &dir,
-        name,
-        &["not finished", &format!("run `kasuri recover {name}`")],
-    );
+    every_reader_says(&dir, name, &["not finished", &format!("run `kasuri recover {name}`")]);
 }
 
 #[test]
 fn cli_input_without_end_is_refused_by_its_beginning() {
     let dir = scratch("endless");
     every_reader_says(&dir, "/dev/zero", &["nothing but NUL bytes", "needed"]);
-    let output = kasuri(&["stat", "-"])
-        .stdin(std::fs::File::open("/dev/zero").unwrap())
-        .output()
-        .unwrap();
+    let output =
+        kasuri(&["stat", "-"]).stdin(std::fs::File::open("/dev/zero").unwrap()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("stdin: "), "{}", stderr(&output));
 }
@@ -197,11 +167,7 @@ fn cli_directory_of_something_else_is_not_read() {
     // More than any address space has room for, were it mapped.
     let huge = std::fs::File::create(deep.join("huge")).unwrap();
     huge.set_len(15 << 40).unwrap();
-    every_reader_says(
-        &dir,
-        dir.to_str().unwrap(),
-        &["directory without a recording"],
-    );
+    every_reader_says(&dir, dir.to_str().unwrap(), &["directory without a recording"]);
 }
 
 #[test]
@@ -213,10 +179,7 @@ fn cli_truncated_anywhere_is_an_error_or_the_valid_prefix() {
         every_reader_says(&dir, &cut, &["byte ", "found", "needed"]);
         let salvaged = run(&["stat", "--salvage", &cut]);
         let message = stderr(&salvaged);
-        assert!(
-            matches!(salvaged.status.code(), Some(0 | 1)),
-            "{length}: {message}"
-        );
+        assert!(matches!(salvaged.status.code(), Some(0 | 1)), "{length}: {message}");
         assert!(!message.is_empty(), "{length}: what is wrong is said");
         let text = String::from_utf8_lossy(&salvaged.stdout);
         assert!(
@@ -242,11 +205,7 @@ fn cli_unwritable_output() {
     }
     let full = run(&["export", "-fchrome-json", "-o", "/dev/full", &recording]);
     assert_eq!(full.status.code(), Some(1), "{}", stderr(&full));
-    assert!(
-        stderr(&full).contains("/dev/full: cannot write: No space left"),
-        "{}",
-        stderr(&full)
-    );
+    assert!(stderr(&full).contains("/dev/full: cannot write: No space left"), "{}", stderr(&full));
 }
 
 #[test]
@@ -255,11 +214,7 @@ fn cli_result_never_replaces_the_recording() {
     let recording = recording(&dir);
     let output = run(&["export", "-fperfetto", "-o", &recording, &recording]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("is the recording itself"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("is the recording itself"), "{}", stderr(&output));
     assert_eq!(std::fs::read(&recording).unwrap(), sample::recording());
 }
 
@@ -297,11 +252,7 @@ fn cli_wrong_usage_exits_with_2() {
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(
-            stderr(&output).starts_with("kasuri: error: "),
-            "{args:?}: {}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).starts_with("kasuri: error: "), "{args:?}: {}", stderr(&output));
     }
 }
 
@@ -323,13 +274,7 @@ fn the_version_says_what_is_there() {
     assert_eq!(short, format!("kasuri {}\n", env!("CARGO_PKG_VERSION")));
     let long = said("--version");
     assert!(long.starts_with(&short), "{long}");
-    for fact in [
-        "commit ",
-        "built for ",
-        "recordings  format ",
-        "record --locks",
-        "run --ito",
-    ] {
+    for fact in ["commit ", "built for ", "recordings  format ", "record --locks", "run --ito"] {
         assert!(long.contains(fact), "{fact}: {long}");
     }
 }
@@ -339,25 +284,16 @@ fn cli_range_that_selects_nothing() {
     let dir = scratch("range");
     let output = run(&["stat", "--range", "900s..", &recording(&dir)]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("--range selects nothing"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("--range selects nothing"), "{}", stderr(&output));
 }
 
 #[test]
 fn cli_every_subcommand_has_help_with_an_example() {
     let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
-    let listed = help
-        .lines()
-        .skip_while(|l| *l != "Commands:")
-        .skip(1)
-        .take_while(|l| !l.is_empty());
-    let names: Vec<&str> = listed
-        .filter_map(|l| l.split_whitespace().next())
-        .filter(|n| *n != "help")
-        .collect();
+    let listed =
+        help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| !l.is_empty());
+    let names: Vec<&str> =
+        listed.filter_map(|l| l.split_whitespace().next()).filter(|n| *n != "help").collect();
     assert!(names.len() >= 4, "{help}");
     for name in names.into_iter().chain(["man"]) {
         let output = run(&[name, "--help"]);
@@ -378,10 +314,7 @@ fn cli_stat_shows_the_annotations() {
     assert!(text.starts_with("./sample\n"), "{text}");
     assert!(text.contains("solve"), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours in a pipe");
-    assert!(
-        text.contains(&format!("kasuri report {recording}")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("kasuri report {recording}")), "{text}");
     let json = run(&["stat", "--json", &recording]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["schema"], "kasuri.stat/1");
@@ -397,11 +330,7 @@ fn cli_report_and_exports_are_written_beside_the_recording() {
     for (args, name, start) in [
         (&["report"][..], "run.html", &b"<!DOCTYPE html>"[..]),
         (&["export", "-fperfetto"], "run.pftrace", b"\x0a"),
-        (
-            &["export", "-fchrome-json"],
-            "run.json",
-            b"{\"traceEvents\":[",
-        ),
+        (&["export", "-fchrome-json"], "run.json", b"{\"traceEvents\":["),
     ] {
         let output = run(&[args, &[recording.as_str()]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -413,10 +342,7 @@ fn cli_report_and_exports_are_written_beside_the_recording() {
         let bytes = std::fs::read(dir.join(name)).unwrap();
         assert!(bytes[..start.len()].eq_ignore_ascii_case(start), "{name}");
     }
-    let left: Vec<_> = std::fs::read_dir(&dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
+    let left: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 4, "no temporary files: {left:?}");
 }
 
@@ -424,10 +350,7 @@ fn cli_report_and_exports_are_written_beside_the_recording() {
 fn cli_reads_stdin() {
     let dir = scratch("stdin");
     let recording = std::fs::File::open(recording(&dir)).unwrap();
-    let output = kasuri(&["stat", "--json", "-"])
-        .stdin(recording)
-        .output()
-        .unwrap();
+    let output = kasuri(&["stat", "--json", "-"]).stdin(recording).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
@@ -460,32 +383,19 @@ fn cli_compare_fails_where_a_gate_does() {
     let gates = ["wall > 5%", "lock_wait > 10%"];
     let (code, message, printed) = compare(locks, mix, 4, &gates);
     assert_eq!((code, printed), (Some(3), true), "{message}");
-    assert!(
-        message.contains("gate failed: lock_wait > 10% (from nothing, p 0.029)"),
-        "{message}"
-    );
+    assert!(message.contains("gate failed: lock_wait > 10% (from nothing, p 0.029)"), "{message}");
     assert!(!message.contains("wall"), "{message}");
-    assert_eq!(
-        compare(mix, locks, 4, &gates).0,
-        Some(3),
-        "the wall time rises by 23 %"
-    );
+    assert_eq!(compare(mix, locks, 4, &gates).0, Some(3), "the wall time rises by 23 %");
     assert_eq!(compare(mix, locks, 4, &["wall > 30%"]).0, Some(0));
     // A class that neither side has is no rise; a name that neither has is a mistake.
-    assert_eq!(
-        compare(mix, mix, 4, &["throttled_by_cpu_limit > 0%"]).0,
-        Some(0)
-    );
+    assert_eq!(compare(mix, mix, 4, &["throttled_by_cpu_limit > 0%"]).0, Some(0));
     let (code, message, printed) = compare(mix, mix, 4, &["wal > 5%"]);
     assert_eq!((code, printed), (Some(1), false));
     assert!(message.contains("needed one of 'wall'"), "{message}");
     // Too few runs to fail are too few to pass.
     let (code, message, _) = compare(locks, mix, 3, &gates);
     assert_eq!(code, Some(1));
-    assert!(
-        message.contains("needed 4 or more of each side"),
-        "{message}"
-    );
+    assert!(message.contains("needed 4 or more of each side"), "{message}");
 }
 
 #[test]
@@ -528,10 +438,7 @@ fn info_describes_any_file() {
                 "perf record -a -e 'irq:*'",
             ][..],
         ),
-        (
-            format!("{golden}/task.data"),
-            &["only this program's events were recorded"][..],
-        ),
+        (format!("{golden}/task.data"), &["only this program's events were recorded"][..]),
     ] {
         let output = run(&["info", &file]);
         let text = String::from_utf8(output.stdout).unwrap();
@@ -563,12 +470,7 @@ fn locks_of_a_trace_without_switches_say_that_cpu_time_is_not_known() {
         let output = run(&["locks", &path]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}");
-        let row = |of: &str| {
-            text.lines()
-                .find(|line| line.contains(of))
-                .unwrap()
-                .to_owned()
-        };
+        let row = |of: &str| text.lines().find(|line| line.contains(of)).unwrap().to_owned();
         assert!(row("spinlock").contains("200 us"), "{text}");
         let of_call = row("sys_202");
         assert!(of_call.contains("500 us"), "{of_call}");
@@ -605,9 +507,8 @@ fn a_stray_mark_is_said_and_the_range_without_it_can_be_asked_for() {
     let info = json(&["info", "--json", &trace]);
     let missing = info["missing"].as_array().expect("a list");
     let said = missing.iter().filter_map(|line| line.as_str());
-    let said: Vec<&str> = said
-        .filter(|line| line.contains("stands 1320.000 s apart from the other 200"))
-        .collect();
+    let said: Vec<&str> =
+        said.filter(|line| line.contains("stands 1320.000 s apart from the other 200")).collect();
     assert_eq!(said.len(), 1, "{missing:?}");
     let part = said[0].split_once("--range ").expect("a range").1;
     let part = part.split(' ').next().expect("a word");
@@ -616,10 +517,7 @@ fn a_stray_mark_is_said_and_the_range_without_it_can_be_asked_for() {
     assert_eq!(whole["without_stray_ns"][0], 1_320_000_000_000_u64);
     assert_eq!(whole["without_stray_ns"][1], 1_320_099_500_000_u64);
     let screen = String::from_utf8(run(&["stat", &trace]).stdout).unwrap();
-    assert!(
-        screen.contains("all but a few time stamps stand within 99.5 ms"),
-        "{screen}"
-    );
+    assert!(screen.contains("all but a few time stamps stand within 99.5 ms"), "{screen}");
     let rest = json(&["stat", "--json", "--range", part, &trace]);
     assert_eq!(rest["wall_ns"], 99_500_000);
     assert_eq!(rest["without_stray_ns"], serde_json::Value::Null);

@@ -39,10 +39,7 @@ fn annotations_for_other_tools_are_recorded_where_asked_for() {
     }
     let of = |options: &[&str]| {
         let (output, rows) = recorded(options, None);
-        (
-            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-            rows,
-        )
+        (String::from_utf8_lossy(&output.stdout).trim().to_owned(), rows)
     };
     assert_eq!(of(&["--itt", "--nvtx"]), ("2".into(), [20, 10]));
     assert_eq!(of(&["--itt"]), ("1".into(), [20, 0]));
@@ -59,8 +56,5 @@ fn another_tool_is_left_alone() {
     let (output, rows) = recorded(&["--itt", "--nvtx"], Some(other));
     assert_eq!(rows, [0, 10]);
     let text = said(&output);
-    assert!(
-        text.contains("names another tool already") && text.contains("libother.so"),
-        "{text}"
-    );
+    assert!(text.contains("names another tool already") && text.contains("libother.so"), "{text}");
 }

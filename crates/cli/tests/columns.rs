@@ -40,19 +40,12 @@ fn load(path: &Path) -> Trace {
 fn load_on(path: &Path, salvage: bool, threads: usize) -> Result<Trace, import::Error> {
     let mut all = Vec::new();
     files(path, "trace", &mut all);
-    let unpacked: Vec<_> = all
-        .iter()
-        .map(|(name, bytes)| import::unpack(name, bytes).expect("unpacked"))
-        .collect();
+    let unpacked: Vec<_> =
+        all.iter().map(|(name, bytes)| import::unpack(name, bytes).expect("unpacked")).collect();
     let parts: Vec<_> = (all.iter().zip(&unpacked))
         .map(|((name, _), bytes)| import::File { name, bytes })
         .collect();
-    let options = import::Options {
-        salvage,
-        keeps_events: true,
-        threads,
-        name_code: None,
-    };
+    let options = import::Options { salvage, keeps_events: true, threads, name_code: None };
     import::load(&parts, &options)
 }
 
@@ -140,10 +133,7 @@ fn text(trace: &Trace) -> String {
     }
     for counter in &trace.counters {
         let name = format!("counter {:?}", trace.strings.get(counter.name));
-        let columns = [
-            column("value", &counter.value),
-            column("time", &counter.time),
-        ];
+        let columns = [column("value", &counter.value), column("time", &counter.time)];
         table(&mut out, &name, &columns);
     }
     writeln!(out, "{:?}", trace.limits).expect("written");

@@ -17,15 +17,9 @@ const CPUS: usize = 4;
 
 /// Runs `kasuri` with its own memory and CPU time limited.
 fn limited(dir: &Path, arguments: &[&str]) -> Output {
-    let limit = |n| Rlimit {
-        current: Some(n),
-        maximum: Some(n),
-    };
+    let limit = |n| Rlimit { current: Some(n), maximum: Some(n) };
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-    command
-        .args(arguments)
-        .current_dir(dir)
-        .stdin(Stdio::null());
+    command.args(arguments).current_dir(dir).stdin(Stdio::null());
     let mut cpus = CpuSet::new();
     let allowed = kasuri_record::host::allowed_cpus();
     allowed.iter().take(CPUS).for_each(|&cpu| cpus.set(cpu));

@@ -30,16 +30,9 @@ impl Service {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (say, said) = channel();
         std::thread::spawn(move || {
-            stderr
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| say.send(line))
+            stderr.lines().map_while(Result::ok).try_for_each(|line| say.send(line))
         });
-        Service {
-            child,
-            said,
-            all: Vec::new(),
-        }
+        Service { child, said, all: Vec::new() }
     }
 
     /// Waits until it has said this.
@@ -87,12 +80,9 @@ fn can_record() -> bool {
 }
 
 fn snapshots(dir: &Path) -> Vec<PathBuf> {
-    let all = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let mut all: Vec<PathBuf> = all
-        .filter(|path| path.extension().is_some_and(|e| e == "kasuri"))
-        .collect();
+    let all = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<PathBuf> =
+        all.filter(|path| path.extension().is_some_and(|e| e == "kasuri")).collect();
     all.sort();
     all
 }
@@ -102,18 +92,10 @@ fn own_dir() -> tempfile::TempDir {
 }
 
 fn get(address: &str, path: &str) -> String {
-    let (host, token) = address
-        .trim()
-        .strip_prefix("http://")
-        .unwrap()
-        .split_once('/')
-        .unwrap();
+    let (host, token) = address.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    write!(
-        stream,
-        "GET /{token}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
+    write!(stream, "GET /{token}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -128,10 +110,7 @@ fn lines_signals_and_requests_save_and_old_recordings_go() {
     let log = dir.path().join("app.log");
     std::fs::write(&log, "").unwrap();
     let old = dir.path().join("flight-1.kasuri");
-    std::fs::File::create(&old)
-        .unwrap()
-        .set_len(2 << 30)
-        .unwrap();
+    std::fs::File::create(&old).unwrap().set_len(2 << 30).unwrap();
     let args = [
         format!("--on-log={}=deadline .* missed", log.display()),
         "--listen=0".into(),
@@ -153,10 +132,7 @@ fn lines_signals_and_requests_save_and_old_recordings_go() {
     service.says("saving: a request");
     service.says(".3.kasuri");
     let metrics = get(&address, "metrics");
-    assert!(
-        metrics.contains("kasuri_flight_saves_total{trigger=\"log\"} 1"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("kasuri_flight_saves_total{trigger=\"log\"} 1"), "{metrics}");
     assert!(
         !get(&address[..address.len() - 5], "metrics").contains("kasuri_flight"),
         "without the token"
@@ -174,10 +150,7 @@ fn lines_signals_and_requests_save_and_old_recordings_go() {
 fn children(pid: u32) -> Vec<i32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let words = std::fs::read_to_string(path).unwrap();
-    words
-        .split_whitespace()
-        .map(|w| w.parse().unwrap())
-        .collect()
+    words.split_whitespace().map(|w| w.parse().unwrap()).collect()
 }
 
 fn kill(pid: i32) {
@@ -210,9 +183,7 @@ fn whoever_is_killed_nothing_runs_on_and_nothing_stays_for_good() {
     let mut service = Service::start(dir.path(), &[], &args);
     service.says("recording");
     let begun = || {
-        let mut all = std::fs::read_dir(dir.path())
-            .unwrap()
-            .map(|e| e.unwrap().path());
+        let mut all = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path());
         all.any(|path| path.join("meta.json").exists())
     };
     let until = Instant::now() + PATIENCE;

@@ -31,20 +31,12 @@ pub fn fold(text: &str) -> String {
 
 #[test]
 fn blocks_that_fit_become_lines() {
-    let rows: Vec<_> = (0..60)
-        .map(|n| serde_json::json!({"n": n, "of": [n, [], {}]}))
-        .collect();
+    let rows: Vec<_> = (0..60).map(|n| serde_json::json!({"n": n, "of": [n, [], {}]})).collect();
     let pretty = serde_json::to_string_pretty(&rows).expect("JSON");
     let folded = fold(&pretty);
     assert_eq!(folded.lines().count(), 62, "{folded}");
-    assert_eq!(
-        folded.lines().nth(8),
-        Some(r#"  { "n": 7, "of": [ 7, [], {} ] },"#)
-    );
+    assert_eq!(folded.lines().nth(8), Some(r#"  { "n": 7, "of": [ 7, [], {} ] },"#));
     let again: serde_json::Value = serde_json::from_str(&folded).expect("JSON");
     assert_eq!(again, serde_json::Value::from(rows));
-    assert_eq!(
-        fold("S {\n    a: Some(\n        3,\n    ),\n}"),
-        "S { a: Some( 3, ), }"
-    );
+    assert_eq!(fold("S {\n    a: Some(\n        3,\n    ),\n}"), "S { a: Some( 3, ), }");
 }

@@ -38,11 +38,7 @@ fn compiled(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
 
 fn locks(dir: &Path, more: &[&str], program: &[&str]) -> Value {
     let mut command = kasuri(dir);
-    command
-        .args(["locks", "--json"])
-        .args(more)
-        .arg("--")
-        .args(program);
+    command.args(["locks", "--json"]).args(more).arg("--").args(program);
     json(&run(&mut command))
 }
 
@@ -80,11 +76,7 @@ fn with_own_locks(check: impl Fn(&Value, &str, bool)) {
     }
     let dir = scratch();
     let library = library.display().to_string();
-    let program = compiled(
-        dir.path(),
-        "tests/locks/ito.c",
-        &["-Ithreads/include", &library],
-    );
+    let program = compiled(dir.path(), "tests/locks/ito.c", &["-Ithreads/include", &library]);
     for workers in ["1", "2"] {
         let mut command = kasuri(dir.path());
         command
@@ -98,10 +90,7 @@ fn with_own_locks(check: impl Fn(&Value, &str, bool)) {
     let mut command = kasuri(dir.path());
     let out = run(command.args(["locks", "run.kasuri"]));
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(
-        out.status.success() && text.contains("SOURCE") && text.contains("TASK"),
-        "{text}"
-    );
+    assert!(out.status.success() && text.contains("SOURCE") && text.contains("TASK"), "{text}");
 }
 
 #[test]
@@ -111,28 +100,14 @@ fn ito_reports_its_own_locks() {
 
 fn every_acquisition_is_there(answer: &Value) {
     let shared = row(&answer["locks"], "shared");
-    assert_eq!(
-        (&shared["source"], &shared["kind"]),
-        (&"ito".into(), &"mutex".into())
-    );
-    assert_eq!(
-        (&shared["holds"], &shared["threads"]),
-        (&80.into(), &4.into()),
-        "{shared}"
-    );
+    assert_eq!((&shared["source"], &shared["kind"]), (&"ito".into(), &"mutex".into()));
+    assert_eq!((&shared["holds"], &shared["threads"]), (&80.into(), &4.into()), "{shared}");
     let table = row(&answer["locks"], "table");
-    assert_eq!(
-        (&table["kind"], &table["holds"]),
-        (&"rwlock".into(), &120.into()),
-        "{table}"
-    );
+    assert_eq!((&table["kind"], &table["holds"]), (&"rwlock".into(), &120.into()), "{table}");
     let token = row(&answer["locks"], "token_lock");
     assert_eq!(token["kind"], "errorcheck mutex");
     // The sums are of the same acquisitions.
-    assert_eq!(
-        sum(&answer["locks"], "holds"),
-        answer["total"]["holds"].as_i64().unwrap()
-    );
+    assert_eq!(sum(&answer["locks"], "holds"), answer["total"]["holds"].as_i64().unwrap());
     let tasks = &answer["tasks"];
     assert_eq!(row(tasks, "writer")["tasks"], 4);
     assert_eq!(sum(tasks, "holds"), sum(&answer["locks"], "holds"));
@@ -147,18 +122,10 @@ fn times_are_the_programs(answer: &Value, workers: &str, hides: bool) {
         true => (20_000_000, 0.2),
         false => (39_000_000, 0.05),
     };
-    assert!(
-        (least..60_000_000).contains(&ns("hold_cpu_ns")),
-        "{workers}: {shared}"
-    );
+    assert!((least..60_000_000).contains(&ns("hold_cpu_ns")), "{workers}: {shared}");
     // While the holder was not on its worker others ran there and came to wait.
-    assert!(
-        ns("hold_blocked_ns") > 0 && ns("contended") >= 20,
-        "{workers}: {shared}"
-    );
-    let ratio = row(&answer["tasks"], "writer")["lock_ratio"]
-        .as_f64()
-        .unwrap();
+    assert!(ns("hold_blocked_ns") > 0 && ns("contended") >= 20, "{workers}: {shared}");
+    let ratio = row(&answer["tasks"], "writer")["lock_ratio"].as_f64().unwrap();
     assert!((ratio - 0.5).abs() < off, "{workers}: {ratio}");
     let edges = answer["waits_for"].as_array().unwrap();
     assert!(
@@ -168,15 +135,8 @@ fn times_are_the_programs(answer: &Value, workers: &str, hides: bool) {
         "{edges:?}"
     );
     let waits = answer["waits"].as_array().unwrap();
-    let of = |kind: &str| {
-        waits
-            .iter()
-            .find(|w| w["kind"] == kind && w["place"] == "player")
-    };
-    assert!(
-        of("condition").is_some() && of("other").is_some(),
-        "{waits:?}"
-    );
+    let of = |kind: &str| waits.iter().find(|w| w["kind"] == kind && w["place"] == "player");
+    assert!(of("condition").is_some() && of("other").is_some(), "{waits:?}");
 }
 
 /// Without `--locks` they cost and say nothing.
@@ -188,20 +148,12 @@ fn ito_is_silent_about_locks_when_nobody_asked() {
     }
     let dir = scratch();
     let library = library.display().to_string();
-    let program = compiled(
-        dir.path(),
-        "tests/locks/ito.c",
-        &["-Ithreads/include", &library],
-    );
+    let program = compiled(dir.path(), "tests/locks/ito.c", &["-Ithreads/include", &library]);
     let out = run(kasuri(dir.path())
         .args(["record", "-q", "-o", "run.kasuri", "--"])
         .args([program.as_os_str(), "5".as_ref()]));
     assert!(out.status.success(), "{}", said(&out));
-    let answer = json(&run(kasuri(dir.path()).args([
-        "locks",
-        "--json",
-        "run.kasuri",
-    ])));
+    let answer = json(&run(kasuri(dir.path()).args(["locks", "--json", "run.kasuri"])));
     assert_eq!(answer["locks"], Value::Array(vec![]));
 }
 
@@ -214,33 +166,17 @@ fn a_static_programs_lock_is_seen_by_its_functions() {
     let program = compiled(dir.path(), "tests/locks/static.c", &["-static"]);
     let program = program.display().to_string();
     let functions = "turnstile_enter,turnstile_leave";
-    let answer = locks(
-        dir.path(),
-        &["--lock-function", functions],
-        &[&program, "40", "50"],
-    );
+    let answer = locks(dir.path(), &["--lock-function", functions], &[&program, "40", "50"]);
     let lock = &answer["locks"][0];
-    assert_eq!(
-        (&lock["source"], &lock["holds"]),
-        (&"uprobe".into(), &100.into()),
-        "{answer}"
-    );
+    assert_eq!((&lock["source"], &lock["holds"]), (&"uprobe".into(), &100.into()), "{answer}");
     assert_eq!(lock["name"], "lock at turnstile_enter");
     assert_eq!(lock["threads"], 2);
     // Named by the file, the second function's argument said to be the first one.
     let spec = format!("{program}:turnstile_enter@1,turnstile_leave@1");
-    let same = locks(
-        dir.path(),
-        &["--lock-function", &spec],
-        &[&program, "40", "50"],
-    );
+    let same = locks(dir.path(), &["--lock-function", &spec], &[&program, "40", "50"]);
     assert_eq!(same["locks"][0]["holds"], 100);
     // Only the function that takes it: waits without holds.
-    let half = locks(
-        dir.path(),
-        &["--lock-function", "turnstile_enter"],
-        &[&program, "80", "50"],
-    );
+    let half = locks(dir.path(), &["--lock-function", "turnstile_enter"], &[&program, "80", "50"]);
     assert_eq!(half["total"]["holds"], 0, "{half}");
     assert_eq!(probes_left(dir.path()), "");
 }
@@ -264,18 +200,12 @@ fn a_lock_function_that_cannot_be_probed_is_an_error_that_says_why() {
     };
     for (spec, wanted) in [
         ("no_such,function", "no function `no_such`"),
-        (
-            "turnstile_,turnstile_leave",
-            "did you mean: turnstile_enter, turnstile_leave",
-        ),
+        ("turnstile_,turnstile_leave", "did you mean: turnstile_enter, turnstile_leave"),
         ("/nonexistent:a,b", "No such file"),
         ("turnstile_enter@99", "not passed in a register"),
     ] {
         let said = record(spec, &[]);
-        assert!(
-            said.contains(wanted) && said.contains("--lock-function"),
-            "{said}"
-        );
+        assert!(said.contains(wanted) && said.contains("--lock-function"), "{said}");
     }
     assert!(record("turnstile_enter", &["--no-kernel"]).contains("leave out --no-kernel"));
     assert!(!dir.path().join("run.kasuri").exists());
@@ -298,9 +228,7 @@ fn probes_of_a_killed_recorder_are_removed() {
         .args(["10", "1000000"]);
     let mut child = support::start(&mut command);
     let program = support::program_of(&child, "static");
-    support::wait_until("the probes are there", || {
-        !probes_left(dir.path()).is_empty()
-    });
+    support::wait_until("the probes are there", || !probes_left(dir.path()).is_empty());
     support::signal(child.id(), rustix::process::Signal::KILL);
     child.wait().unwrap();
     support::signal(program, rustix::process::Signal::KILL);
@@ -330,12 +258,7 @@ mod measured {
             let program = compiled(dir.path(), "tests/locks/static.c", &["-static"]);
             let answer = locks(
                 dir.path(),
-                &[
-                    "-o",
-                    "run.kasuri",
-                    "--lock-function",
-                    "turnstile_enter,turnstile_leave",
-                ],
+                &["-o", "run.kasuri", "--lock-function", "turnstile_enter,turnstile_leave"],
                 &[&program.display().to_string(), "40", "50"],
             );
             // 100 holds of 0.4 ms of CPU time. The waiter spins, so the ratio depends on what else runs.

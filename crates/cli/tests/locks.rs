@@ -57,45 +57,29 @@ fn locks_of_a_program_that_runs_now_are_all_counted() {
     let (dir, workers) = (scratch(), workers());
     let out = run(locks(dir.path(), &["--json", "-o", "run.kasuri", "--"])
         .args([&workers, "ratio", "30", "100"]));
-    assert!(
-        said(&out).contains("done"),
-        "the program's output: {}",
-        said(&out)
-    );
+    assert!(said(&out).contains("done"), "the program's output: {}", said(&out));
     let answer = json(&out);
     assert_eq!(answer["schema"], "kasuri.locks/1");
     let shared = row(&answer["locks"], "shared");
     let ratio = shared["lock_ratio"].as_f64().unwrap();
     // What it is is measured (below).
     assert!(0.0 < ratio && ratio <= 1.0, "{ratio}");
-    assert_eq!(
-        (&shared["holds"], &shared["threads"]),
-        (&200.into(), &2.into())
-    );
+    assert_eq!((&shared["holds"], &shared["threads"]), (&200.into(), &2.into()));
     // The table of the kept recording says the same.
     let table = text(&run(&mut locks(dir.path(), &["run.kasuri"])));
-    assert!(
-        table.contains("shared") && table.contains("LOCK RATIO"),
-        "{table}"
-    );
+    assert!(table.contains("shared") && table.contains("LOCK RATIO"), "{table}");
     let again = json(&run(&mut locks(dir.path(), &["--json", "run.kasuri"])));
     assert_eq!(again["locks"], answer["locks"]);
     // Each is in one part of it, or cut in two.
     let holds = |range: &str| {
-        let part = json(&run(&mut locks(
-            dir.path(),
-            &["--json", "--range", range, "run.kasuri"],
-        )));
+        let part = json(&run(&mut locks(dir.path(), &["--json", "--range", range, "run.kasuri"])));
         let rows = part["locks"].as_array().unwrap();
         rows.iter()
             .find(|row| row["name"] == "shared")
             .map_or(0, |row| row["holds"].as_u64().unwrap())
     };
     let (first, second) = (holds("..50%"), holds("50%.."));
-    assert!(
-        (200..=202).contains(&(first + second)),
-        "{first} and {second}"
-    );
+    assert!((200..=202).contains(&(first + second)), "{first} and {second}");
     // The tabs of the report.
     let out = run(kasuri(dir.path()).args(["report", "run.kasuri", "-o", "run.html"]));
     assert!(out.status.success(), "{}", said(&out));
@@ -113,16 +97,10 @@ fn futex_waits_that_no_probe_sees_are_said() {
         .args([&workers, "asleep"]));
     assert!(out.status.success(), "{}", said(&out));
     let answer = json(&run(&mut locks(dir.path(), &["--json", "run.kasuri"])));
-    assert!(
-        answer["unseen_futex_ns"].as_i64().unwrap() > 40_000_000,
-        "{answer}"
-    );
+    assert!(answer["unseen_futex_ns"].as_i64().unwrap() > 40_000_000, "{answer}");
     assert_eq!(answer["locks"], Value::Array(vec![]));
     let table = text(&run(&mut locks(dir.path(), &["run.kasuri"])));
-    assert!(
-        table.contains("unrecorded") && table.contains("futex"),
-        "{table}"
-    );
+    assert!(table.contains("unrecorded") && table.contains("futex"), "{table}");
 }
 
 #[test]
@@ -131,9 +109,7 @@ fn locks_say_which_orders_cross() {
         return;
     }
     let (dir, workers) = (scratch(), workers());
-    let answer = json(&run(
-        locks(dir.path(), &["--json", "--"]).args([&workers, "orders"])
-    ));
+    let answer = json(&run(locks(dir.path(), &["--json", "--"]).args([&workers, "orders"])));
     let crossing = &answer["inversions"][0];
     let mut names = [&crossing["first"], &crossing["second"]].map(|n| n.as_str().unwrap());
     names.sort_unstable();
@@ -190,12 +166,7 @@ mod measured {
                 run(locks(dir.path(), &["--json", "--syscalls", "--", "sh", "-c"]).arg(&script));
             let answer = json(&out);
             let calls = answer["syscalls"].as_array().unwrap();
-            let of = |name: &str| {
-                calls
-                    .iter()
-                    .filter(|c| c["name"] == name)
-                    .collect::<Vec<_>>()
-            };
+            let of = |name: &str| calls.iter().filter(|c| c["name"] == name).collect::<Vec<_>>();
             // Both children sleep on futexes, the shell waits for them.
             assert!(
                 of("futex")
@@ -247,22 +218,14 @@ mod measured {
                 let said = json(&run(&mut locks(dir.path(), &["--json", "one.kasuri"])));
                 assert_eq!(said["class"], class);
             }
-            let answer = json(&run(&mut predict(
-                dir.path(),
-                &["--json", "--cpus", "4,2", "one.kasuri"],
-            )));
-            let cpus: Vec<_> = answer["points"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|p| &p["cpus"])
-                .collect();
+            let answer =
+                json(&run(&mut predict(dir.path(), &["--json", "--cpus", "4,2", "one.kasuri"])));
+            let cpus: Vec<_> =
+                answer["points"].as_array().unwrap().iter().map(|p| &p["cpus"]).collect();
             assert_eq!(cpus, [&Value::from(2), &Value::from(4)]);
             let changes = answer["what_if"].as_array().unwrap();
             let of = |what: &str| {
-                let found = changes
-                    .iter()
-                    .find(|c| c["change"].as_str().unwrap().contains(what));
+                let found = changes.iter().find(|c| c["change"].as_str().unwrap().contains(what));
                 found.unwrap_or_else(|| panic!("no {what}: {changes:?}"))["speedup"][0]
                     .as_f64()
                     .unwrap()
@@ -274,15 +237,9 @@ mod measured {
             );
             assert!(of("half as long") > 1.2, "{changes:?}");
 
-            let out = run(&mut predict(
-                dir.path(),
-                &["--svg", "curve.svg", "one.kasuri"],
-            ));
+            let out = run(&mut predict(dir.path(), &["--svg", "curve.svg", "one.kasuri"]));
             let table = text(&out);
-            assert!(
-                table.contains("SPEED-UP") && table.contains("shared"),
-                "{table}"
-            );
+            assert!(table.contains("SPEED-UP") && table.contains("shared"), "{table}");
             let svg = std::fs::read_to_string(dir.path().join("curve.svg")).unwrap();
             assert!(svg.starts_with("<svg") && svg.contains("ideal"), "{svg}");
             // The costs of another machine, as that machine's answer has them.
@@ -292,10 +249,7 @@ mod measured {
                 &["--json", "--machine", "there.json", "one.kasuri"],
             )));
             assert_eq!(there["machine"], answer["machine"]);
-            let out = run(&mut predict(
-                dir.path(),
-                &["--machine", "curve.svg", "one.kasuri"],
-            ));
+            let out = run(&mut predict(dir.path(), &["--machine", "curve.svg", "one.kasuri"]));
             assert!(
                 !out.status.success() && said(&out).contains("kasuri predict --json"),
                 "{}",
@@ -313,10 +267,8 @@ mod measured {
             let (dir, workers) = (scratch(), workers());
             second_run_finds_equal_sections(dir.path(), &workers);
             // The first run is the one that is kept; it is still one of one CPU.
-            let kept = json(&run(&mut predict(
-                dir.path(),
-                &["--json", "--cpus", "2", "one.kasuri"],
-            )));
+            let kept =
+                json(&run(&mut predict(dir.path(), &["--json", "--cpus", "2", "one.kasuri"])));
             assert_eq!(kept["recorded_cpus"], 1);
             assert_eq!(kept["measured"], Value::Array(vec![]));
             // A recording of two CPUs that exists.
@@ -328,11 +280,7 @@ mod measured {
             let measured = &json(&run(&mut predict(dir.path(), &arguments)))["measured"][0];
             assert!(measured["speedup"].as_f64() > Some(0.5), "{measured}");
             let out = run(&mut predict(dir.path(), &["--second-run", "one.kasuri"]));
-            assert!(
-                !out.status.success() && said(&out).contains("PROGRAM"),
-                "{}",
-                said(&out)
-            );
+            assert!(!out.status.success() && said(&out).contains("PROGRAM"), "{}", said(&out));
         });
     }
 
@@ -361,11 +309,7 @@ mod measured {
             let record = |name: &str, options: &[&str]| {
                 let path = dir.path().join(name);
                 let mut command = kasuri(dir.path());
-                command
-                    .args(["record", "-q"])
-                    .args(options)
-                    .arg("-o")
-                    .arg(&path);
+                command.args(["record", "-q"]).args(options).arg("-o").arg(&path);
                 let done = run(command.args(["--", python, "-c", code]));
                 assert!(done.status.success(), "{}", said(&done));
                 path
@@ -373,9 +317,8 @@ mod measured {
             let with = record("with.kasuri", &["--locks"]);
             let summary = json(&run(kasuri(dir.path()).args(["stat", "--json"]).arg(&with)));
             let waits = summary["waits"].as_array().expect("waits");
-            let gil: Vec<&Value> = (waits.iter())
-                .filter(|w| w["name"] == "GIL (_PyRuntime)")
-                .collect();
+            let gil: Vec<&Value> =
+                (waits.iter()).filter(|w| w["name"] == "GIL (_PyRuntime)").collect();
             assert_eq!(gil.len(), 1, "{waits:?}");
             assert_eq!(gil[0]["kind"], "lock_wait");
             assert!(gil[0]["threads"].as_i64() >= Some(2), "{gil:?}");
@@ -389,18 +332,10 @@ mod measured {
             let waited: i64 = workers.iter().map(|t| of(t, "lock_wait")).sum();
             assert!(waited > 10_000_000, "{workers:?}");
             // The holder is not recorded, so nothing can be predicted for more CPUs.
-            let answer = json(&run(kasuri(dir.path())
-                .args(["locks", "--json"])
-                .arg(&with)));
-            assert!(
-                answer["class"].is_null() && answer["cap"].is_null(),
-                "{answer}"
-            );
+            let answer = json(&run(kasuri(dir.path()).args(["locks", "--json"]).arg(&with)));
+            assert!(answer["class"].is_null() && answer["cap"].is_null(), "{answer}");
             let page = text(&run(kasuri(dir.path()).arg("locks").arg(&with)));
-            assert!(
-                page.contains("not known: threads wait for `GIL (_PyRuntime)`"),
-                "{page}"
-            );
+            assert!(page.contains("not known: threads wait for `GIL (_PyRuntime)`"), "{page}");
             let refused = run(kasuri(dir.path()).arg("predict").arg(&with));
             let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert!(!refused.status.success(), "{reason}");
@@ -409,14 +344,9 @@ mod measured {
                 "{reason}"
             );
             let without = record("without.kasuri", &[]);
-            let page = text(&run(kasuri(dir.path())
-                .arg("stat")
-                .arg(&without)
-                .env("COLUMNS", "250")));
-            assert!(
-                !page.contains("to a timer, a device or the network"),
-                "{page}"
-            );
+            let page =
+                text(&run(kasuri(dir.path()).arg("stat").arg(&without).env("COLUMNS", "250")));
+            assert!(!page.contains("to a timer, a device or the network"), "{page}");
         });
     }
 
@@ -427,26 +357,19 @@ mod measured {
         }
         measure(|| {
             let (dir, workers) = (scratch(), workers());
-            let answer = json(&run(
-                locks(dir.path(), &["--json", "--"]).args([&workers, "asleep"])
-            ));
+            let answer =
+                json(&run(locks(dir.path(), &["--json", "--"]).args([&workers, "asleep"])));
             let napping = row(&answer["locks"], "napping");
             let [waited, blocked] =
                 ["wait_ns", "holder_blocked_ns"].map(|key| napping[key].as_i64().unwrap());
-            assert!(
-                waited > 40_000_000 && blocked * 10 > waited * 8,
-                "{napping}"
-            );
+            assert!(waited > 40_000_000 && blocked * 10 > waited * 8, "{napping}");
             let path = napping["path_share"].as_f64().unwrap();
             assert!(path > 0.3, "the nap is what the run waits for: {path}");
             let edge = &answer["waits_for"][0];
             assert_eq!(edge["lock"], "napping");
             assert_ne!(edge["waiter_tid"], edge["holder_tid"]);
             let table = text(&run(locks(dir.path(), &["--"]).args([&workers, "asleep"])));
-            assert!(
-                table.contains("its holders sleep while others wait"),
-                "{table}"
-            );
+            assert!(table.contains("its holders sleep while others wait"), "{table}");
         });
     }
 }

@@ -78,18 +78,10 @@ impl Client {
     fn call(&mut self, tool: &str, arguments: Value) -> (bool, String, String) {
         let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         let result = &answer["result"];
-        let texts = result["content"]
-            .as_array()
-            .unwrap_or_else(|| panic!("{answer}"));
-        let mut texts = texts
-            .iter()
-            .map(|block| block["text"].as_str().unwrap().to_owned());
+        let texts = result["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        let mut texts = texts.iter().map(|block| block["text"].as_str().unwrap().to_owned());
         let first = texts.next().unwrap_or_default();
-        (
-            result["isError"] == true,
-            first,
-            texts.collect::<Vec<_>>().join("\n"),
-        )
+        (result["isError"] == true, first, texts.collect::<Vec<_>>().join("\n"))
     }
 
     fn good(&mut self, tool: &str, arguments: Value) -> String {
@@ -107,10 +99,7 @@ impl Client {
     fn tools(&mut self) -> Vec<String> {
         let answer = self.ask("tools/list", json!({}));
         let tools = answer["result"]["tools"].as_array().unwrap();
-        tools
-            .iter()
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
-            .collect()
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Hangs up; the server ends in order.
@@ -159,40 +148,16 @@ fn answers_are_those_of_the_command_line() {
         ("critical_path", &["critical", "--top=30", "mix.kasuri"]),
     ];
     for (tool, args) in same {
-        assert_eq!(
-            client.good(tool, recording.clone()),
-            printed(args, &golden()),
-            "{tool}"
-        );
+        assert_eq!(client.good(tool, recording.clone()), printed(args, &golden()), "{tool}");
     }
     let absolute = golden().canonicalize().unwrap().join("mix.kasuri");
     let more = [
-        (
-            "account",
-            json!({"recording": "mix.kasuri", "section": "threads"}),
-            "planted",
-        ),
-        (
-            "account",
-            json!({"recording": absolute, "range": "10ms..20ms"}),
-            "where the time went",
-        ),
+        ("account", json!({"recording": "mix.kasuri", "section": "threads"}), "planted"),
+        ("account", json!({"recording": absolute, "range": "10ms..20ms"}), "where the time went"),
         ("locks", json!({"recording": "locks.kasuri"}), "lock"),
-        (
-            "call_paths",
-            json!({"recording": "clock.data", "invert": true}),
-            "SELF",
-        ),
-        (
-            "thread_time",
-            json!({"recording": "mix.kasuri", "thread": "planted 1"}),
-            "planted 1",
-        ),
-        (
-            "compare",
-            json!({"before": "mix.kasuri", "after": "mix.kasuri"}),
-            "mix",
-        ),
+        ("call_paths", json!({"recording": "clock.data", "invert": true}), "SELF"),
+        ("thread_time", json!({"recording": "mix.kasuri", "thread": "planted 1"}), "planted 1"),
+        ("compare", json!({"before": "mix.kasuri", "after": "mix.kasuri"}), "mix"),
     ];
     for (tool, arguments, word) in more {
         let text = client.good(tool, arguments.clone());
@@ -216,16 +181,8 @@ fn long_answers_come_in_pages() {
         note = more;
     }
     let whole = printed(&["stat", "--json", "--top=50", "mix.kasuri"], &golden());
-    assert!(
-        whole.len() > 20_000 && all == whole,
-        "{} of {}",
-        all.len(),
-        whole.len()
-    );
-    let why = client.bad(
-        "account",
-        json!({"recording": "mix.kasuri", "cursor": "0.5"}),
-    );
+    assert!(whole.len() > 20_000 && all == whole, "{} of {}", all.len(), whole.len());
+    let why = client.bad("account", json!({"recording": "mix.kasuri", "cursor": "0.5"}));
     assert!(why.contains("cursor"), "{why}");
 }
 
@@ -251,27 +208,13 @@ fn hostile_requests_get_errors_and_the_server_goes_on() {
         assert!(why.contains("leads out"), "{name}: {why}");
     }
     let list = client.good("list_recordings", json!({}));
-    assert!(
-        !list.contains('\u{1b}') && list.lines().count() == 2,
-        "{list}"
-    );
-    assert!(
-        client
-            .bad("list_recordings", json!({"folder": ".."}))
-            .contains("leads out")
-    );
+    assert!(!list.contains('\u{1b}') && list.lines().count() == 2, "{list}");
+    assert!(client.bad("list_recordings", json!({"folder": ".."})).contains("leads out"));
     // Words that look like options are names, and names of no thread are told.
+    assert!(client.good("explain", json!({"recording": "-v"})).contains("planted"));
     assert!(
         client
-            .good("explain", json!({"recording": "-v"}))
-            .contains("planted")
-    );
-    assert!(
-        client
-            .bad(
-                "thread_time",
-                json!({"recording": "-v", "thread": "--help"})
-            )
+            .bad("thread_time", json!({"recording": "-v", "thread": "--help"}))
             .contains("--help")
     );
     let why = client.bad("info", json!({"recording": "a\u{1b}[2J\nb"}));
@@ -288,23 +231,10 @@ fn hostile_requests_get_errors_and_the_server_goes_on() {
         "tools/call",
         json!({"name": "record", "arguments": {"output": "x.kasuri", "program": ["id"]}}),
     );
-    assert!(
-        refused["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("no tool"),
-        "{refused}"
-    );
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no tool"), "{refused}");
     // What is no request at all.
     let deep = "[".repeat(100_000);
-    for garbage in [
-        "{",
-        "nonsense",
-        "[]",
-        "{\"jsonrpc\":\"2.0\",\"id\":{}}",
-        &deep,
-        "\u{0}\u{1}",
-    ] {
+    for garbage in ["{", "nonsense", "[]", "{\"jsonrpc\":\"2.0\",\"id\":{}}", &deep, "\u{0}\u{1}"] {
         client.send(garbage);
     }
     client.send(&"x".repeat(3 << 20));
@@ -322,24 +252,15 @@ fn programs_run_only_where_the_command_line_allows_it() {
     for name in ["../out.kasuri", "/tmp/out.kasuri", "there.kasuri", "out"] {
         client.bad("record", json!({"output": name, "program": ["true"]}));
     }
-    assert_eq!(
-        std::fs::read(dir.path().join("there.kasuri")).unwrap(),
-        b"kept"
-    );
-    let text = client.good(
-        "record",
-        json!({"output": "new.kasuri", "program": ["echo", "hello from it"]}),
-    );
+    assert_eq!(std::fs::read(dir.path().join("there.kasuri")).unwrap(), b"kept");
+    let text = client
+        .good("record", json!({"output": "new.kasuri", "program": ["echo", "hello from it"]}));
     assert!(text.contains("hello from it"), "{text}");
     assert!(
-        client
-            .good("explain", json!({"recording": "new.kasuri"}))
-            .contains("`echo hello from it`")
+        client.good("explain", json!({"recording": "new.kasuri"})).contains("`echo hello from it`")
     );
-    let left: Vec<_> = std::fs::read_dir(dir.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     client.end();
 }

@@ -14,11 +14,7 @@ fn scratch(name: &str) -> (PathBuf, PathBuf) {
     std::fs::create_dir_all(dir.join("files")).expect("a directory");
     let mut text = String::from("# tracer: nop\n#\n");
     for turn in 0..SWITCHES {
-        let (prev, next) = if turn % 2 == 0 {
-            ("a", "b")
-        } else {
-            ("b", "a")
-        };
+        let (prev, next) = if turn % 2 == 0 { ("a", "b") } else { ("b", "a") };
         let pid = |name| if name == "a" { 11 } else { 12 };
         let (old, new, us) = (pid(prev), pid(next), 10 * turn + turn % 7);
         writeln!(
@@ -78,19 +74,12 @@ fn files_beyond_memory_have_no_name_and_only_the_owner_may_read_them() {
     // It writes more than a pipe takes, so once something came it has the columns, and waits.
     let mut line = String::new();
     let out = exporting.stdout.as_mut().expect("a pipe");
-    BufReader::new(out)
-        .read_line(&mut line)
-        .expect("the beginning");
+    BufReader::new(out).read_line(&mut line).expect("the beginning");
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", exporting.id())).expect("maps");
-    let mapped = maps
-        .lines()
-        .filter(|l| l.contains(&*files.to_string_lossy()));
+    let mapped = maps.lines().filter(|l| l.contains(&*files.to_string_lossy()));
     let mapped: Vec<&str> = mapped.collect();
     assert!(!mapped.is_empty(), "columns in files:\n{maps}");
-    assert!(
-        mapped.iter().all(|l| l.ends_with("(deleted)")),
-        "{mapped:?}"
-    );
+    assert!(mapped.iter().all(|l| l.ends_with("(deleted)")), "{mapped:?}");
     for fd in std::fs::read_dir(format!("/proc/{}/fd", exporting.id())).expect("files") {
         use std::os::unix::fs::MetadataExt;
         let fd = fd.expect("an entry").path();
@@ -108,9 +97,7 @@ fn files_beyond_memory_have_no_name_and_only_the_owner_may_read_them() {
 #[test]
 fn a_number_of_bytes_that_is_none_is_refused() {
     let (file, files) = scratch("refused");
-    let out = kasuri("2X", &files, &["stat"], &file)
-        .output()
-        .expect("kasuri runs");
+    let out = kasuri("2X", &files, &["stat"], &file).output().expect("kasuri runs");
     let errors = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{errors}");
     assert!(

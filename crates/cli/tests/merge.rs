@@ -10,16 +10,12 @@ fn golden(name: &str) -> String {
 }
 
 fn kasuri(args: &[&str]) -> Output {
-    let command = Command::new(env!("CARGO_BIN_EXE_kasuri"))
-        .args(args)
-        .output();
+    let command = Command::new(env!("CARGO_BIN_EXE_kasuri")).args(args).output();
     command.unwrap()
 }
 
 fn scratch(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("merge")
-        .join(name);
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("merge").join(name);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     dir
@@ -69,10 +65,7 @@ fn two_traces_share_one_clock() {
     let merged = kasuri(&["merge", "-o", out, &first, &second]);
     let said = stderr(&merged);
     assert!(merged.status.success(), "{said}");
-    assert!(
-        said.contains("kernel events of CPU 0, 1 are left out"),
-        "{said}"
-    );
+    assert!(said.contains("kernel events of CPU 0, 1 are left out"), "{said}");
     let n = |file: &str| stat(file)["n_annotation_events"].as_u64().unwrap();
     assert_eq!(n(out), n(&first) + n(&second), "the marks of both");
 }
@@ -86,10 +79,7 @@ fn clocks_that_cannot_be_aligned_are_said_and_an_offset_helps() {
     let refused = kasuri(&["merge", "-o", out, &first, &second]);
     assert_eq!(refused.status.code(), Some(1));
     let said = stderr(&refused);
-    assert!(
-        said.contains("--offset") && said.contains("offset.dat"),
-        "{said}"
-    );
+    assert!(said.contains("--offset") && said.contains("offset.dat"), "{said}");
     assert!(!Path::new(out).exists(), "nothing is left of it");
     let offset = format!("{second}=-1000000");
     let merged = kasuri(&["merge", "-o", out, &first, &second, "--offset", &offset]);
@@ -130,15 +120,7 @@ fn what_is_added_is_on_the_recordings_clock_and_within_it() {
         {"name":"late","ph":"X","ts":2000000,"dur":1,"pid":4711,"tid":4712}]"#;
     std::fs::write(&json, events).unwrap();
     let [base, json, out] = [&base, &json, &out].map(|path| path.to_str().unwrap());
-    let merged = kasuri(&[
-        "merge",
-        "-o",
-        out,
-        base,
-        json,
-        "--offset",
-        &format!("{json}=0"),
-    ]);
+    let merged = kasuri(&["merge", "-o", out, base, json, "--offset", &format!("{json}=0")]);
     assert!(merged.status.success(), "{}", stderr(&merged));
     let here = stat(out);
     assert_eq!(here["wall_ns"], stat(base)["wall_ns"]);

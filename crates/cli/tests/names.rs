@@ -24,14 +24,7 @@ const READERS: [&[&str]; 25] = [
     &["predict", "FILE"],
     &["predict", "FILE", "--json"],
     &["plan", "FILE"],
-    &[
-        "export",
-        "FILE",
-        "--format",
-        "chrome-json",
-        "-o",
-        "out.json",
-    ],
+    &["export", "FILE", "--format", "chrome-json", "-o", "out.json"],
     &["merge", "out.json", "out.json", "-o", "out.kasuri"],
     &["recover", "FILE", "-o", "saved.kasuri"],
     &["symbolize", "FILE", "-o", "named.kasuri"],
@@ -72,10 +65,7 @@ fn assert_steers_nothing(words: &[&str], output: &Output) {
         if let Some(at) = text.find(steers) {
             let around: String = text[..at].chars().rev().take(60).collect();
             let around: String = around.chars().rev().collect();
-            panic!(
-                "kasuri {words:?}: {around:?} and then {:?}",
-                &text[at..].chars().next()
-            );
+            panic!("kasuri {words:?}: {around:?} and then {:?}", &text[at..].chars().next());
         }
     }
 }
@@ -92,20 +82,12 @@ fn record(dir: &Path) -> String {
         .current_dir(dir)
         .output()
         .unwrap();
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     copy_program(dir.join("plain"), dir.join(bad));
     let program = format!("./{bad}");
     let words = ["record", "--", &program, "argument\u{1b}[31m\u{202e}"];
     let output = run(kasuri(dir).args(words));
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_steers_nothing(&words, &output);
     let made = std::fs::read_dir(dir).unwrap().flatten();
     let mut names = made.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -118,16 +100,11 @@ fn no_name_of_a_recording_steers_the_terminal() {
     let dir = scratch();
     let file = record(dir.path());
     for words in READERS {
-        let words: Vec<&str> = words
-            .iter()
-            .map(|word| if *word == "FILE" { &*file } else { *word })
-            .collect();
+        let words: Vec<&str> =
+            words.iter().map(|word| if *word == "FILE" { &*file } else { *word }).collect();
         let output = run(kasuri(dir.path()).args(&words));
         // Some have nothing to say of it, in words.
-        assert!(
-            output.status.code().is_some_and(|code| code < 2),
-            "{words:?}: {output:?}"
-        );
+        assert!(output.status.code().is_some_and(|code| code < 2), "{words:?}: {output:?}");
         assert_steers_nothing(&words, &output);
     }
 }

@@ -48,10 +48,7 @@ fn recorded(dir: &Path, program: &Path, commands: &[&str]) -> (String, Vec<Value
         serde_json::from_slice(&output.stdout).expect("JSON")
     });
     let answers = answers.collect();
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        answers,
-    )
+    (String::from_utf8_lossy(&output.stdout).into_owned(), answers)
 }
 
 fn row<'v>(table: &'v Value, name: &str) -> &'v Value {
@@ -73,47 +70,27 @@ fn constructs_of_an_unmodified_program_have_function_and_line() {
     let alone = Command::new(&program).output().unwrap();
     let (said, answers) = recorded(dir.path(), &program, &["stat", "locks"]);
     assert_eq!(said, String::from_utf8_lossy(&alone.stdout));
-    let [stat, locks] = &answers[..] else {
-        panic!()
-    };
+    let [stat, locks] = &answers[..] else { panic!() };
     let count = |what: &str, n: u64| {
         let found = row(&stat["annotations"], what);
         assert_eq!(found["count"], n, "{what}");
         assert_eq!(found["threads"].as_u64().map(|n| n <= 2), Some(true));
     };
     count(&format!("parallel uneven:{}", line("region")), 20);
-    count(
-        &format!("barrier of parallel uneven:{}", line("region")),
-        20,
-    );
+    count(&format!("barrier of parallel uneven:{}", line("region")), 20);
     count(&format!("for dynamic uneven:{}", line("loop")), 20);
     count(&format!("chunk uneven:{}", line("loop")), 80);
     count(&format!("barrier uneven:{}", line("barrier")), 20);
     count(&format!("parallel main:{}", line("tasks")), 2);
     count(&format!("task main:{}", line("task")), 8);
 
-    let region = row(
-        &stat["openmp"]["regions"],
-        &format!("parallel uneven:{}", line("region")),
-    );
-    assert_eq!(
-        (&region["count"], &region["threads"]),
-        (&10.into(), &2.into())
-    );
-    let dynamic = row(
-        &stat["openmp"]["loops"],
-        &format!("for dynamic uneven:{}", line("loop")),
-    );
+    let region = row(&stat["openmp"]["regions"], &format!("parallel uneven:{}", line("region")));
+    assert_eq!((&region["count"], &region["threads"]), (&10.into(), &2.into()));
+    let dynamic = row(&stat["openmp"]["loops"], &format!("for dynamic uneven:{}", line("loop")));
     assert_eq!(dynamic["region"], region["name"]);
-    assert_eq!(
-        (&dynamic["count"], &dynamic["chunks"]),
-        (&10.into(), &80.into())
-    );
+    assert_eq!((&dynamic["count"], &dynamic["chunks"]), (&10.into(), &80.into()));
 
-    let place = row(
-        &stat["annotations"],
-        &format!("parallel uneven:{}", line("region")),
-    );
+    let place = row(&stat["annotations"], &format!("parallel uneven:{}", line("region")));
     let place = place["place"].as_str().unwrap();
     let expected = format!("tests/openmp/parts.c:{}", line("region"));
     assert!(place.ends_with(&expected), "{place}");
@@ -135,12 +112,7 @@ fn without_debug_information_there_are_functions_and_without_symbols_offsets() {
             let name = row["name"].as_str().unwrap();
             name.starts_with(begins) && !name.contains(':') && row["count"] == 20
         });
-        assert_eq!(
-            regions.count(),
-            1,
-            "{option}: {}",
-            answers[0]["annotations"]
-        );
+        assert_eq!(regions.count(), 1, "{option}: {}", answers[0]["annotations"]);
     }
 }
 
@@ -187,9 +159,7 @@ mod measured {
                     let mut record = kasuri(dir.path());
                     record.args(["record", "-q", "--openmp", "-o", "run.kasuri", "--"]);
                     record.arg(&program).args(["every-other", "20"]);
-                    record
-                        .env("OMP_SCHEDULE", "static,1")
-                        .env("OMP_NUM_THREADS", "2");
+                    record.env("OMP_SCHEDULE", "static,1").env("OMP_NUM_THREADS", "2");
                     let output = run(&mut record);
                     assert!(output.status.success(), "{}", said(&output));
                     let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
@@ -199,10 +169,7 @@ mod measured {
                 // A host that takes a CPU away between a loop and its barrier, three times of twenty, looks like work there.
                 let row = recorded();
                 assert_ne!(row["refused"], "no barrier follows");
-                assert_eq!(
-                    (&row["count"], &row["iterations"]),
-                    (&20.into(), &40960.into())
-                );
+                assert_eq!((&row["count"], &row["iterations"]), (&20.into(), &40960.into()));
                 let best = &row["schedules"][0];
                 let ns = |key: &str| best[key].as_f64().unwrap_or(0.0);
                 let saves = ns("saves_ns") / (ns("saves_ns") + ns("wall_ns"));
@@ -212,10 +179,7 @@ mod measured {
                     run(kasuri(dir.path()).args(["stat", "--section", "openmp", "run.kasuri"]));
                 let text = String::from_utf8_lossy(&text.stdout).into_owned();
                 assert!(text.contains("would save"), "{text}");
-                assert!(
-                    text.lines().all(|line| line.chars().count() <= 80),
-                    "{text}"
-                );
+                assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             }
         });
     }

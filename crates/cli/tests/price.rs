@@ -44,10 +44,7 @@ fn cache() -> PathBuf {
 /// Nothing of the user who runs the tests is read.
 fn kasuri(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-    command
-        .current_dir(dir)
-        .env("XDG_CACHE_HOME", cache())
-        .env("XDG_CONFIG_HOME", dir);
+    command.current_dir(dir).env("XDG_CACHE_HOME", cache()).env("XDG_CONFIG_HOME", dir);
     command
 }
 
@@ -132,10 +129,7 @@ fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
     let cells = &result["operations"][0]["cells"];
     assert!(cells[0].is_object() && cells[1].is_null(), "{cells}");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(
-        said.contains("no kernel events") && said.contains("root"),
-        "{said}"
-    );
+    assert!(said.contains("no kernel events") && said.contains("root"), "{said}");
 }
 
 /// Without a home directory that can be written, the measurement is not repeated for every recording.
@@ -187,10 +181,7 @@ fn an_operation_that_cannot_be_run_is_named_and_the_others_are_measured() {
             .env("XDG_CACHE_HOME", cache())
             .output()
             .unwrap();
-        (
-            json(&out),
-            String::from_utf8_lossy(&out.stderr).into_owned(),
-        )
+        (json(&out), String::from_utf8_lossy(&out.stderr).into_owned())
     };
     let (result, said) = run(&[
         "overhead",
@@ -220,13 +211,7 @@ fn an_operation_that_cannot_be_run_is_named_and_the_others_are_measured() {
 fn overhead_draws_a_page_that_needs_nothing_else() {
     let dir = scratch("page");
     let out = kasuri(&dir)
-        .args([
-            "overhead",
-            "--rounds",
-            "3",
-            "--config",
-            "present,annotations",
-        ])
+        .args(["overhead", "--rounds", "3", "--config", "present,annotations"])
         .args(["--op", "null call,stat", "--html", "price.html"])
         .output()
         .unwrap();
@@ -252,14 +237,7 @@ fn overhead_runs_an_lmbench_and_names_what_that_lacks() {
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     let run = |dir_of: &str, config: &str| {
         kasuri(&dir)
-            .args([
-                "overhead",
-                "--rounds",
-                "2",
-                "--json",
-                "--with-lmbench",
-                dir_of,
-            ])
+            .args(["overhead", "--rounds", "2", "--json", "--with-lmbench", dir_of])
             .args(["--op", "null call,pipe", "--also", "nothing=sleep 9"])
             .args(["--settle", "1", "--config", config])
             .output()
@@ -268,24 +246,15 @@ fn overhead_runs_an_lmbench_and_names_what_that_lacks() {
     let result = json(&run("lm", "annotations"));
     assert_eq!(result["operations_of"], "lmbench");
     let rows = result["operations"].as_array().unwrap();
-    assert_eq!(
-        (rows.len(), &rows[0]["name"]),
-        (1, &Value::from("null call"))
-    );
+    assert_eq!((rows.len(), &rows[0]["name"]), (1, &Value::from("null call")));
     assert_eq!(rows[0]["untraced_ns"]["median"], 250.0);
     assert!(rows[0]["cells"][0].is_null());
     assert_eq!(rows[0]["cells"][1]["ratio"]["median"], 1.0);
     let missing = result["missing"].to_string();
-    assert!(
-        missing.contains("no lat_pipe") && missing.contains("annotate nothing"),
-        "{missing}"
-    );
+    assert!(missing.contains("no lat_pipe") && missing.contains("annotate nothing"), "{missing}");
     let out = run("nowhere", "annotations");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(
-        !out.status.success() && said.contains("lat_syscall"),
-        "{said}"
-    );
+    assert!(!out.status.success() && said.contains("lat_syscall"), "{said}");
 }
 
 #[test]
@@ -312,24 +281,13 @@ fn own_selections_are_recorded_and_mistakes_in_them_are_named() {
     std::fs::write(&file, "# mine\nmine = irq, net:nonsense\nbroken\n").unwrap();
     let record = |events: &str| {
         let mut command = kasuri(&dir);
-        command.args([
-            "record",
-            "-o",
-            "run.kasuri",
-            "--events",
-            events,
-            "--",
-            "true",
-        ]);
+        command.args(["record", "-o", "run.kasuri", "--events", events, "--", "true"]);
         command.output().unwrap()
     };
     let out = record("mine");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("selections:3") && said.contains("broken"),
-        "{said}"
-    );
+    assert!(said.contains("selections:3") && said.contains("broken"), "{said}");
     std::fs::write(&file, "mine = irq, net:nonsense\n").unwrap();
     if !may_trace() {
         return skip("needs tracefs");
@@ -344,42 +302,15 @@ fn own_selections_are_recorded_and_mistakes_in_them_are_named() {
 fn check_overhead_compares_pairs_of_runs() {
     let dir = scratch("pairs");
     let out = kasuri(&dir)
-        .args([
-            "record",
-            "-q",
-            "--check-overhead",
-            "--repeat",
-            "3",
-            "-o",
-            "run.kasuri",
-            "--",
-        ])
-        .args([
-            "dd",
-            "if=/dev/zero",
-            "of=/dev/null",
-            "bs=1",
-            "count=200000",
-            "status=none",
-        ])
+        .args(["record", "-q", "--check-overhead", "--repeat", "3", "-o", "run.kasuri", "--"])
+        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=200000", "status=none"])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "{said}");
-    assert!(
-        said.contains("slow-down in CPU time") && said.contains("median of 3 pairs"),
-        "{said}"
-    );
+    assert!(said.contains("slow-down in CPU time") && said.contains("median of 3 pairs"), "{said}");
     let failing = kasuri(&dir)
-        .args([
-            "record",
-            "-q",
-            "--check-overhead",
-            "-o",
-            "run.kasuri",
-            "--",
-            "false",
-        ])
+        .args(["record", "-q", "--check-overhead", "-o", "run.kasuri", "--", "false"])
         .output()
         .unwrap();
     assert_eq!(failing.status.code(), Some(1));
@@ -459,9 +390,8 @@ mod measured {
             assert!(kind(timeline, "raw_syscalls/sys_enter").is_none());
             let enter = kind(syscalls, "raw_syscalls/sys_enter").unwrap();
             assert!(enter["events"].as_u64().unwrap() >= 2 * BYTES, "{enter}");
-            let cpus: u64 = (enter["cpu_bytes"].as_array().unwrap().iter())
-                .map(|b| b.as_u64().unwrap())
-                .sum();
+            let cpus: u64 =
+                (enter["cpu_bytes"].as_array().unwrap().iter()).map(|b| b.as_u64().unwrap()).sum();
             assert_eq!(enter["bytes"], cpus);
             for of in [timeline, syscalls] {
                 assert!(of["seconds"].as_f64().unwrap() > 0.0, "{of}");
@@ -469,10 +399,7 @@ mod measured {
             }
             // A few dozen switches are less than a block's own table; a storm of system calls is not.
             let bytes = |key: &str| syscalls[key].as_u64().unwrap();
-            assert!(
-                10 * bytes("packed_bytes") < bytes("page_bytes"),
-                "{syscalls}"
-            );
+            assert!(10 * bytes("packed_bytes") < bytes("page_bytes"), "{syscalls}");
             let stale = std::fs::read_dir(&dir).unwrap().count();
             assert_eq!(stale, 0, "recordings are left");
         });
@@ -487,21 +414,8 @@ mod measured {
         measure(|| {
             let dir = scratch("storm");
             let out = kasuri(&dir)
-                .args([
-                    "events",
-                    "raw_syscalls:sys_enter",
-                    "--json",
-                    "--look",
-                    "500ms",
-                    "--",
-                ])
-                .args([
-                    "dd",
-                    "if=/dev/zero",
-                    "of=/dev/null",
-                    "bs=1",
-                    "count=1000000000",
-                ])
+                .args(["events", "raw_syscalls:sys_enter", "--json", "--look", "500ms", "--"])
+                .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=1000000000"])
                 .output()
                 .unwrap();
             let result = json(&out);
@@ -514,10 +428,7 @@ mod measured {
             );
             ordered(&event["on_ns"]);
             ordered(&event["filtered_ns"]);
-            assert!(
-                event["hits_per_operation"].as_f64().unwrap() >= 1.0,
-                "{event}"
-            );
+            assert!(event["hits_per_operation"].as_f64().unwrap() >= 1.0, "{event}");
         });
     }
 
@@ -537,12 +448,8 @@ mod measured {
                 .status()
                 .unwrap();
             assert!(status.success());
-            let summary = json(
-                &kasuri(&dir)
-                    .args(["stat", "--json", "run.kasuri"])
-                    .output()
-                    .unwrap(),
-            );
+            let summary =
+                json(&kasuri(&dir).args(["stat", "--json", "run.kasuri"]).output().unwrap());
             let tracing = &summary["tracing"];
             let kind = |name: &str| {
                 let events = tracing["events"].as_array().unwrap();
@@ -574,45 +481,21 @@ mod measured {
         measure(|| {
             let dir = scratch("budget");
             let out = kasuri(&dir)
-                .args([
-                    "record",
-                    "--budget",
-                    "2%",
-                    "--syscalls",
-                    "-o",
-                    "run.kasuri",
-                    "--",
-                ])
-                .args([
-                    "dd",
-                    "if=/dev/zero",
-                    "of=/dev/null",
-                    "bs=1",
-                    "count=4000000",
-                ])
+                .args(["record", "--budget", "2%", "--syscalls", "-o", "run.kasuri", "--"])
+                .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=4000000"])
                 .output()
                 .unwrap();
             assert!(out.status.success());
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
             assert!(said.contains("to keep the budget"), "{said}");
-            let summary = json(
-                &kasuri(&dir)
-                    .args(["stat", "--json", "run.kasuri"])
-                    .output()
-                    .unwrap(),
-            );
+            let summary =
+                json(&kasuri(&dir).args(["stat", "--json", "run.kasuri"]).output().unwrap());
             let missing = summary["missing"].to_string();
-            assert!(
-                missing.contains("raw_syscalls/sys_enter was off"),
-                "{missing}"
-            );
+            assert!(missing.contains("raw_syscalls/sys_enter was off"), "{missing}");
             // Without a budget more than half of its time. What a busy machine adds until the first look is allowed for.
             let share = summary["tracing"]["share"].as_f64().unwrap();
             assert!(share < 0.05, "{share}");
-            let text = kasuri(&dir)
-                .args(["stat", "-v", "run.kasuri"])
-                .output()
-                .unwrap();
+            let text = kasuri(&dir).args(["stat", "-v", "run.kasuri"]).output().unwrap();
             let text = String::from_utf8_lossy(&text.stdout).into_owned();
             assert!(text.contains("keep the budget of 2 %"), "{text}");
         });

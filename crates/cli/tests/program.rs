@@ -31,15 +31,7 @@ fn facts(found: &Value) -> Value {
     let threads = found["threads"].as_array().unwrap().iter();
     let threads: Vec<Value> = threads
         .filter(|t| t["switches"] != 0)
-        .map(|t| {
-            json!([
-                t["tid"],
-                t["on_cpu_ns"],
-                t["runnable_ns"],
-                t["switches"],
-                t["wakeups"]
-            ])
-        })
+        .map(|t| json!([t["tid"], t["on_cpu_ns"], t["runnable_ns"], t["switches"], t["wakeups"]]))
         .collect();
     let cpus = found["cpus"].as_array().unwrap().iter();
     let cpus: Vec<&Value> = cpus.map(|cpu| &cpu["target_ns"]).collect();
@@ -55,9 +47,8 @@ fn facts(found: &Value) -> Value {
     let plain: Vec<&Value> = keys.iter().map(|key| &found[key]).collect();
     // The export calls the process what its main thread is called.
     let others = found["interference"].as_array().unwrap().iter();
-    let others: Vec<Value> = others
-        .map(|i| json!([i["pid"], i["delayed_ns"], i["preemptions"]]))
-        .collect();
+    let others: Vec<Value> =
+        others.map(|i| json!([i["pid"], i["delayed_ns"], i["preemptions"]])).collect();
     json!([plain, threads, cpus, others])
 }
 
@@ -68,11 +59,7 @@ fn a_program_chosen_in_a_trace_has_the_numbers_of_its_recording() {
     let dir = tempfile::tempdir().unwrap();
     let dat: PathBuf = dir.path().join("mix.dat");
     let (dat, mix) = (dat.to_str().unwrap(), golden("kasuri/mix.kasuri"));
-    assert!(
-        kasuri(&["export", "-f", "trace-dat", "-o", dat, &mix])
-            .status
-            .success()
-    );
+    assert!(kasuri(&["export", "-f", "trace-dat", "-o", dat, &mix]).status.success());
     let recorded = facts(&stat(&[&mix]));
     assert_eq!(facts(&stat(&["--process", "planted", &mix])), recorded);
     assert_ne!(facts(&stat(&[dat])), recorded);
@@ -85,10 +72,7 @@ fn a_program_chosen_in_a_trace_has_the_numbers_of_its_recording() {
 fn a_trace_without_a_program_says_so_and_how_to_choose() {
     let file = golden("ftrace_text/trace.txt");
     let page = text(&["stat", &file]);
-    assert!(
-        page.contains("the trace names none: all 39 processes count as one"),
-        "{page}"
-    );
+    assert!(page.contains("the trace names none: all 39 processes count as one"), "{page}");
     assert!(!page.contains("you got"), "{page}");
     assert!(page.contains("kasuri stat --process rustc"), "{page}");
     let found = stat(&[&file]);
@@ -117,18 +101,12 @@ fn a_trace_without_a_program_says_so_and_how_to_choose() {
     assert!(page_of(&file).contains("what to shorten  kasuri critical --process rustc"));
     let both = kasuri(&["compare", &file, &file]);
     let said = String::from_utf8(both.stderr).unwrap();
-    assert!(
-        said.contains(&format!("kasuri compare --process rustc {file} {file}")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("kasuri compare --process rustc {file} {file}")), "{said}");
     assert_eq!(said.matches("names no program").count(), 1, "{said}");
     // What was proposed works, and names no candidates any more.
     let page = text(&["stat", "--process", "rustc", &file]);
     assert!(page.starts_with("processes rustc ("), "{page}");
-    assert!(
-        page.contains("you got") && !page.contains("which program"),
-        "{page}"
-    );
+    assert!(page.contains("you got") && !page.contains("which program"), "{page}");
 }
 
 #[test]

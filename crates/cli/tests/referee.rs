@@ -34,10 +34,7 @@ fn obstacle(referee: &str) -> Option<String> {
         return Some("needs tracefs at /sys/kernel/tracing; run `mount -t tracefs nodev /sys/kernel/tracing`".into());
     }
     let needed = [referee, program()?.0];
-    needed
-        .iter()
-        .find(|p| !has(p))
-        .map(|p| format!("needs {p}; install it"))
+    needed.iter().find(|p| !has(p)).map(|p| format!("needs {p}; install it"))
 }
 
 /// A multi-threaded program that we did not write, and its arguments but the file.
@@ -47,10 +44,7 @@ fn program() -> Option<(&'static str, &'static [&'static str])> {
         ("pbzip2", &["-p3", "-k", "-c"]),
         ("xz", &["-T3", "-0", "--block-size=1MiB", "-k", "-c"]),
     ];
-    known
-        .into_iter()
-        .find(|(name, _)| has(name))
-        .or(Some(known[0]))
+    known.into_iter().find(|(name, _)| has(name)).or(Some(known[0]))
 }
 
 fn scratch(name: &str) -> PathBuf {
@@ -90,21 +84,10 @@ fn record(dir: &Path) -> (serde_json::Value, std::ops::Range<i64>) {
         .stdout(Stdio::null())
         .output()
         .unwrap();
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    let stat = kasuri()
-        .args(["stat", "--json"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    let export = kasuri()
-        .args(["export", "-f", "chrome-json", "-o", "-"])
-        .arg(&file)
-        .output()
-        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let stat = kasuri().args(["stat", "--json"]).arg(&file).output().unwrap();
+    let export =
+        kasuri().args(["export", "-f", "chrome-json", "-o", "-"]).arg(&file).output().unwrap();
     let export: serde_json::Value = serde_json::from_slice(&export.stdout).unwrap();
     let at = |key: &str| export["otherData"][key].as_i64().unwrap();
     let window = at("start_monotonic_ns")..at("end_monotonic_ns");
@@ -113,19 +96,12 @@ fn record(dir: &Path) -> (serde_json::Value, std::ops::Range<i64>) {
 
 /// Compares each thread of the program; returns how many threads and switches were compared.
 fn compare(stat: &serde_json::Value, referee: &Sched, name: &str) -> (usize, u64) {
-    assert_eq!(
-        stat["losses"],
-        serde_json::json!([]),
-        "a recording with losses proves nothing"
-    );
+    assert_eq!(stat["losses"], serde_json::json!([]), "a recording with losses proves nothing");
     let most = if referee.is_whole() { SEEN } else { INFERRED };
     let (mut threads, mut switches, mut total) = (0, 0, (0, 0));
     for thread in stat["threads"].as_array().unwrap() {
         let tid = thread["tid"].as_i64().unwrap() as i32;
-        let ours = (
-            thread["switches"].as_u64().unwrap(),
-            thread["on_cpu_ns"].as_i64().unwrap(),
-        );
+        let ours = (thread["switches"].as_u64().unwrap(), thread["on_cpu_ns"].as_i64().unwrap());
         let theirs = referee.thread(tid);
         println!("{tid}: switches, on-CPU ns: kasuri {ours:?}, {name} {theirs:?}");
         assert_eq!(ours.0, theirs.0, "switches of thread {tid}");
@@ -148,10 +124,7 @@ const INFERRED: f64 = 0.1;
 
 fn within(most: f64, ours: i64, theirs: i64, what: &str) {
     let error = (ours - theirs).abs() as f64 / theirs as f64;
-    assert!(
-        error <= most,
-        "on-CPU time of {what}: kasuri {ours} ns, referee {theirs} ns: {error}"
-    );
+    assert!(error <= most, "on-CPU time of {what}: kasuri {ours} ns, referee {theirs} ns: {error}");
 }
 
 /// The test must have had something to compare, and must notice a difference.
@@ -260,11 +233,8 @@ fn trace_cmd_counts_the_same_switches() {
     let (stat, window) = record(&dir);
     referee.stop();
     let _ = std::fs::remove_dir(instance);
-    let report = Command::new("trace-cmd")
-        .args(["report", "-t", "-R", "-i"])
-        .arg(&data)
-        .output()
-        .unwrap();
+    let report =
+        Command::new("trace-cmd").args(["report", "-t", "-R", "-i"]).arg(&data).output().unwrap();
     let report = String::from_utf8_lossy(&report.stdout);
     assert!(
         !report.contains("EVENTS DROPPED") && !report.contains("[LOST"),
@@ -299,17 +269,7 @@ mod measured {
             let (mut to, mut from) = (fifo(&control), fifo(&answers));
             let data = dir.join("perf.data");
             let perf = Command::new("perf")
-                .args([
-                    "record",
-                    "-q",
-                    "-a",
-                    "-k",
-                    "CLOCK_MONOTONIC",
-                    "-m",
-                    "4M",
-                    "-D",
-                    "-1",
-                ])
+                .args(["record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-m", "4M", "-D", "-1"])
                 .args([
                     "-e",
                     "sched:sched_switch",
@@ -318,11 +278,7 @@ mod measured {
                     "-e",
                     "sched:sched_wakeup_new",
                 ])
-                .arg(format!(
-                    "--control=fifo:{},{}",
-                    control.display(),
-                    answers.display()
-                ))
+                .arg(format!("--control=fifo:{},{}", control.display(), answers.display()))
                 .arg("-o")
                 .arg(&data)
                 .stdout(Stdio::null())
@@ -348,10 +304,7 @@ mod measured {
                 .output()
                 .unwrap();
             let script = String::from_utf8_lossy(&script.stdout);
-            assert!(
-                !script.contains("PERF_RECORD_LOST"),
-                "perf lost events: no referee"
-            );
+            assert!(!script.contains("PERF_RECORD_LOST"), "perf lost events: no referee");
             compare_and_control(&stat, &Sched::parse(&script, window), "perf");
         });
     }

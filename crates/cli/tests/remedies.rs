@@ -10,11 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-    command
-        .arg("try")
-        .args(words)
-        .stdin(Stdio::null())
-        .env("COLUMNS", "80");
+    command.arg("try").args(words).stdin(Stdio::null()).env("COLUMNS", "80");
     command
 }
 
@@ -44,13 +40,7 @@ fn the_best_arm_is_claimed_with_the_line_to_paste() {
         "broken=sh -c 'echo 1; echo why >&2; exit 4'",
     ];
     // Each prints another number: --check true says that all are right.
-    let words = [
-        &TOLD[..],
-        &["--check", "true"],
-        &arms,
-        &["--", "echo", "100"],
-    ]
-    .concat();
+    let words = [&TOLD[..], &["--check", "true"], &arms, &["--", "echo", "100"]].concat();
     let told = run(&words);
     let page = text(&told.stdout);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
@@ -88,32 +78,18 @@ fn an_arm_with_another_result_is_no_remedy() {
     assert_eq!(violations("try", &json), Vec::<String>::new());
     assert_eq!(json["best"], Value::Null);
     assert_eq!(json["arms"][2]["verdict"], "not_valid");
-    assert!(
-        json["arms"][2]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("stdout differs"),
-        "{json}"
-    );
+    assert!(json["arms"][2]["reason"].as_str().unwrap().contains("stdout differs"), "{json}");
     assert_eq!(json["results_compared"], true);
 }
 
 #[test]
 fn what_cannot_be_tried_is_an_error_that_says_why() {
     for (words, code, needed) in [
-        (
-            &["-q", "--", "sh", "-c", "exit 5"][..],
-            1,
-            "failed with status 5",
-        ),
+        (&["-q", "--", "sh", "-c", "exit 5"][..], 1, "failed with status 5"),
         (&["-q", "--", "/nowhere/x"], 1, "cannot run /nowhere/x"),
         (&["-q", "--only", "--", "true"], 2, "--arm"),
         (&["-q", "--arm", "x", "--", "true"], 1, "needed NAME=CMD"),
-        (
-            &["-q", "--threads", "4", "--", "true"],
-            1,
-            "no {} that stands for it",
-        ),
+        (&["-q", "--threads", "4", "--", "true"], 1, "no {} that stands for it"),
         (&["-q"], 2, "PROGRAM"),
     ] {
         let told = run(words);
@@ -130,22 +106,8 @@ fn ctrl_c_leaves_the_answer_so_far_and_no_process() {
     // Each arm leaves a line before it becomes a sleep.
     let logged = |seconds: &str| format!("echo >> {}; exec sleep {seconds}", log.display());
     let fast = format!("fast=sh -c '{}'", logged("0.011"));
-    let words = [
-        "--only",
-        "--blocks",
-        "1000",
-        "--arm",
-        &fast,
-        "--",
-        "sh",
-        "-c",
-        &logged("0.0333"),
-    ];
-    let child = command(&words)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let words = ["--only", "--blocks", "1000", "--arm", &fast, "--", "sh", "-c", &logged("0.0333")];
+    let child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A block has three runs: when there were so many, at least one is whole, however many came before the first.
     let runs = || std::fs::read(&log).map_or(0, |lines| lines.len());
     wait_until("blocks are done", || runs() >= 24);
@@ -157,24 +119,17 @@ fn ctrl_c_leaves_the_answer_so_far_and_no_process() {
         page.contains("baseline against itself") && page.contains("ended early, after"),
         "{page}"
     );
-    let left = std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter(|process| {
-            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-            line == b"sleep\x000.0333\x00" || line == b"sleep\x000.011\x00"
-        });
+    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        line == b"sleep\x000.0333\x00" || line == b"sleep\x000.011\x00"
+    });
     assert_eq!(left.count(), 0);
 }
 
 fn planted() -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/try/planted.c");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("try-planted");
-    let built = Command::new("gcc")
-        .args(["-O2", "-fopenmp", "-o"])
-        .arg(&out)
-        .arg(source)
-        .status();
+    let built = Command::new("gcc").args(["-O2", "-fopenmp", "-o"]).arg(&out).arg(source).status();
     built.is_ok_and(|status| status.success()).then_some(out)
 }
 
@@ -196,18 +151,12 @@ fn what_ifs_need_something_to_change() {
     let told = run(&["-q", "--what-if", "--", "true"]);
     assert_eq!(told.status.code(), Some(1));
     let message = text(&told.stderr);
-    assert!(
-        message.contains("no annotated slice and no contended lock"),
-        "{message}"
-    );
+    assert!(message.contains("no annotated slice and no contended lock"), "{message}");
 }
 
 /// Processes whose command line is these words.
 fn running(words: &[&str]) -> usize {
-    let wanted: Vec<u8> = words
-        .iter()
-        .flat_map(|word| [word.as_bytes(), b"\0"].concat())
-        .collect();
+    let wanted: Vec<u8> = words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let is_it = |process: std::fs::DirEntry| {
         std::fs::read(process.path().join("cmdline")).is_ok_and(|line| line == wanted)
@@ -223,11 +172,7 @@ fn recorders(parent: u32) -> Vec<u32> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).nth(1) == Some(b"record")
     };
-    children
-        .split(' ')
-        .filter_map(|pid| pid.parse().ok())
-        .filter(is_recorder)
-        .collect()
+    children.split(' ').filter_map(|pid| pid.parse().ok()).filter(is_recorder).collect()
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -244,9 +189,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_kill_leaves_no_program_and_no_recorder() {
     let sleep = ["sleep", "97.531"];
-    let mut child = command(&["-q", "--only", "--arm", "x=true", "--", sleep[0], sleep[1]])
-        .spawn()
-        .unwrap();
+    let mut child =
+        command(&["-q", "--only", "--arm", "x=true", "--", sleep[0], sleep[1]]).spawn().unwrap();
     wait_until("it runs", || running(&sleep) == 1);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -254,30 +198,18 @@ fn a_kill_leaves_no_program_and_no_recorder() {
 
     // Two runs before the recording, which is the third.
     let scratch = tempfile::tempdir().unwrap();
-    let mut child = command(&["-q", "--", "sleep", "1.0123"])
-        .env("TMPDIR", scratch.path())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command(&["-q", "--", "sleep", "1.0123"]).env("TMPDIR", scratch.path()).spawn().unwrap();
     wait_until("it is recorded", || !recorders(child.id()).is_empty());
     let recorder = recorders(child.id())[0];
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the recorder has ended", || {
-        !Path::new(&format!("/proc/{recorder}")).exists()
-    });
-    let traced = [
-        "/sys/kernel/tracing/instances",
-        "/sys/kernel/debug/tracing/instances",
-    ];
-    let left = traced
-        .iter()
-        .filter_map(|dir| std::fs::read_dir(dir).ok())
-        .flatten()
-        .flatten();
+    wait_until("the recorder has ended", || !Path::new(&format!("/proc/{recorder}")).exists());
+    let traced = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
+    let left = traced.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
     let of_it = format!("kasuri-{recorder}-");
-    let left: Vec<_> = left
-        .filter(|dir| dir.file_name().to_string_lossy().starts_with(&of_it))
-        .collect();
+    let left: Vec<_> =
+        left.filter(|dir| dir.file_name().to_string_lossy().starts_with(&of_it)).collect();
     assert!(left.is_empty(), "{left:?}");
     // What it had written goes when the next one begins.
     let names = || std::fs::read_dir(scratch.path()).unwrap().count();
@@ -286,12 +218,7 @@ fn a_kill_leaves_no_program_and_no_recorder() {
         .env("TMPDIR", scratch.path())
         .output()
         .unwrap();
-    assert_eq!(
-        (next.status.code(), names()),
-        (Some(0), 0),
-        "{}",
-        text(&next.stderr)
-    );
+    assert_eq!((next.status.code(), names()), (Some(0), 0), "{}", text(&next.stderr));
 }
 
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
@@ -309,22 +236,13 @@ mod measured {
             let json: Value = serde_json::from_slice(&told.stdout).unwrap();
             let best = json["best"].as_u64().unwrap_or_else(|| panic!("{json:#}")) as usize;
             let best = &json["arms"][best];
-            let cures = [
-                "malloc keeps memory",
-                "huge pages",
-                "jemalloc",
-                "mimalloc",
-                "tcmalloc",
-            ];
+            let cures = ["malloc keeps memory", "huge pages", "jemalloc", "mimalloc", "tcmalloc"];
             assert!(cures.contains(&best["name"].as_str().unwrap()), "{best}");
             assert!(
                 best["low"].as_f64().unwrap() > 1.05 && best["p_value"].as_f64().unwrap() <= 0.05,
                 "{best}"
             );
-            assert!(
-                !json["account"].is_null() && !json["account_with_best"].is_null(),
-                "{json}"
-            );
+            assert!(!json["account"].is_null() && !json["account_with_best"].is_null(), "{json}");
         });
     }
 
@@ -348,8 +266,7 @@ mod measured {
                 assert_eq!(json["blocks"], 12);
                 let of = |change: &str, name: &str| {
                     let mut rows = json["what_ifs"].as_array().unwrap().iter();
-                    rows.find(|row| row["change"] == change && row["name"] == name)
-                        .cloned()
+                    rows.find(|row| row["change"] == change && row["name"] == name).cloned()
                 };
                 let (held, outside) = (of("half_held", "table"), of("half", "outside"));
                 let both = held.zip(outside);
@@ -365,18 +282,8 @@ mod measured {
                 assert!(row["replay"].as_f64().unwrap() >= 1.0, "{row}");
             }
             let page = text(
-                &run(&[
-                    "-q",
-                    "--what-if",
-                    "--time",
-                    "3s",
-                    "--",
-                    program,
-                    "serial",
-                    "none",
-                    "4",
-                ])
-                .stdout,
+                &run(&["-q", "--what-if", "--time", "3s", "--", program, "serial", "none", "4"])
+                    .stdout,
             );
             assert!(
                 page.contains("FASTER BY THIS FACTOR IF") && page.contains("took half its time"),

@@ -35,21 +35,14 @@ fn compiled(dir: &Path, name: &str, source: &str, options: &[&str]) -> Option<Pa
     let (from, to) = (dir.join(format!("{name}.c")), dir.join(name));
     fs::write(&from, source).unwrap();
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-pthread", "-o"])
-        .arg(&to)
-        .arg(&from)
-        .args(options);
+    cc.args(["-O1", "-pthread", "-o"]).arg(&to).arg(&from).args(options);
     let made = cc.output().unwrap().status.success();
     made.then_some(to)
 }
 
 fn run(options: &[&str], program: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-    command
-        .args(["run", "--ito"])
-        .args(options)
-        .arg("--")
-        .arg(program);
+    command.args(["run", "--ito"]).args(options).arg("--").arg(program);
     command.env_remove("ITO_STATS").env_remove("ITO_WORKERS");
     command.output().unwrap()
 }
@@ -60,16 +53,12 @@ fn said(output: &Output) -> String {
 
 fn kernel_threads(output: &Output) -> u32 {
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim()
-        .parse()
-        .unwrap_or_else(|_| panic!("{text}: {}", said(output)))
+    text.trim().parse().unwrap_or_else(|_| panic!("{text}: {}", said(output)))
 }
 
 fn is_built() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = root
-        .join("build/threads/pthread/libito-pthread.so")
-        .exists();
+    let built = root.join("build/threads/pthread/libito-pthread.so").exists();
     if !built {
         skip("libito-pthread.so is not built: make c");
     }
@@ -86,10 +75,7 @@ fn the_threads_of_an_unmodified_program_are_light_and_its_status_is_passed_on() 
     let plain = Command::new(&program).output().unwrap();
     assert_eq!(kernel_threads(&plain), 21);
     let light = run(&["--workers", "1"], &program);
-    assert_eq!(
-        (light.status.code(), said(&light)),
-        (Some(7), String::new())
-    );
+    assert_eq!((light.status.code(), said(&light)), (Some(7), String::new()));
     assert!(kernel_threads(&light) < 10, "{}", kernel_threads(&light));
     let counted = run(&["--stats"], &program);
     assert!(said(&counted).contains("handed over"), "{}", said(&counted));

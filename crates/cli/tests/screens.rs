@@ -13,9 +13,7 @@ fn page(words: &[&str], width: Option<usize>) -> String {
     if let Some(width) = width {
         command.env("COLUMNS", width.to_string());
     }
-    let output = command
-        .output()
-        .expect("the command was built with this test");
+    let output = command.output().expect("the command was built with this test");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "kasuri {words:?}: {errors}");
     String::from_utf8(output.stdout).expect("names are UTF-8")
@@ -27,10 +25,7 @@ fn assert_fits(words: &[&str], width: Option<usize>) -> String {
     for line in page.lines() {
         // A command is to be copied whole.
         let is_command = line.contains("kasuri ");
-        assert!(
-            line.width() <= columns || is_command,
-            "{words:?}, {columns} columns: {line}"
-        );
+        assert!(line.width() <= columns || is_command, "{words:?}, {columns} columns: {line}");
     }
     page
 }
@@ -78,11 +73,7 @@ fn stat_fits_one_screen() {
 fn stat_names_its_sections() {
     let help = page(&["stat", "--help"], None);
     for section in kasuri_text::table::Section::ALL {
-        assert!(
-            help.contains(&format!("\n  {} ", section.name())),
-            "{}",
-            section.name()
-        );
+        assert!(help.contains(&format!("\n  {} ", section.name())), "{}", section.name());
         page(&["stat", "--section", section.name(), "mix.kasuri"], None);
     }
 }

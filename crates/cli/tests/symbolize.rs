@@ -38,19 +38,12 @@ impl Case {
     }
 
     fn tool(&self, tool: &str, args: &[&str]) -> bool {
-        let run = Command::new(tool)
-            .args(args)
-            .current_dir(&self.dir)
-            .status();
+        let run = Command::new(tool).args(args).current_dir(&self.dir).status();
         run.is_ok_and(|status| status.success())
     }
 
     fn hot(&self) -> u64 {
-        let nm = Command::new("nm")
-            .args(["-S", "p"])
-            .current_dir(&self.dir)
-            .output()
-            .unwrap();
+        let nm = Command::new("nm").args(["-S", "p"]).current_dir(&self.dir).output().unwrap();
         let text = String::from_utf8(nm.stdout).unwrap();
         let row = text.lines().find(|l| l.ends_with(" hot")).unwrap();
         let mut numbers = row.split(' ').map(|w| u64::from_str_radix(w, 16));
@@ -67,36 +60,15 @@ impl Case {
         };
         let gone = module("/gone/lib.so".into(), vec![1, 2, 3]);
         let tables = Tables {
-            modules: vec![
-                module(self.path("p"), kasuri_symbols::build_id(&bytes)),
-                gone,
-            ],
+            modules: vec![module(self.path("p"), kasuri_symbols::build_id(&bytes)), gone],
             frames: vec![
-                Frame {
-                    module: 0,
-                    address: self.hot(),
-                },
-                Frame {
-                    module: 1,
-                    address: 0x1234,
-                },
+                Frame { module: 0, address: self.hot() },
+                Frame { module: 1, address: 0x1234 },
             ],
-            paths: vec![
-                CallPath {
-                    caller: NONE,
-                    frame: 0,
-                },
-                CallPath {
-                    caller: 0,
-                    frame: 1,
-                },
-            ],
+            paths: vec![CallPath { caller: NONE, frame: 0 }, CallPath { caller: 0, frame: 1 }],
             names: Vec::new(),
         };
-        let meta = Meta {
-            version: 1,
-            ..Meta::default()
-        };
+        let meta = Meta { version: 1, ..Meta::default() };
         let mut writer = Writer::new(Vec::new(), &meta).unwrap();
         writer.call_paths(&tables).unwrap();
         let (file, _) = writer.finish().unwrap();
@@ -105,13 +77,8 @@ impl Case {
 
     fn symbolize(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
-        command
-            .args(["symbolize", "run.kasuri"])
-            .args(args)
-            .current_dir(&self.dir);
-        command
-            .env_remove("DEBUGINFOD_URLS")
-            .envs(env.iter().copied());
+        command.args(["symbolize", "run.kasuri"]).args(args).current_dir(&self.dir);
+        command.env_remove("DEBUGINFOD_URLS").envs(env.iter().copied());
         command.output().unwrap()
     }
 
@@ -145,26 +112,14 @@ fn names_are_added_in_place_and_what_is_missing_is_said() {
         stdout.starts_with("2 places in the code: 1 named, before 0; 1 with lines, before 0\n"),
         "{stdout}"
     );
-    assert!(
-        stdout.contains("       1  /gone/lib.so: file not found\n"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("       1  /gone/lib.so: file not found\n"), "{stdout}");
     assert!(stdout.contains("written: run.kasuri\n"), "{stdout}");
     assert_eq!(case.names("run.kasuri"), ["0 hot 3"]);
     // There is nothing left to do.
-    let before = std::fs::metadata(case.path("run.kasuri"))
-        .unwrap()
-        .modified()
-        .unwrap();
+    let before = std::fs::metadata(case.path("run.kasuri")).unwrap().modified().unwrap();
     let (stdout, _) = said(&case.symbolize(&[], &[]));
-    assert!(
-        stdout.contains("1 named, before 1;") && stdout.contains("nothing to add"),
-        "{stdout}"
-    );
-    let after = std::fs::metadata(case.path("run.kasuri"))
-        .unwrap()
-        .modified()
-        .unwrap();
+    assert!(stdout.contains("1 named, before 1;") && stdout.contains("nothing to add"), "{stdout}");
+    let after = std::fs::metadata(case.path("run.kasuri")).unwrap().modified().unwrap();
     assert_eq!(before, after);
 }
 
@@ -198,18 +153,12 @@ fn a_directory_of_debug_files_adds_functions_then_lines() {
     let first = json(&[]);
     let odd = kasuri_testkit::schema::violations("symbolize", &first);
     assert_eq!(odd, Vec::<String>::new());
-    assert_eq!(
-        first["after"],
-        serde_json::json!({ "named": 1, "with_lines": 0 })
-    );
+    assert_eq!(first["after"], serde_json::json!({ "named": 1, "with_lines": 0 }));
     assert_eq!(first["unnamed"][0]["why"], "file not found");
     assert!(case.tool("cp", &["elsewhere", "symbols/p"]));
     let second = json(&[]);
     assert_eq!(second["before"], first["after"]);
-    assert_eq!(
-        second["after"],
-        serde_json::json!({ "named": 1, "with_lines": 1 })
-    );
+    assert_eq!(second["after"], serde_json::json!({ "named": 1, "with_lines": 1 }));
     // The earlier name is there too; of two the later holds.
     assert_eq!(case.names("run.kasuri"), ["0 hot 0", "0 hot 3"]);
     assert_eq!(json(&[])["output"], serde_json::Value::Null);
@@ -232,22 +181,13 @@ fn debuginfod_is_asked_on_request_only_and_its_absence_is_said() {
     let urls = ("DEBUGINFOD_URLS", "http://localhost:9");
     let output = case.symbolize(&["--debuginfod"], &[("PATH", &bin)]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        said(&output).1.contains("DEBUGINFOD_URLS is not set"),
-        "{output:?}"
-    );
+    assert!(said(&output).1.contains("DEBUGINFOD_URLS is not set"), "{output:?}");
     let output = case.symbolize(&["--debuginfod"], &[("PATH", "/nowhere"), urls]);
     assert!(said(&output).1.contains("is not installed"), "{output:?}");
     let (stdout, _) = said(&case.symbolize(&[], &[("PATH", &bin), urls]));
-    assert!(
-        stdout.contains("0 named") && !case.path("asked").exists(),
-        "{stdout}"
-    );
+    assert!(stdout.contains("0 named") && !case.path("asked").exists(), "{stdout}");
     let (stdout, stderr) = said(&case.symbolize(&["--debuginfod"], &[("PATH", &bin), urls]));
-    assert!(
-        stdout.contains("1 named, before 0; 1 with lines"),
-        "{stdout}{stderr}"
-    );
+    assert!(stdout.contains("1 named, before 0; 1 with lines"), "{stdout}{stderr}");
     assert!(stdout.contains("1 debug files from debuginfod"), "{stdout}");
     let asked = std::fs::read_to_string(case.path("asked")).unwrap();
     assert_eq!(asked.lines().count(), 2, "{asked}");
@@ -261,21 +201,15 @@ fn a_debuginfod_find_without_an_end_is_ended() {
     let bin = case.path("bin").display().to_string();
     std::fs::create_dir_all(&bin).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::write(
-        case.path("bin/debuginfod-find"),
-        "#!/bin/sh\nexec /usr/bin/yes /etc/shadow\n",
-    )
-    .unwrap();
+    std::fs::write(case.path("bin/debuginfod-find"), "#!/bin/sh\nexec /usr/bin/yes /etc/shadow\n")
+        .unwrap();
     std::fs::set_permissions(case.path("bin/debuginfod-find"), mode).unwrap();
     let urls = ("DEBUGINFOD_URLS", "http://localhost:1");
     let output = case.symbolize(&["--debuginfod"], &[("PATH", &bin), urls]);
     let (stdout, stderr) = said(&output);
     assert!(output.status.success(), "{stdout}{stderr}");
     assert!(!stdout.contains("from debuginfod"), "{stdout}{stderr}");
-    assert!(
-        stderr.contains("debuginfod, file 1"),
-        "it was asked: {stderr}"
-    );
+    assert!(stderr.contains("debuginfod, file 1"), "it was asked: {stderr}");
 }
 
 #[test]
@@ -288,28 +222,15 @@ fn a_damaged_recording_is_not_replaced() {
     std::fs::write(case.path("run.kasuri"), &bytes).unwrap();
     let output = case.symbolize(&[], &[]);
     let message = said(&output).1;
-    assert_eq!(
-        (output.status.code(), message.lines().count()),
-        (Some(1), 1),
-        "{message}"
-    );
-    assert!(
-        message.contains("run.kasuri") && message.contains("-o FILE"),
-        "{message}"
-    );
+    assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.contains("run.kasuri") && message.contains("-o FILE"), "{message}");
     assert_eq!(std::fs::read(case.path("run.kasuri")).unwrap(), bytes);
     let output = case.symbolize(&["-o", "out.kasuri"], &[]);
-    assert!(
-        output.status.success() && said(&output).1.contains("left out"),
-        "{output:?}"
-    );
+    assert!(output.status.success() && said(&output).1.contains("left out"), "{output:?}");
     assert_eq!(case.names("out.kasuri"), ["0 hot 3"]);
     // What is no recording, and what is no file.
     std::fs::write(case.path("run.kasuri"), "nothing").unwrap();
-    for (args, words) in [
-        (&["-o", "x"][..], "run.kasuri"),
-        (&["-o", "."], "directory"),
-    ] {
+    for (args, words) in [(&["-o", "x"][..], "run.kasuri"), (&["-o", "."], "directory")] {
         let output = case.symbolize(args, &[]);
         let message = said(&output).1;
         assert_eq!(output.status.code(), Some(1), "{message}");

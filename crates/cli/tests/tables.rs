@@ -45,11 +45,7 @@ fn parquet_puts_runs_beside_each_other() {
         ];
         let output = kasuri(&dir, &args);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains(&format!("machine m, run {run}")),
-            "{}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains(&format!("machine m, run {run}")), "{}", stderr(&output));
     }
     for table in ["run", "slice", "event", "account"] {
         let machine = dir.join("runs").join(table).join("machine=m");
@@ -67,16 +63,7 @@ fn csv_has_a_file_for_each_table() {
     let dir = scratch("tables_csv");
     let output = kasuri(
         &dir,
-        &[
-            "export",
-            "--format",
-            "csv",
-            "-o",
-            "out",
-            "--label",
-            "commit=1a2b",
-            "run.kasuri",
-        ],
+        &["export", "--format", "csv", "-o", "out", "--label", "commit=1a2b", "run.kasuri"],
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let label = std::fs::read_to_string(dir.join("out/label.csv")).unwrap();
@@ -89,40 +76,12 @@ fn csv_has_a_file_for_each_table() {
 #[test]
 fn labels_and_folders_are_checked() {
     let dir = scratch("tables_bad");
-    let output = kasuri(
-        &dir,
-        &[
-            "export",
-            "--format",
-            "csv",
-            "--label",
-            "commit",
-            "run.kasuri",
-        ],
-    );
+    let output = kasuri(&dir, &["export", "--format", "csv", "--label", "commit", "run.kasuri"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("needed KEY=VALUE"),
-        "{}",
-        stderr(&output)
-    );
-    let output = kasuri(
-        &dir,
-        &[
-            "export",
-            "--format",
-            "parquet",
-            "-o",
-            "run.kasuri",
-            "run.kasuri",
-        ],
-    );
+    assert!(stderr(&output).contains("needed KEY=VALUE"), "{}", stderr(&output));
+    let output = kasuri(&dir, &["export", "--format", "parquet", "-o", "run.kasuri", "run.kasuri"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("is a file, needed a folder"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("is a file, needed a folder"), "{}", stderr(&output));
 }
 
 #[test]
@@ -130,11 +89,7 @@ fn sql_without_duckdb_says_how_to_get_it() {
     let dir = scratch("tables_sql");
     let output = kasuri(&dir, &["sql", "run.kasuri", "top_waits"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("pip install duckdb-cli"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("pip install duckdb-cli"), "{}", stderr(&output));
     assert_eq!(stderr(&output).lines().count(), 1);
     let json = kasuri(&dir, &["sql", "--list", "--format", "json"]);
     let json = serde_json::from_slice(&json.stdout).expect("JSON");
@@ -142,11 +97,7 @@ fn sql_without_duckdb_says_how_to_get_it() {
     assert_eq!(odd, Vec::<String>::new());
     let list = kasuri(&dir, &["sql", "--list"]);
     assert_eq!(list.status.code(), Some(0));
-    assert!(
-        String::from_utf8(list.stdout)
-            .unwrap()
-            .contains("top_waits ")
-    );
+    assert!(String::from_utf8(list.stdout).unwrap().contains("top_waits "));
     let show = kasuri(&dir, &["sql", "--show", "nothing"]);
     assert_eq!(show.status.code(), Some(1));
     assert!(stderr(&show).contains("--list"), "{}", stderr(&show));

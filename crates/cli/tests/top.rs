@@ -40,9 +40,7 @@ impl Drop for Rivals {
 }
 
 fn number(row: &Value, key: &str) -> i64 {
-    row[key]
-        .as_i64()
-        .unwrap_or_else(|| panic!("{key} in {row}"))
+    row[key].as_i64().unwrap_or_else(|| panic!("{key} in {row}"))
 }
 
 fn instances() -> usize {
@@ -50,12 +48,7 @@ fn instances() -> usize {
     let names = dir.into_iter().flatten().flatten();
     let pid = std::process::id();
     names
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(&format!("kasuri-{pid}-"))
-        })
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("kasuri-{pid}-")))
         .count()
 }
 
@@ -81,10 +74,8 @@ fn sums_agree_with_the_kernels_own_and_with_each_other() {
     let after = rivals.cpu_ns();
     assert!(out.status.success(), "{}", said(&out));
     let text = String::from_utf8(out.stdout).unwrap();
-    let windows: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let windows: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(windows.len(), 3);
     for window in &windows {
         let odd = kasuri_testkit::schema::violations("top", window);
@@ -110,26 +101,16 @@ fn sums_agree_with_the_kernels_own_and_with_each_other() {
             of_threads += number(row, "run_ns");
         }
         // What CPUs are known to run, some thread is known to run.
-        assert!(
-            (of_threads - cpus[0]).abs() <= length / 1000,
-            "{of_threads} and {}",
-            cpus[0]
-        );
+        assert!((of_threads - cpus[0]).abs() <= length / 1000, "{of_threads} and {}", cpus[0]);
         for (ix, pid) in rivals.pids().iter().enumerate() {
             let processes = window["processes"].as_array().unwrap();
-            let of = processes
-                .iter()
-                .find(|row| row["pid"] == *pid)
-                .expect("both are shown");
+            let of = processes.iter().find(|row| row["pid"] == *pid).expect("both are shown");
             ran[ix] += number(of, "run_ns");
             disturbed[ix] += number(&of["wait"], "others_ns");
         }
     }
     for ix in 0..2 {
-        assert!(
-            ran[ix] > 0 && ran[ix] <= after[ix] - before[ix],
-            "{ran:?}, {before:?}, {after:?}"
-        );
+        assert!(ran[ix] > 0 && ran[ix] <= after[ix] - before[ix], "{ran:?}, {before:?}, {after:?}");
         assert!(disturbed[ix] > 0, "each waits while the other runs");
     }
     let stat = run(kasuri(dir).args(["stat", "--json", "--all", "last.kasuri"]));
@@ -153,10 +134,7 @@ fn the_end_by_a_signal_leaves_whole_tables_and_no_instance() {
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut table = String::new();
     while !table.contains("BLOCKED IN") {
-        assert!(
-            std::io::BufRead::read_line(&mut out, &mut table).unwrap() > 0,
-            "{table}"
-        );
+        assert!(std::io::BufRead::read_line(&mut out, &mut table).unwrap() > 0, "{table}");
     }
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -203,12 +181,7 @@ fn keys_sort_filter_freeze_and_save_on_a_real_screen() {
     let _rivals = Rivals::start();
     let socket = dir.join("tmux");
     let tmux = |args: &[&str]| {
-        let out = Command::new("tmux")
-            .arg("-S")
-            .arg(&socket)
-            .args(args)
-            .output()
-            .unwrap();
+        let out = Command::new("tmux").arg("-S").arg(&socket).args(args).output().unwrap();
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
     let command = format!(
@@ -216,17 +189,7 @@ fn keys_sort_filter_freeze_and_save_on_a_real_screen() {
         dir.display(),
         env!("CARGO_BIN_EXE_kasuri")
     );
-    tmux(&[
-        "-f",
-        "/dev/null",
-        "new-session",
-        "-d",
-        "-x",
-        "80",
-        "-y",
-        "24",
-        &command,
-    ]);
+    tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", &command]);
     // A loaded machine may take long; only a program that never shows it fails.
     let until = |what: &str| {
         for _ in 0..600 {
@@ -236,16 +199,10 @@ fn keys_sort_filter_freeze_and_save_on_a_real_screen() {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        panic!(
-            "{what:?} does not appear:\n{}",
-            tmux(&["capture-pane", "-p"])
-        );
+        panic!("{what:?} does not appear:\n{}", tmux(&["capture-pane", "-p"]));
     };
     let screen = until("BLOCKED IN");
-    assert!(
-        screen.lines().all(|line| line.chars().count() <= 80),
-        "{screen}"
-    );
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     tmux(&["send-keys", "r"]);
     until("processes, by ready");
     tmux(&["send-keys", "/"]);

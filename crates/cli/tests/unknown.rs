@@ -11,11 +11,8 @@ const WITHOUT_SWITCHES: [&str; 5] = [
     "perf_profile/clock.data",
 ];
 /// One of each that holds some.
-const WITH_SWITCHES: [&str; 3] = [
-    "kasuri/mix.kasuri",
-    "ftrace_text/trace.txt",
-    "perfetto/sched.pftrace",
-];
+const WITH_SWITCHES: [&str; 3] =
+    ["kasuri/mix.kasuri", "ftrace_text/trace.txt", "perfetto/sched.pftrace"];
 
 fn kasuri(args: &[&str]) -> Output {
     let golden = format!("{}/../../tests/golden", env!("CARGO_MANIFEST_DIR"));
@@ -67,19 +64,10 @@ fn what_only_switches_tell_is_not_printed_without_them() {
                 assert!(!text.contains(number), "{file}: {number:?} in {text}");
             }
         }
-        assert!(
-            stat.contains("not known: the recording has no scheduler events"),
-            "{file}"
-        );
-        assert!(
-            !stat.contains("kasuri critical"),
-            "{file}: it has no answer"
-        );
+        assert!(stat.contains("not known: the recording has no scheduler events"), "{file}");
+        assert!(!stat.contains("kasuri critical"), "{file}: it has no answer");
         for command in ["critical", "predict"] {
-            assert!(
-                refusal(&[command, file]).contains("no scheduler events"),
-                "{command} {file}"
-            );
+            assert!(refusal(&[command, file]).contains("no scheduler events"), "{command} {file}");
         }
         // The remedy is the writer's own: a trace of another tool is not cured by a second look at this machine.
         let said = refusal(&["critical", file]);
@@ -92,9 +80,7 @@ fn what_only_switches_tell_is_not_printed_without_them() {
 #[test]
 fn ratios_of_an_unknown_time_are_dashes() {
     let text = answer(&["locks", "ctf/ust"]);
-    let of_lock = text
-        .lines()
-        .find(|line| line.trim_start().starts_with("lock [1]"));
+    let of_lock = text.lines().find(|line| line.trim_start().starts_with("lock [1]"));
     let words: Vec<&str> = of_lock.unwrap().split_whitespace().collect();
     assert_eq!(words[2..5], ["annotation", "-", "-"], "{text}");
 }
@@ -106,20 +92,14 @@ fn what_is_of_one_program_is_not_told_of_all_processes() {
             serde_json::from_str(&answer(&["stat", "--json", file])).unwrap();
         let is_of_nobody = found["program"]["by"] == "nobody";
         if !is_of_nobody {
-            assert!(
-                answer(&["critical", file]).starts_with("critical path"),
-                "{file}"
-            );
+            assert!(answer(&["critical", file]).starts_with("critical path"), "{file}");
             continue;
         }
         let said = refusal(&["critical", file]);
         // What is proposed is a command that answers.
         let proposed = said.rsplit_once(": kasuri ").unwrap().1.trim();
         let words: Vec<&str> = proposed.split(' ').collect();
-        assert!(
-            answer(&words).starts_with("critical path"),
-            "{file}: {proposed}"
-        );
+        assert!(answer(&words).starts_with("critical path"), "{file}: {proposed}");
         assert!(!answer(&["stat", file]).contains("you got"), "{file}");
     }
 }

@@ -31,10 +31,7 @@ const LIBRARY: [&str; 2] = ["-shared", "-fPIC"];
 
 fn loaded(dir: &Path, recording: &str) -> Trace {
     let bytes = std::fs::read(dir.join(recording)).unwrap();
-    let file = kasuri_import::File {
-        name: recording,
-        bytes: &bytes,
-    };
+    let file = kasuri_import::File { name: recording, bytes: &bytes };
     kasuri_import::load(&[file], &Default::default()).expect("a sound recording")
 }
 
@@ -114,11 +111,7 @@ fn every_hit_is_counted_and_pairs_are_slices() {
     // The semaphore was up from the first round on.
     assert_eq!(String::from_utf8_lossy(&out.stdout), "seen 100\n");
     let (own, others) = hits(dir.path(), "run.kasuri");
-    let wanted = [
-        ("shop:request__done", 100),
-        ("shop:request__start", 100),
-        ("shop:step", 200),
-    ];
+    let wanted = [("shop:request__done", 100), ("shop:request__start", 100), ("shop:step", 200)];
     assert_eq!((own, others), (of(&wanted), 0));
     let trace = loaded(dir.path(), "run.kasuri");
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
@@ -128,11 +121,7 @@ fn every_hit_is_counted_and_pairs_are_slices() {
         (0..trace.slices.start.len()).filter(|&s| name(trace.slices.name[s]) == "shop:request");
     assert_eq!(slices.clone().count(), 100);
     assert!(slices.clone().all(|s| trace.slices.open[s] == 0));
-    let instants = trace
-        .instants
-        .name
-        .iter()
-        .filter(|&&n| name(n) == "shop:step");
+    let instants = trace.instants.name.iter().filter(|&&n| name(n) == "shop:step");
     assert_eq!(instants.count(), 200);
     // Of each request: minus its number and "even" or "odd" at its start, ten times the number at its end; what is in a floating-point
     // register cannot be read.
@@ -140,11 +129,7 @@ fn every_hit_is_counted_and_pairs_are_slices() {
     let mut wanted: Vec<String> = (0..50)
         .flat_map(|i| {
             let word = if i % 2 == 0 { "even" } else { "odd" };
-            [
-                format!("arg1={}", -i),
-                format!("arg2={word}"),
-                format!("end_arg1={}u", i * 10),
-            ]
+            [format!("arg1={}", -i), format!("arg2={word}"), format!("end_arg1={}u", i * 10)]
         })
         .flat_map(|text| [text.clone(), text])
         .collect();
@@ -162,10 +147,7 @@ fn every_hit_is_counted_and_pairs_are_slices() {
     assert!(page.contains("USDT: 400 hits, about "), "{page}");
     let out = run(kasuri(dir.path()).args(["stat", "--section", "usdt", "run.kasuri"]));
     let page = String::from_utf8_lossy(&out.stdout);
-    assert!(
-        page.contains("shop:request__start") && page.lines().all(|l| l.len() <= 80),
-        "{page}"
-    );
+    assert!(page.contains("shop:request__start") && page.lines().all(|l| l.len() <= 80), "{page}");
 }
 
 /// A library that the program loads long after the recording began.
@@ -219,10 +201,8 @@ fn a_running_process_is_probed_and_left_as_it_was() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut input, mut output) = (
-        victim.stdin.take().unwrap(),
-        BufReader::new(victim.stdout.take().unwrap()),
-    );
+    let (mut input, mut output) =
+        (victim.stdin.take().unwrap(), BufReader::new(victim.stdout.take().unwrap()));
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     let listed = run(kasuri(dir.path()).args(["events", "--usdt", &victim.id().to_string()]));
@@ -238,9 +218,7 @@ fn a_running_process_is_probed_and_left_as_it_was() {
         .arg(victim.id().to_string())
         .spawn()
         .unwrap();
-    support::wait_until("the probes are there", || {
-        probes_left(recorder.id()).len() == 3
-    });
+    support::wait_until("the probes are there", || probes_left(recorder.id()).len() == 3);
     // The kernel is on before the process is written down.
     let meta = dir.path().join("run.kasuri.d/meta.json");
     support::wait_until("the recording knows its process", || {
@@ -254,11 +232,7 @@ fn a_running_process_is_probed_and_left_as_it_was() {
     input.write_all(b"go\n").unwrap();
     victim.wait().unwrap();
     assert!(recorder.wait().unwrap().success());
-    let wanted = [
-        ("shop:request__done", 50),
-        ("shop:request__start", 50),
-        ("shop:step", 100),
-    ];
+    let wanted = [("shop:request__done", 50), ("shop:request__start", 50), ("shop:step", 100)];
     assert_eq!(hits(dir.path(), "run.kasuri"), (of(&wanted), 0));
     assert_eq!(probes_left(recorder.id()), Vec::<String>::new());
     // Nobody looks any more.
@@ -284,9 +258,7 @@ fn a_killed_recorder_leaves_nothing_after_the_next() {
         .stdin(Stdio::piped());
     let mut recorder = support::start(&mut command);
     let victim = support::program_of(&recorder, "program");
-    support::wait_until("the probes are there", || {
-        probes_left(recorder.id()).len() == 3
-    });
+    support::wait_until("the probes are there", || probes_left(recorder.id()).len() == 3);
     support::signal(recorder.id(), rustix::process::Signal::KILL);
     recorder.wait().unwrap();
     support::signal(victim, rustix::process::Signal::KILL);
@@ -383,17 +355,10 @@ fn strangers_files_do_no_harm() {
     let source = dir.path().join("many.c");
     let probe = repository().join("tests/usdt/probe.h");
     let body = "PROBE(many, one, 0, \"\", 0L, 0L);".repeat(300);
-    let code = format!(
-        "#include \"{}\"\nint main(void) {{ {body} return 0; }}\n",
-        probe.display()
-    );
+    let code = format!("#include \"{}\"\nint main(void) {{ {body} return 0; }}\n", probe.display());
     std::fs::write(&source, code).unwrap();
     let many = dir.path().join("many");
-    let built = Command::new("cc")
-        .arg(&source)
-        .arg("-o")
-        .arg(&many)
-        .status();
+    let built = Command::new("cc").arg(&source).arg("-o").arg(&many).status();
     assert!(built.unwrap().success());
     let out = run(kasuri(dir.path())
         .args(["record", "-o", "many.kasuri", "--usdt", "many", "--"])
@@ -409,16 +374,11 @@ fn strangers_files_do_no_harm() {
         .stdin(Stdio::piped());
     let mut recorder = support::start(&mut command);
     let recorder_id = recorder.id();
-    support::wait_until("the probes are there", || {
-        probes_left(recorder_id).len() == 2
-    });
+    support::wait_until("the probes are there", || probes_left(recorder_id).len() == 2);
     // What is a no-op no more, and then nothing at all.
     let n = std::fs::metadata(&plugin).unwrap().len();
     std::fs::write(&plugin, vec![0xff; n as usize]).unwrap();
-    let other = Command::new(&program)
-        .args(["1", "1"])
-        .arg(&plugin)
-        .output();
+    let other = Command::new(&program).args(["1", "1"]).arg(&plugin).output();
     assert_eq!(other.unwrap().status.code(), Some(4), "no library any more");
     std::fs::write(&plugin, "").unwrap();
     let mut input = recorder.stdin.take().unwrap();
@@ -453,11 +413,7 @@ fn hits_of_other_programs_are_counted_apart() {
     let mut input = recorder.stdin.take().unwrap();
     input.write_all(b"go\ngo\n").unwrap();
     assert!(recorder.wait().unwrap().success());
-    let wanted = [
-        ("shop:request__done", 10),
-        ("shop:request__start", 10),
-        ("shop:step", 20),
-    ];
+    let wanted = [("shop:request__done", 10), ("shop:request__start", 10), ("shop:step", 20)];
     assert_eq!(hits(dir.path(), "run.kasuri"), (of(&wanted), 7 * 4));
 }
 
@@ -470,23 +426,12 @@ fn recorded_mutex() -> Option<i64> {
     let dir = scratch();
     let program = compiled(dir.path(), "mutex.c", &[])?;
     let out = run(kasuri(dir.path())
-        .args([
-            "record",
-            "-q",
-            "-o",
-            "run.kasuri",
-            "--usdt",
-            "libc:mutex_*",
-            "--",
-        ])
+        .args(["record", "-q", "-o", "run.kasuri", "--usdt", "libc:mutex_*", "--"])
         .arg(&program)
         .arg("40"));
     assert!(out.status.success(), "{}", said(&out));
-    let wanted = [
-        ("libc:mutex_acquired", 80),
-        ("libc:mutex_entry", 80),
-        ("libc:mutex_release", 80),
-    ];
+    let wanted =
+        [("libc:mutex_acquired", 80), ("libc:mutex_entry", 80), ("libc:mutex_release", 80)];
     assert_eq!(hits(dir.path(), "run.kasuri"), (of(&wanted), 0));
     let out = run(kasuri(dir.path()).args(["locks", "--json", "run.kasuri"]));
     let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -531,12 +476,7 @@ fn probes_of_python_have_their_texts() {
     let asked = generations.iter().filter(|arg| *arg == "arg1=1").count();
     assert!(asked >= 7, "{generations:?}");
     let imported = args(&trace, |row| trace.args.slice[row].is_some());
-    assert!(
-        imported
-            .iter()
-            .any(|arg| arg.starts_with("arg1=") && arg.len() > 8),
-        "{imported:?}"
-    );
+    assert!(imported.iter().any(|arg| arg.starts_with("arg1=") && arg.len() > 8), "{imported:?}");
 }
 
 /// Claims about races that are won: each runs alone (`make test-measure`), on a quiet machine.

@@ -35,9 +35,7 @@ impl Viewing {
         }
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let mut address = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut address)
-            .unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         let address = address.trim_end().to_owned();
         assert!(address.starts_with("http://127.0.0.1:"), "{address}");
         Viewing { child, address }
@@ -82,11 +80,7 @@ impl Viewing {
     }
 
     fn status(&self, path: &str, headers: &str) -> String {
-        self.get(path, headers)
-            .split(' ')
-            .nth(1)
-            .unwrap_or("none")
-            .to_owned()
+        self.get(path, headers).split(' ').nth(1).unwrap_or("none").to_owned()
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -126,11 +120,7 @@ fn the_page_and_its_parts_are_served_until_ctrl_c() {
     let (_, json) = index.split_once("\r\n\r\n").unwrap();
     let index: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(index["info"]["slices"], sample::SLICES);
-    assert!(
-        viewing
-            .get(&format!("{root}0/block/0"), "")
-            .starts_with("HTTP/1.1 200")
-    );
+    assert!(viewing.get(&format!("{root}0/block/0"), "").starts_with("HTTP/1.1 200"));
     // Several requests on one connection.
     let one = format!("GET {root}0/index HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let last = one.replace("localhost\r\n", "localhost\r\nConnection: close\r\n");
@@ -169,18 +159,12 @@ fn who_lacks_the_token_or_comes_from_elsewhere_gets_nothing() {
     ] {
         let answer = viewing.get(path, "");
         assert!(answer.starts_with("HTTP/1.1 404"), "{path}: {answer}");
-        assert!(
-            !answer.contains("sample") && !answer.contains("root:"),
-            "{answer}"
-        );
+        assert!(!answer.contains("sample") && !answer.contains("root:"), "{answer}");
     }
     let index = format!("{root}0/index");
     let evil = format!("GET {root} HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n");
     assert!(viewing.raw(evil.as_bytes()).starts_with("HTTP/1.1 403"));
-    for headers in [
-        "Origin: http://evil.example\r\n",
-        "Sec-Fetch-Site: cross-site\r\n",
-    ] {
+    for headers in ["Origin: http://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
         assert_eq!(viewing.status(&index, headers), "403", "{headers}");
     }
     let own = format!("Origin: http://127.0.0.1:{port}\r\nSec-Fetch-Site: same-origin\r\n");
@@ -197,15 +181,8 @@ fn hostile_requests_are_refused_and_harm_nobody() {
     assert_eq!(viewing.status(&root, &many), "431");
     let post = format!("POST {root} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n");
     assert!(viewing.raw(post.as_bytes()).starts_with("HTTP/1.1 405"));
-    for garbage in [
-        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"[..],
-        b"\0\0\0\0",
-        b"GET\r\n\r\n",
-    ] {
-        assert!(
-            viewing.raw(garbage).starts_with("HTTP/1.1 400"),
-            "{garbage:?}"
-        );
+    for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"[..], b"\0\0\0\0", b"GET\r\n\r\n"] {
+        assert!(viewing.raw(garbage).starts_with("HTTP/1.1 400"), "{garbage:?}");
     }
     // Two hundred connections that never finish a request: the oldest make room, so the user's own is answered.
     let slow: Vec<TcpStream> = (0..200)
@@ -228,10 +205,7 @@ fn hostile_requests_are_refused_and_harm_nobody() {
 #[test]
 fn a_user_who_is_connected_is_not_pushed_out_by_strangers() {
     let viewing = Viewing::of("guest");
-    let request = format!(
-        "GET {}0/index HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        viewing.root()
-    );
+    let request = format!("GET {}0/index HTTP/1.1\r\nHost: localhost\r\n\r\n", viewing.root());
     let mut guest = viewing.connect();
     let mut ask = || {
         guest.write_all(request.as_bytes()).unwrap();
@@ -258,10 +232,9 @@ fn the_server_listens_on_loopback_only() {
     let viewing = Viewing::of("loopback");
     let suffix = format!(":{:04X}", viewing.port());
     let mut own = 0;
-    for (table, loopback) in [
-        ("/proc/net/tcp", "0100007F"),
-        ("/proc/net/tcp6", "00000000000000000000000001000000"),
-    ] {
+    for (table, loopback) in
+        [("/proc/net/tcp", "0100007F"), ("/proc/net/tcp6", "00000000000000000000000001000000")]
+    {
         let table = std::fs::read_to_string(table).unwrap_or_default();
         for line in table.lines().skip(1) {
             let mut fields = line.split_whitespace().skip(1);
@@ -285,10 +258,7 @@ fn a_port_that_is_taken_is_said_before_anything_is_read() {
         .unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        message.contains(&format!("port {port} is taken")),
-        "{message}"
-    );
+    assert!(message.contains(&format!("port {port} is taken")), "{message}");
 }
 
 #[test]
@@ -310,10 +280,7 @@ fn the_browser_gets_the_token_where_no_other_user_can_read_it() {
     let (arguments, content) = rest.split_once('\n').unwrap();
     assert_eq!(mode, "600");
     assert!(!arguments.contains("http"), "{arguments}");
-    assert!(
-        content.contains(&format!("url={}", viewing.address)),
-        "{content}"
-    );
+    assert!(content.contains(&format!("url={}", viewing.address)), "{content}");
     viewing.signal(rustix::process::Signal::TERM);
     assert_eq!(viewing.child.wait().unwrap().code(), Some(0));
     assert!(!Path::new(arguments.trim()).exists(), "{arguments}");

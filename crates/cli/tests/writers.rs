@@ -40,10 +40,7 @@ fn links_are_refused_and_devices_written_through() {
     std::fs::write(at("victim"), "precious").unwrap();
     symlink(at("victim"), at("link")).unwrap();
     symlink(at("nowhere"), at("dangling")).unwrap();
-    let null = Command::new("mknod")
-        .arg(at("null"))
-        .args(["c", "1", "3"])
-        .output();
+    let null = Command::new("mknod").arg(at("null")).args(["c", "1", "3"]).output();
     let has_device = null.is_ok_and(|o| o.status.success());
     for writer in WRITERS {
         for name in ["link", "dangling"] {
@@ -65,15 +62,8 @@ fn links_are_refused_and_devices_written_through() {
     // A folder of tables: its files as well.
     std::fs::create_dir(at("tables")).unwrap();
     symlink(at("victim"), at("tables/slice.csv")).unwrap();
-    let output = kasuri(
-        dir.path(),
-        &["export", "--format", "csv", "run.kasuri", "-o", "tables"],
-    );
-    assert!(
-        said(&output).contains("no regular file"),
-        "{}",
-        said(&output)
-    );
+    let output = kasuri(dir.path(), &["export", "--format", "csv", "run.kasuri", "-o", "tables"]);
+    assert!(said(&output).contains("no regular file"), "{}", said(&output));
     assert_eq!(std::fs::read(at("victim")).unwrap(), b"precious");
     assert!(
         at("link").is_symlink() && at("tables/slice.csv").is_symlink() && !at("nowhere").exists()
@@ -94,10 +84,7 @@ fn nothing_of_the_working_directory_is_run() {
     }
     // The user's PATH leads here by its empty entry and by its dot, and PYTHONPATH does.
     for path in [":/usr/bin:/bin", ".:/usr/bin:/bin", "/usr/bin:/bin:"] {
-        for args in [
-            &["sql", "run.kasuri", "select 1"][..],
-            &["report", "--open", "run.kasuri"],
-        ] {
+        for args in [&["sql", "run.kasuri", "select 1"][..], &["report", "--open", "run.kasuri"]] {
             let output = Command::new(env!("CARGO_BIN_EXE_kasuri"))
                 .args(args)
                 .current_dir(dir.path())
@@ -114,21 +101,11 @@ fn nothing_of_the_working_directory_is_run() {
 #[test]
 fn messages_cannot_steer_the_terminal() {
     let dir = scratch();
-    let output = kasuri(
-        dir.path(),
-        &["stat", "no\u{1b}[2J\u{7}such\nkasuri: note: all is well"],
-    );
+    let output = kasuri(dir.path(), &["stat", "no\u{1b}[2J\u{7}such\nkasuri: note: all is well"]);
     let text = said(&output);
     assert!(text.starts_with("kasuri: error:"), "{text}");
-    assert!(
-        text.chars().all(|c| c == '\n' || !c.is_control()),
-        "{text:?}"
-    );
-    assert_eq!(
-        text.lines().filter(|l| l.starts_with("kasuri:")).count(),
-        1,
-        "{text}"
-    );
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    assert_eq!(text.lines().filter(|l| l.starts_with("kasuri:")).count(), 1, "{text}");
 }
 
 /// `sudo kasuri record` in a folder of one's own leaves a recording that `kasuri stat` can read; elsewhere root's stays root's.

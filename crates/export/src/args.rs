@@ -18,11 +18,7 @@ impl ArgCursor {
     pub fn of_slice(&mut self, args: &Args, slice: SliceIx) -> Range<usize> {
         self.rows(
             args,
-            |row| {
-                Some(args.slice[row])
-                    .filter(|s| s.is_some())
-                    .is_none_or(|s| s >= slice)
-            },
+            |row| Some(args.slice[row]).filter(|s| s.is_some()).is_none_or(|s| s >= slice),
             |row| args.slice[row] == slice,
         )
     }
@@ -31,11 +27,7 @@ impl ArgCursor {
     pub fn of_instant(&mut self, args: &Args, instant: InstantIx) -> Range<usize> {
         // The column is empty in traces that have no arguments of instants.
         let of = |row: usize| args.instant.get(row).copied().unwrap_or(InstantIx::NONE);
-        self.rows(
-            args,
-            |row| of(row).is_some() && of(row) >= instant,
-            |row| of(row) == instant,
-        )
+        self.rows(args, |row| of(row).is_some() && of(row) >= instant, |row| of(row) == instant)
     }
 
     /// Skips rows until `reached`, then takes those that are the caller's `own`.

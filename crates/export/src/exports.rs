@@ -145,11 +145,7 @@ mod tests {
     fn names_are_unique_and_several_files_have_extensions_of_their_own() {
         for (i, export) in EXPORTS.iter().enumerate() {
             let others = EXPORTS[i + 1..].iter();
-            assert!(
-                others.clone().all(|o| o.name != export.name),
-                "{}",
-                export.name
-            );
+            assert!(others.clone().all(|o| o.name != export.name), "{}", export.name);
             if let Shape::Several(files) = export.shape {
                 assert_eq!(files[0].0, export.extension);
                 let mut extensions: Vec<&str> = files.iter().map(|f| f.0).collect();

@@ -85,10 +85,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     };
     // The document and its threads: a thread has a line, of columns.
     json::write(&file, 2, out)?;
-    Ok(Exported {
-        records: records.get(),
-        left_out: left_out(trace),
-    })
+    Ok(Exported { records: records.get(), left_out: left_out(trace) })
 }
 
 /// The document.
@@ -109,27 +106,15 @@ fn left_out(trace: &Trace) -> Vec<String> {
         let process = trace.processes.get(process.ix());
         process.is_none_or(|p| p.threads.clone().any(|t| trace.is_target(ThreadIx(t))))
     };
-    match (trace.counters.iter())
-        .filter(|c| !is_shown(c.process))
-        .count()
-    {
+    match (trace.counters.iter()).filter(|c| !is_shown(c.process)).count() {
         0 => {}
         n => out.push(format!("{n} counters of other programs")),
     }
     for (n, what) in [
         (trace.occupancy.start.len(), exported::NO_EVENTS),
-        (
-            trace.cpus.len(),
-            "rows of CPUs (a wake-up says on which CPU)",
-        ),
-        (
-            trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(),
-            "arrows",
-        ),
-        (
-            trace.kernel_spans.kind.iter().filter(|k| of_cpu(k)).count(),
-            "interrupts",
-        ),
+        (trace.cpus.len(), "rows of CPUs (a wake-up says on which CPU)"),
+        (trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(), "arrows"),
+        (trace.kernel_spans.kind.iter().filter(|k| of_cpu(k)).count(), "interrupts"),
         (trace.losses.len(), "losses"),
         (
             usize::from(samples::has(trace, |kind| kind == SampleKind::Waker)),
@@ -146,10 +131,8 @@ fn left_out(trace: &Trace) -> Vec<String> {
 /// Facts about the recording, the categories with their colours, and how each type of marker is shown.
 fn meta(trace: &Trace) -> Value {
     let info = &trace.info;
-    let mut categories: Vec<Value> = STATES
-        .iter()
-        .map(|&(state, color)| category(label::state(state), color))
-        .collect();
+    let mut categories: Vec<Value> =
+        STATES.iter().map(|&(state, color)| category(label::state(state), color)).collect();
     for kind in label::KINDS {
         let color = match kind {
             SliceKind::Work | SliceKind::TaskRun => "green",
@@ -191,9 +174,7 @@ fn meta(trace: &Trace) -> Value {
         0 => 0,
         ns => ns.saturating_add(trace.span.start.ns()),
     };
-    let monotonic = trace
-        .origin_monotonic_ns
-        .saturating_add(trace.span.start.ns());
+    let monotonic = trace.origin_monotonic_ns.saturating_add(trace.span.start.ns());
     let mut meta = json!({
         "interval": 1.0,
         "startTime": start as f64 / 1e6,
@@ -338,8 +319,7 @@ impl Code {
                 self.strings.push(samples::frame_name(trace, row));
                 let module = row_of(f.module[row], &mut modules, &mut self.modules);
                 self.resource.push(module.map_or(-1, |row| row as i64));
-                self.source
-                    .push(row_of(f.file[row], &mut files, &mut self.files));
+                self.source.push(row_of(f.file[row], &mut files, &mut self.files));
             }
             self.func.push(func);
             self.line.push((f.line[row] > 0).then_some(f.line[row]));
@@ -356,8 +336,7 @@ impl Code {
         {
             self.stack_frame.push(N_STATES + frame.ix());
             let is_inner = caller.is_some();
-            self.prefix_offset
-                .push(if is_inner { row - caller.ix() } else { 0 });
+            self.prefix_offset.push(if is_inner { row - caller.ix() } else { 0 });
         }
     }
 }
@@ -569,10 +548,7 @@ impl Profile<'_> {
     /// A sample for each state and each call path, and one at the thread's end: the profiler draws each sample up to the next one.
     fn samples(&self, ix: ThreadIx) -> Samples {
         let row = &self.trace.threads[ix.ix()];
-        let mut out = Samples {
-            weight_type: "tracing-ms",
-            ..Samples::default()
-        };
+        let mut out = Samples { weight_type: "tracing-ms", ..Samples::default() };
         // CPU time of the stretch before the next sample.
         let mut on_cpu_ns = None;
         for point in self.points_of_samples(ix) {
@@ -597,16 +573,10 @@ impl Profile<'_> {
     fn points_of_samples(&self, ix: ThreadIx) -> Vec<Point> {
         let (trace, s) = (self.trace, &self.trace.samples);
         if trace.is_weighed() {
-            let own = trace
-                .samples_of(ix)
-                .filter(|&row| s.kind[row] != SampleKind::Waker);
+            let own = trace.samples_of(ix).filter(|&row| s.kind[row] != SampleKind::Waker);
             let point = |row: usize| {
                 let is_on_cpu = s.kind[row] == SampleKind::OnCpu;
-                let state = if is_on_cpu {
-                    ThreadState::Running
-                } else {
-                    ThreadState::Sleeping
-                };
+                let state = if is_on_cpu { ThreadState::Running } else { ThreadState::Sleeping };
                 Point {
                     time: s.time[row],
                     ns: s.weight[row].ns(),
@@ -636,23 +606,11 @@ impl Profile<'_> {
     /// A marker for each slice of a thread.
     fn slices(&self, ix: ThreadIx, args: &mut ArgCursor, markers: &mut Vec<Marker>) {
         let slices = &self.trace.slices;
-        for i in self.trace.threads[ix.ix()]
-            .slices
-            .clone()
-            .map(|i| i as usize)
-        {
+        for i in self.trace.threads[ix.ix()].slices.clone().map(|i| i as usize) {
             let kind = slices.kind[i];
             let is_named = !self.trace.strings.get(slices.name[i]).is_empty();
-            let name = if is_named {
-                slices.name[i].ix()
-            } else {
-                self.string_of_kind(kind)
-            };
-            let of_type = if kind == SliceKind::LockHold {
-                "Held"
-            } else {
-                "Slice"
-            };
+            let name = if is_named { slices.name[i].ix() } else { self.string_of_kind(kind) };
+            let of_type = if kind == SliceKind::LockHold { "Held" } else { "Slice" };
             let mut data = json!({ "type": of_type });
             let own = args.of_slice(&self.trace.args, SliceIx(i as u32));
             self.add_args(own, &mut data);

@@ -88,10 +88,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         (trace.occupancy.start.len(), crate::exported::NO_EVENTS),
         (trace.args.name.len(), "arguments"),
         (trace.losses.len(), "losses"),
-        (
-            trace.migrations.time.len(),
-            "migration events (a thread's CPU is shown)",
-        ),
+        (trace.migrations.time.len(), "migration events (a thread's CPU is shown)"),
     ] {
         if n > 0 {
             left_out.push(what.to_owned());
@@ -104,10 +101,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     if trace.kernel_spans.thread.iter().any(|t| !t.is_some()) {
         left_out.push("interrupts of idle CPUs".into());
     }
-    Ok(Exported {
-        records: prv.sink.records,
-        left_out,
-    })
+    Ok(Exported { records: prv.sink.records, left_out })
 }
 
 /// Application and thread number of each thread, both from 1; the task between them is always 1.
@@ -156,12 +150,7 @@ impl<W: Write> Prv<'_, W> {
         let trace = self.trace;
         let mut order = Vec::new();
         let mut add = |source, times: &[Time]| {
-            order.extend(
-                times
-                    .iter()
-                    .enumerate()
-                    .map(|(i, &time)| (time, source, i as u32)),
-            );
+            order.extend(times.iter().enumerate().map(|(i, &time)| (time, source, i as u32)));
         };
         add(Source::State, &trace.states.start);
         // Ends come before what begins at the same time.
@@ -197,10 +186,7 @@ impl<W: Write> Prv<'_, W> {
         let rows = self.trace.threads[thread.ix()].states.clone();
         let rows = rows.start as usize..rows.end as usize;
         let after = self.trace.states.start[rows.clone()].partition_point(|&start| start <= time);
-        match after
-            .checked_sub(1)
-            .map(|i| self.trace.states.cpu[rows.start + i])
-        {
+        match after.checked_sub(1).map(|i| self.trace.states.cpu[rows.start + i]) {
             None | Some(u16::MAX) => 0,
             Some(cpu) => u32::from(cpu) + 1,
         }
@@ -227,18 +213,11 @@ impl<W: Write> Prv<'_, W> {
             Source::Counter(counter) => {
                 let value = trace.counters[counter as usize].value[row];
                 // A counter belongs to a process; Paraver wants a thread, so its first thread shows the values.
-                let process = trace
-                    .processes
-                    .get(trace.counters[counter as usize].process.ix());
+                let process = trace.processes.get(trace.counters[counter as usize].process.ix());
                 let Some(thread) = process.map(|p| ThreadIx(p.threads.start)) else {
                     return Ok(());
                 };
-                self.event(
-                    thread,
-                    time,
-                    COUNTER + u64::from(counter),
-                    value.max(0.0) as u64,
-                )
+                self.event(thread, time, COUNTER + u64::from(counter), value.max(0.0) as u64)
             }
             Source::KernelBegin | Source::KernelEnd => {
                 let spans = &trace.kernel_spans;
@@ -246,12 +225,7 @@ impl<W: Write> Prv<'_, W> {
                     Source::KernelBegin => u64::from(spans.name[row].0) + 1,
                     _ => 0,
                 };
-                self.event(
-                    spans.thread[row],
-                    time,
-                    KERNEL + spans.kind[row] as u64,
-                    value,
-                )
+                self.event(spans.thread[row], time, KERNEL + spans.kind[row] as u64, value)
             }
             Source::Wakeup => {
                 let wakeups = &trace.wakeups;
@@ -274,22 +248,13 @@ impl<W: Write> Prv<'_, W> {
     fn state(&mut self, row: usize) -> io::Result<()> {
         let trace = self.trace;
         // Rows of threads lie one after the other.
-        let thread = trace
-            .threads
-            .partition_point(|t| t.states.end as usize <= row);
-        let Some(owner) = trace
-            .threads
-            .get(thread)
-            .filter(|t| t.states.start as usize <= row)
+        let thread = trace.threads.partition_point(|t| t.states.end as usize <= row);
+        let Some(owner) = trace.threads.get(thread).filter(|t| t.states.start as usize <= row)
         else {
             return Ok(());
         };
         let is_last = row + 1 == owner.states.end as usize;
-        let end = if is_last {
-            owner.alive.end
-        } else {
-            trace.states.start[row + 1]
-        };
+        let end = if is_last { owner.alive.end } else { trace.states.start[row + 1] };
         let start = trace.states.start[row];
         if end <= start {
             return Ok(());
@@ -322,9 +287,7 @@ impl<W: Write> Prv<'_, W> {
         }
         let (a, b) = (self.object(from.1, from.0), self.object(to.1, to.0));
         let (sent, received) = (self.at(from.0), self.at(to.0));
-        self.line(format_args!(
-            "3:{a}:{sent}:{sent}:{b}:{received}:{received}:1:{tag}"
-        ))
+        self.line(format_args!("3:{a}:{sent}:{sent}:{b}:{received}:{received}:1:{tag}"))
     }
 
     /// Writes one record and counts it.
@@ -371,12 +334,7 @@ pub fn write_pcf<W: Write>(trace: &Trace, mut out: W) -> io::Result<()> {
     // Types with the same values share a block.
     event_type(&mut out, trace, &levels, names)?;
     let instants = trace.instants.name.iter().map(|name| u64::from(name.0) + 1);
-    event_type(
-        &mut out,
-        trace,
-        &[(INSTANT, "Instant".into())],
-        instants.collect(),
-    )?;
+    event_type(&mut out, trace, &[(INSTANT, "Instant".into())], instants.collect())?;
     for (i, counter) in trace.counters.iter().enumerate() {
         let name = line(label::named(trace, counter.name, "counter"));
         writeln!(out, "EVENT_TYPE\n0    {}    {name}\n\n", COUNTER + i as u64)?;
@@ -385,20 +343,12 @@ pub fn write_pcf<W: Write>(trace: &Trace, mut out: W) -> io::Result<()> {
         (KernelSpanKind::Irq, "Interrupt"),
         (KernelSpanKind::Softirq, "Softirq"),
         (KernelSpanKind::Syscall, "System call"),
-        (
-            KernelSpanKind::LockContention,
-            "Wait for a lock of the kernel",
-        ),
+        (KernelSpanKind::LockContention, "Wait for a lock of the kernel"),
     ] {
         let spans = &trace.kernel_spans;
         let of_kind = (0..spans.kind.len()).filter(|&i| spans.kind[i] == kind);
         let values = of_kind.map(|i| u64::from(spans.name[i].0) + 1).collect();
-        event_type(
-            &mut out,
-            trace,
-            &[(KERNEL + kind as u64, name.into())],
-            values,
-        )?;
+        event_type(&mut out, trace, &[(KERNEL + kind as u64, name.into())], values)?;
     }
     out.flush()
 }
@@ -470,9 +420,7 @@ pub fn write_row<W: Write>(trace: &Trace, mut out: W) -> io::Result<()> {
 
 /// Text that stays in its line.
 fn line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The text with an upper-case first letter.
@@ -495,19 +443,9 @@ fn date(ns: i64) -> (i64, i64, i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (
-        day,
-        month,
-        year,
-        minutes.rem_euclid(1440) / 60,
-        minutes.rem_euclid(60),
-    )
+    (day, month, year, minutes.rem_euclid(1440) / 60, minutes.rem_euclid(60))
 }
 
 #[cfg(test)]

@@ -42,21 +42,11 @@ impl<'t> Task<'t> {
     pub fn of(trace: &'t Trace, who: OnCpu, cpu: u16) -> Task<'t> {
         let thread = who.thread();
         match (who, trace.threads.get(thread.ix())) {
-            (OnCpu::Thread(_), Some(row)) => Task {
-                tid: row.tid,
-                name: label::thread(trace, thread),
-                thread,
-            },
-            (OnCpu::Idle, _) => Task {
-                tid: 0,
-                name: format!("swapper/{cpu}").into(),
-                thread,
-            },
-            _ => Task {
-                tid: -1,
-                name: "unknown".into(),
-                thread,
-            },
+            (OnCpu::Thread(_), Some(row)) => {
+                Task { tid: row.tid, name: label::thread(trace, thread), thread }
+            }
+            (OnCpu::Idle, _) => Task { tid: 0, name: format!("swapper/{cpu}").into(), thread },
+            _ => Task { tid: -1, name: "unknown".into(), thread },
         }
     }
 }
@@ -75,13 +65,7 @@ pub(crate) struct Record<'t> {
 impl Record<'_> {
     /// Raised in a softirq, as far as it is kept: of wake-ups.
     pub fn in_softirq(&self) -> bool {
-        matches!(
-            self.what,
-            Told::Waking {
-                in_softirq: true,
-                ..
-            }
-        )
+        matches!(self.what, Told::Waking { in_softirq: true, .. })
     }
 
     /// `common_flags`.
@@ -155,54 +139,24 @@ pub(crate) fn record<'t>(trace: &'t Trace, event: &SchedEvent) -> Record<'t> {
     let cpu = event.cpu;
     let of = |thread| Task::of(trace, OnCpu::Thread(thread), cpu);
     let what = match event.what {
-        SchedWhat::Switch {
-            prev,
-            left_as,
-            next,
-        } => Told::Switch {
+        SchedWhat::Switch { prev, left_as, next } => Told::Switch {
             prev: Task::of(trace, prev, cpu),
             prev_state: prev_state(prev, left_as),
             next: Task::of(trace, next, cpu),
         },
-        SchedWhat::Waking {
-            wakee,
-            target_cpu,
-            is_new,
-            in_softirq,
-        } => Told::Waking {
-            task: of(wakee),
-            target_cpu,
-            is_new,
-            in_softirq,
-        },
-        SchedWhat::Migrate { thread, from, to } => Told::Migrate {
-            task: of(thread),
-            from,
-            to,
-        },
+        SchedWhat::Waking { wakee, target_cpu, is_new, in_softirq } => {
+            Told::Waking { task: of(wakee), target_cpu, is_new, in_softirq }
+        }
+        SchedWhat::Migrate { thread, from, to } => Told::Migrate { task: of(thread), from, to },
         SchedWhat::Fork { parent, child } => new_task(trace, of(parent), of(child)),
-        SchedWhat::Exec { thread, old_tid } => Told::Exec {
-            task: of(thread),
-            old_tid,
-        },
+        SchedWhat::Exec { thread, old_tid } => Told::Exec { task: of(thread), old_tid },
         SchedWhat::Exit { thread } => Told::Exit { task: of(thread) },
         SchedWhat::Rename { thread } => Told::Rename { task: of(thread) },
-        SchedWhat::RunTime { thread, ns } => Told::RunTime {
-            task: of(thread),
-            ns,
-        },
-        SchedWhat::Sight => Told::Rename {
-            task: Task::of(trace, OnCpu::Idle, cpu),
-        },
+        SchedWhat::RunTime { thread, ns } => Told::RunTime { task: of(thread), ns },
+        SchedWhat::Sight => Told::Rename { task: Task::of(trace, OnCpu::Idle, cpu) },
         SchedWhat::Lost => Told::Lost,
     };
-    Record {
-        cpu,
-        time: event.time,
-        context: event.context,
-        in_interrupt: event.in_interrupt,
-        what,
-    }
+    Record { cpu, time: event.time, context: event.context, in_interrupt: event.in_interrupt, what }
 }
 
 /// An event without content in an unknown context: shows that there was something, but not which thread ran.
@@ -212,9 +166,7 @@ pub(crate) fn nobody(trace: &Trace, cpu: u16, time: Time) -> Record<'_> {
         time,
         context: -1,
         in_interrupt: false,
-        what: Told::Rename {
-            task: Task::of(trace, OnCpu::Idle, cpu),
-        },
+        what: Told::Rename { task: Task::of(trace, OnCpu::Idle, cpu) },
     }
 }
 

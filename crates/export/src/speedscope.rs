@@ -44,9 +44,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         schema: SCHEMA,
         exporter: "kasuri",
         name: kasuri_analyze::program(trace).title(&trace.info.command),
-        shared: Shared {
-            frames: &frames.all,
-        },
+        shared: Shared { frames: &frames.all },
         profiles: Profiles {
             trace,
             frames: &frames,
@@ -57,10 +55,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     };
     // The document, its profiles, a profile, its events: an event has a line.
     json::write(&file, 4, out)?;
-    Ok(Exported {
-        records: records.get(),
-        left_out: left_out(trace, n_holds.get()),
-    })
+    Ok(Exported { records: records.get(), left_out: left_out(trace, n_holds.get()) })
 }
 
 /// The document.
@@ -169,15 +164,9 @@ fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
         (n_holds as usize, "critical sections (they need not nest)"),
         (trace.instants.time.len(), "instants"),
         (trace.counters.len(), "counters"),
-        (
-            trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(),
-            "arrows",
-        ),
+        (trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(), "arrows"),
         (trace.args.name.len(), "arguments"),
-        (
-            trace.kernel_spans.start.len(),
-            "interrupts and system calls",
-        ),
+        (trace.kernel_spans.start.len(), "interrupts and system calls"),
         (trace.losses.len(), "losses"),
         (
             usize::from(samples::has(trace, |kind| kind == SampleKind::Waker)),
@@ -342,11 +331,7 @@ impl Profiles<'_> {
 
     /// The profile of a thread's samples.
     fn sampled(&self, ix: ThreadIx, of: TimeOf, rows: Vec<(PathIx, i64)>) -> Sampled<'_> {
-        let of = if of == TimeOf::OnCpu {
-            "on CPU"
-        } else {
-            "waits"
-        };
+        let of = if of == TimeOf::OnCpu { "on CPU" } else { "waits" };
         let (paths, weights): (Vec<PathIx>, Vec<i64>) = rows.into_iter().unzip();
         let tid = self.trace.threads[ix.ix()].tid;
         Sampled {
@@ -441,11 +426,7 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
             self.open.push((frame, trace.slices.end[i].min(within)));
             self.show_leaf(start);
         }
-        let end = if row.states.is_empty() {
-            Time::MIN
-        } else {
-            row.alive.end
-        };
+        let end = if row.states.is_empty() { Time::MIN } else { row.alive.end };
         self.run_to(trace.span.end, &mut states)?;
         while !self.open.is_empty() {
             self.close_frame(trace.span.end)?;

@@ -89,16 +89,7 @@ fn chrome_cpu_rows_hold_who_ran() {
             )
         })
         .collect();
-    assert_eq!(
-        rows,
-        [
-            (0, 100, 0.3),
-            (0, 7, 0.1),
-            (0, 100, 0.5),
-            (1, 101, 0.4),
-            (1, 101, 0.2)
-        ]
-    );
+    assert_eq!(rows, [(0, 100, 0.3), (0, 7, 0.1), (0, 100, 0.5), (1, 101, 0.4), (1, 101, 0.2)]);
 }
 
 /// Readers add `ts` and `dur` of an X as doubles: a span that ends where another ends or begins then crosses it by some picoseconds.
@@ -132,11 +123,7 @@ fn chrome_states_name_the_waker_and_the_preemptor() {
     assert_eq!(named(&all, "preempted")[0]["args"]["by"], "kworker/0:1 7");
     let states: Vec<_> = all.iter().filter(|e| e["cat"] == "state").collect();
     assert_eq!(states.len(), 10, "all but the unknown one");
-    assert!(
-        states
-            .iter()
-            .all(|e| e["tid"].as_i64().unwrap() > kasuri_export::chrome::STATE_ROW)
-    );
+    assert!(states.iter().all(|e| e["tid"].as_i64().unwrap() > kasuri_export::chrome::STATE_ROW));
 }
 
 #[test]
@@ -154,16 +141,8 @@ fn chrome_held_locks_cross_work_as_async_slices() {
 fn chrome_arrows_have_both_ends() {
     let json = exported();
     let (tails, heads) = (events(&json, "s"), events(&json, "f"));
-    let ids = |e: &[Value]| {
-        e.iter()
-            .map(|e| e["id"].as_u64().unwrap())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        ids(&tails),
-        [1, 2],
-        "the program's flow and the task's creation"
-    );
+    let ids = |e: &[Value]| e.iter().map(|e| e["id"].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(ids(&tails), [1, 2], "the program's flow and the task's creation");
     assert_eq!(ids(&tails), ids(&heads));
     assert_eq!(heads[1]["tid"], 101);
 }
@@ -175,17 +154,11 @@ fn chrome_instants_counters_losses_and_facts() {
     assert_eq!(named(&instants, NASTY)[0]["args"]["time"], u64::MAX);
     let counters = events(&json, "C");
     assert_eq!(
-        counters
-            .iter()
-            .map(|c| c["args"]["value"].as_f64().unwrap())
-            .collect::<Vec<_>>(),
+        counters.iter().map(|c| c["args"]["value"].as_f64().unwrap()).collect::<Vec<_>>(),
         [0.5, 7.0]
     );
     let all = events(&json, "X");
-    assert_eq!(
-        named(&all, "lost events: kernel buffer overrun")[0]["args"]["count"],
-        17
-    );
+    assert_eq!(named(&all, "lost events: kernel buffer overrun")[0]["args"]["count"], 17);
     assert_eq!(json["otherData"]["command"][2], "8 8");
     assert_eq!(json["displayTimeUnit"], "ns");
 }
@@ -216,10 +189,7 @@ fn chrome_scheduler_events_are_lines_of_ftrace() {
     let woken = "<...>-100 [000] ..h. 5000.000000523: sched_waking: comm=kworker/0:1 pid=7 prio=120 target_cpu=000";
     assert!(lines.contains(&woken), "{text}");
     assert_eq!(lines.len(), 3 + 11);
-    assert_eq!(
-        json["otherData"]["kernel_events"]["program_pids"],
-        serde_json::json!([100])
-    );
+    assert_eq!(json["otherData"]["kernel_events"]["program_pids"], serde_json::json!([100]));
 
     let mut trace = sample();
     trace.sched_events = None;

@@ -43,32 +43,21 @@ fn golden(name: &str) -> Trace {
 }
 
 fn read(files: &BTreeMap<String, Vec<u8>>) -> Trace {
-    let files: Vec<File<'_>> = files
-        .iter()
-        .map(|(name, bytes)| File { name, bytes })
-        .collect();
-    let options = Options {
-        keeps_events: true,
-        ..Options::default()
-    };
+    let files: Vec<File<'_>> = files.iter().map(|(name, bytes)| File { name, bytes }).collect();
+    let options = Options { keeps_events: true, ..Options::default() };
     load(&files, &options).unwrap()
 }
 
 fn export(trace: &Trace, version: Version) -> BTreeMap<String, Vec<u8>> {
     let files = Files::default();
     let to = files.clone();
-    let done = write(trace, version, &mut |name| {
-        Ok(Box::new(Memory(to.clone(), name.to_owned())))
-    });
+    let done = write(trace, version, &mut |name| Ok(Box::new(Memory(to.clone(), name.to_owned()))));
     assert!(done.unwrap().records > 10);
     files.take()
 }
 
 fn tids(trace: &Trace, column: &[kasuri_model::ThreadIx]) -> Vec<i32> {
-    column
-        .iter()
-        .map(|t| trace.threads.get(t.ix()).map_or(0, |t| t.tid))
-        .collect()
+    column.iter().map(|t| trace.threads.get(t.ix()).map_or(0, |t| t.tid)).collect()
 }
 
 fn names<'a>(trace: &'a Trace, column: &[kasuri_model::StrIx]) -> Vec<&'a str> {
@@ -79,29 +68,13 @@ fn same(name: &str, a: &Trace, b: &Trace) {
     assert_eq!(a.span, b.span, "{name}");
     assert_eq!(a.origin_realtime_ns, b.origin_realtime_ns, "{name}");
     assert_eq!(a.occupancy.start, b.occupancy.start, "{name}: switches");
-    assert_eq!(
-        tids(a, &a.occupancy.thread),
-        tids(b, &b.occupancy.thread),
-        "{name}"
-    );
+    assert_eq!(tids(a, &a.occupancy.thread), tids(b, &b.occupancy.thread), "{name}");
     assert_eq!(a.wakeups.time, b.wakeups.time, "{name}: wake-ups");
     assert_eq!(a.wakeups.latency, b.wakeups.latency, "{name}: wake-ups");
-    assert_eq!(
-        tids(a, &a.wakeups.waker),
-        tids(b, &b.wakeups.waker),
-        "{name}: wakers"
-    );
-    assert_eq!(
-        tids(a, &a.wakeups.wakee),
-        tids(b, &b.wakeups.wakee),
-        "{name}: wakees"
-    );
+    assert_eq!(tids(a, &a.wakeups.waker), tids(b, &b.wakeups.waker), "{name}: wakers");
+    assert_eq!(tids(a, &a.wakeups.wakee), tids(b, &b.wakeups.wakee), "{name}: wakees");
     assert_eq!(a.migrations.time, b.migrations.time, "{name}: migrations");
-    assert_eq!(
-        tids(a, &a.migrations.thread),
-        tids(b, &b.migrations.thread),
-        "{name}"
-    );
+    assert_eq!(tids(a, &a.migrations.thread), tids(b, &b.migrations.thread), "{name}");
     let threads = |t: &Trace| -> Vec<(i32, u32, u32, u32)> {
         let row = |t: &kasuri_model::Thread| (t.tid, t.switches_in, t.switches_out, t.preemptions);
         let mut rows: Vec<_> = t.threads.iter().map(row).collect();
@@ -111,45 +84,20 @@ fn same(name: &str, a: &Trace, b: &Trace) {
     assert_eq!(threads(a), threads(b), "{name}: threads");
     let spans = |t: &Trace| (t.kernel_spans.start.clone(), t.kernel_spans.end.clone());
     assert_eq!(spans(a), spans(b), "{name}: spans in the kernel");
-    assert_eq!(
-        names(a, &a.kernel_spans.name),
-        names(b, &b.kernel_spans.name),
-        "{name}"
-    );
+    assert_eq!(names(a, &a.kernel_spans.name), names(b, &b.kernel_spans.name), "{name}");
     let slices = |t: &Trace| -> Vec<_> {
         let s = &t.slices;
-        let row = |i: usize| {
-            (
-                s.start[i],
-                s.end[i],
-                s.depth[i],
-                s.kind[i],
-                s.object[i],
-                s.open[i],
-            )
-        };
+        let row = |i: usize| (s.start[i], s.end[i], s.depth[i], s.kind[i], s.object[i], s.open[i]);
         (0..s.start.len()).map(row).collect()
     };
     for (a, b) in slices(a).into_iter().zip(slices(b)) {
         assert_eq!(a, b, "{name}: a slice");
     }
     assert_eq!(a.slices.start.len(), b.slices.start.len(), "{name}: slices");
-    assert_eq!(
-        names(a, &a.slices.name),
-        names(b, &b.slices.name),
-        "{name}: slices"
-    );
+    assert_eq!(names(a, &a.slices.name), names(b, &b.slices.name), "{name}: slices");
     assert_eq!(a.instants.time, b.instants.time, "{name}: instants");
-    assert_eq!(
-        names(a, &a.instants.name),
-        names(b, &b.instants.name),
-        "{name}: instants"
-    );
-    assert_eq!(
-        names(a, &a.args.name),
-        names(b, &b.args.name),
-        "{name}: arguments"
-    );
+    assert_eq!(names(a, &a.instants.name), names(b, &b.instants.name), "{name}: instants");
+    assert_eq!(names(a, &a.args.name), names(b, &b.args.name), "{name}: arguments");
 }
 
 #[test]
@@ -172,11 +120,7 @@ fn scratch(name: &str) -> PathBuf {
 
 #[test]
 fn babeltrace2_reads_all_and_complains_of_nothing() {
-    if Command::new("babeltrace2")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    if Command::new("babeltrace2").arg("--version").output().is_err() {
         return kasuri_testkit::skip("babeltrace2 is not installed");
     }
     for name in ["kernel", "ust"] {

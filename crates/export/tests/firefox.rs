@@ -56,12 +56,8 @@ impl Check {
     }
 
     fn ascending(&mut self, column: &Value, what: &str) {
-        let numbers: Vec<f64> = column
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_f64)
-            .collect();
+        let numbers: Vec<f64> =
+            column.as_array().unwrap().iter().filter_map(Value::as_f64).collect();
         self.that(numbers.len() == column.as_array().unwrap().len(), || {
             format!("{what}: no numbers")
         });
@@ -87,23 +83,13 @@ const COLORS: [&str; 13] = [
 
 fn violations(profile: &Value) -> Vec<String> {
     let mut c = Check(Vec::new());
-    c.keys(
-        profile,
-        "profile",
-        &["meta", "libs", "shared", "threads"],
-        &["counters"],
-    );
+    c.keys(profile, "profile", &["meta", "libs", "shared", "threads"], &["counters"]);
     let categories = meta(&mut c, &profile["meta"]);
     let (strings, stacks) = shared(&mut c, &profile["shared"], categories);
     let schemas = (profile["meta"]["markerSchema"].as_array().unwrap().iter())
         .map(|s| s["name"].as_str().unwrap())
         .collect();
-    let of = Lengths {
-        categories,
-        strings,
-        stacks,
-        schemas,
-    };
+    let of = Lengths { categories, strings, stacks, schemas };
     let threads = profile["threads"].as_array().unwrap();
     for one in threads {
         thread(&mut c, one, &of);
@@ -112,23 +98,10 @@ fn violations(profile: &Value) -> Vec<String> {
         c.keys(
             counter,
             "counter",
-            &[
-                "name",
-                "category",
-                "description",
-                "pid",
-                "mainThreadIndex",
-                "samples",
-                "display",
-            ],
+            &["name", "category", "description", "pid", "mainThreadIndex", "samples", "display"],
             &[],
         );
-        c.table(
-            &counter["samples"],
-            "counter.samples",
-            &["time", "count"],
-            &[],
-        );
+        c.table(&counter["samples"], "counter.samples", &["time", "count"], &[]);
         c.ascending(&counter["samples"]["time"], "counter.samples.time");
         let ix = counter["mainThreadIndex"].as_u64().unwrap() as usize;
         c.that(ix < threads.len(), || "mainThreadIndex".into());
@@ -173,24 +146,12 @@ fn meta(c: &mut Check, meta: &Value) -> usize {
         "logicalCPUs",
     ];
     c.keys(meta, "meta", &must, &may);
-    c.that(meta["preprocessedProfileVersion"] == 70, || {
-        "version".into()
-    });
+    c.that(meta["preprocessedProfileVersion"] == 70, || "version".into());
     let categories = meta["categories"].as_array().unwrap();
     for category in categories {
-        c.keys(
-            category,
-            "category",
-            &["name", "color", "subcategories"],
-            &[],
-        );
-        c.that(
-            COLORS.contains(&category["color"].as_str().unwrap()),
-            || format!("{category}"),
-        );
-        c.that(category["subcategories"][0] == "Other", || {
-            format!("{category}")
-        });
+        c.keys(category, "category", &["name", "color", "subcategories"], &[]);
+        c.that(COLORS.contains(&category["color"].as_str().unwrap()), || format!("{category}"));
+        c.that(category["subcategories"][0] == "Other", || format!("{category}"));
     }
     for schema in meta["markerSchema"].as_array().unwrap() {
         c.keys(
@@ -225,12 +186,7 @@ fn shared(c: &mut Check, shared: &Value, n_categories: usize) -> (usize, usize) 
         ],
         &[],
     );
-    c.indices(
-        &shared["funcTable"]["name"],
-        "funcTable.name",
-        n_strings,
-        false,
-    );
+    c.indices(&shared["funcTable"]["name"], "funcTable.name", n_strings, false);
     let n_frames = c.table(
         &shared["frameTable"],
         "frameTable",
@@ -249,36 +205,11 @@ fn shared(c: &mut Check, shared: &Value, n_categories: usize) -> (usize, usize) 
         ],
         &[],
     );
-    c.indices(
-        &shared["frameTable"]["func"],
-        "frameTable.func",
-        n_funcs,
-        false,
-    );
-    c.indices(
-        &shared["frameTable"]["category"],
-        "frameTable.category",
-        n_categories,
-        false,
-    );
-    let n_stacks = c.table(
-        &shared["stackTable"],
-        "stackTable",
-        &["frame", "prefixOffset"],
-        &[],
-    );
-    c.indices(
-        &shared["stackTable"]["frame"],
-        "stackTable.frame",
-        n_frames,
-        false,
-    );
-    c.table(
-        &shared["resourceTable"],
-        "resourceTable",
-        &["name", "host", "type"],
-        &[],
-    );
+    c.indices(&shared["frameTable"]["func"], "frameTable.func", n_funcs, false);
+    c.indices(&shared["frameTable"]["category"], "frameTable.category", n_categories, false);
+    let n_stacks = c.table(&shared["stackTable"], "stackTable", &["frame", "prefixOffset"], &[]);
+    c.indices(&shared["stackTable"]["frame"], "stackTable.frame", n_frames, false);
+    c.table(&shared["resourceTable"], "resourceTable", &["name", "host", "type"], &[]);
     c.table(
         &shared["nativeSymbols"],
         "nativeSymbols",
@@ -288,14 +219,7 @@ fn shared(c: &mut Check, shared: &Value, n_categories: usize) -> (usize, usize) 
     c.table(
         &shared["sources"],
         "sources",
-        &[
-            "id",
-            "filename",
-            "startLine",
-            "startColumn",
-            "sourceMapURL",
-            "content",
-        ],
+        &["id", "filename", "startLine", "startColumn", "sourceMapURL", "content"],
         &[],
     );
     c.table(
@@ -323,22 +247,10 @@ fn thread(c: &mut Check, thread: &Value, of: &Lengths<'_>) {
         "samples",
         "markers",
     ];
-    c.keys(
-        thread,
-        "thread",
-        &must,
-        &["showMarkersInTimeline", "processName"],
-    );
-    c.that(thread["pid"].is_string() && thread["tid"].is_i64(), || {
-        "pid and tid".into()
-    });
+    c.keys(thread, "thread", &must, &["showMarkersInTimeline", "processName"]);
+    c.that(thread["pid"].is_string() && thread["tid"].is_i64(), || "pid and tid".into());
     let samples = &thread["samples"];
-    c.table(
-        samples,
-        "samples",
-        &["stack", "time", "weight", "threadCPUDelta"],
-        &["weightType"],
-    );
+    c.table(samples, "samples", &["stack", "time", "weight", "threadCPUDelta"], &["weightType"]);
     c.indices(&samples["stack"], "samples.stack", of.stacks, true);
     c.ascending(&samples["time"], "samples.time");
     let markers = &thread["markers"];
@@ -349,22 +261,13 @@ fn thread(c: &mut Check, thread: &Value, of: &Lengths<'_>) {
         &[],
     );
     c.indices(&markers["name"], "markers.name", of.strings, false);
-    c.indices(
-        &markers["category"],
-        "markers.category",
-        of.categories,
-        false,
-    );
+    c.indices(&markers["category"], "markers.category", of.categories, false);
     c.ascending(&markers["startTime"], "markers.startTime");
     for (i, phase) in markers["phase"].as_array().unwrap().iter().enumerate() {
         let is_interval = phase == 1;
-        c.that(markers["endTime"][i].is_number() == is_interval, || {
-            format!("phase {phase}")
-        });
+        c.that(markers["endTime"][i].is_number() == is_interval, || format!("phase {phase}"));
         let of_type = markers["data"][i]["type"].as_str().unwrap();
-        c.that(of.schemas.contains(&of_type), || {
-            format!("no schema for {of_type}")
-        });
+        c.that(of.schemas.contains(&of_type), || format!("no schema for {of_type}"));
     }
 }
 
@@ -378,14 +281,8 @@ fn firefox_profile_follows_its_types() {
 fn firefox_check_finds_wrong_profiles() {
     let mut profile = exported(&sample());
     profile["threads"][1]["markers"]["name"][0] = 10_000.into();
-    profile["shared"]["stackTable"]["prefixOffset"]
-        .as_array_mut()
-        .unwrap()
-        .pop();
-    assert_eq!(
-        violations(&profile),
-        ["stackTable.prefixOffset: Some(8)", "markers.name: 10000"]
-    );
+    profile["shared"]["stackTable"]["prefixOffset"].as_array_mut().unwrap().pop();
+    assert_eq!(violations(&profile), ["stackTable.prefixOffset: Some(8)", "markers.name: 10000"]);
 }
 
 #[test]
@@ -396,10 +293,7 @@ fn firefox_profile_holds_the_chosen_program_and_says_who_is_left_out() {
     };
     let mut trace = sample();
     assert_eq!(tids(&exported(&trace)), [100, 101]);
-    assert_eq!(
-        exported(&trace)["meta"]["initialVisibleThreads"],
-        serde_json::json!([0, 1])
-    );
+    assert_eq!(exported(&trace)["meta"]["initialVisibleThreads"], serde_json::json!([0, 1]));
     assert_eq!(exported(&trace)["counters"][0]["mainThreadIndex"], 0);
     let done = kasuri_export::firefox::write(&trace, &mut Vec::new()).unwrap();
     assert_eq!(done.left_out[0], "1 thread of other programs");
@@ -433,16 +327,9 @@ fn firefox_samples_are_states_with_their_cpu_time() {
     let samples = &profile["threads"][0]["samples"];
     // Unknown, running, preempted, running, end.
     assert_eq!(samples["stack"], serde_json::json!([0, 1, 3, 1, null]));
-    assert_eq!(
-        samples["threadCPUDelta"],
-        serde_json::json!([null, 0, 300, 0, 500])
-    );
-    let time: Vec<f64> = samples["time"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|t| t.as_f64().unwrap())
-        .collect();
+    assert_eq!(samples["threadCPUDelta"], serde_json::json!([null, 0, 300, 0, 500]));
+    let time: Vec<f64> =
+        samples["time"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
     assert_eq!(time, [0.0, 0.0001, 0.0004, 0.0005, 0.001]);
 }
 
@@ -455,9 +342,7 @@ fn firefox_markers_are_slices_points_and_wakeups() {
         let n = m["length"].as_u64().unwrap() as usize;
         let ns = |v: &Value| v.as_f64().map(|ms| (ms * 1e6).round() as i64);
         let row = |i: usize| {
-            let name = strings[m["name"][i].as_u64().unwrap() as usize]
-                .as_str()
-                .unwrap();
+            let name = strings[m["name"][i].as_u64().unwrap() as usize].as_str().unwrap();
             (name, ns(&m["startTime"][i]), ns(&m["endTime"][i]))
         };
         (0..n).map(row).collect::<Vec<_>>()
@@ -481,10 +366,7 @@ fn firefox_markers_are_slices_points_and_wakeups() {
     let data = &profile["threads"][1]["markers"]["data"];
     assert_eq!(data[0]["by"], "quake 100");
     assert_eq!(data[2]["notSeen"], "end");
-    assert_eq!(
-        profile["counters"][0]["samples"]["count"],
-        serde_json::json!([0.5, 6.5])
-    );
+    assert_eq!(profile["counters"][0]["samples"]["count"], serde_json::json!([0.5, 6.5]));
 }
 
 /// The rows of a thread's samples: ns, `outermost;innermost`, ns of weight, ns of CPU time before.
@@ -492,10 +374,7 @@ fn stacks(profile: &Value, thread: usize) -> Vec<(i64, String, i64, Option<i64>)
     let shared = &profile["shared"];
     let at = |column: &Value, i: usize| column[i].as_u64().unwrap() as usize;
     let name = |stack: usize| {
-        let func = at(
-            &shared["frameTable"]["func"],
-            at(&shared["stackTable"]["frame"], stack),
-        );
+        let func = at(&shared["frameTable"]["func"], at(&shared["stackTable"]["frame"], stack));
         let name = at(&shared["funcTable"]["name"], func);
         shared["stringArray"][name].as_str().unwrap()
     };
@@ -520,9 +399,7 @@ fn stacks(profile: &Value, thread: usize) -> Vec<(i64, String, i64, Option<i64>)
             samples["threadCPUDelta"][i].as_i64(),
         )
     };
-    (0..samples["length"].as_u64().unwrap() as usize)
-        .map(row)
-        .collect()
+    (0..samples["length"].as_u64().unwrap() as usize).map(row).collect()
 }
 
 #[test]

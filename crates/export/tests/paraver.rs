@@ -13,10 +13,7 @@ fn exported(trace: &Trace) -> [String; 3] {
 }
 
 fn numbers(record: &str) -> Vec<u64> {
-    record
-        .split(':')
-        .map(|n| n.parse().expect(record))
-        .collect()
+    record.split(':').map(|n| n.parse().expect(record)).collect()
 }
 
 /// Event types with the names of their values; under 0 the states.
@@ -42,9 +39,7 @@ fn meanings(pcf: &str) -> HashMap<u64, HashMap<u64, String>> {
                     }
                 }
                 ("state", Some(state)) => {
-                    out.entry(0)
-                        .or_default()
-                        .insert(state, words.collect::<Vec<_>>().join(" "));
+                    out.entry(0).or_default().insert(state, words.collect::<Vec<_>>().join(" "));
                 }
                 _ => {}
             },
@@ -60,27 +55,14 @@ fn check(trace: &Trace) -> Vec<Vec<u64>> {
     let (date, rest) = header.split_once("):").unwrap();
     assert!(date.starts_with("#Paraver ("));
     let mut parts = rest.split(':');
-    let length: u64 = parts
-        .next()
-        .unwrap()
-        .strip_suffix("_ns")
-        .unwrap()
-        .parse()
-        .unwrap();
+    let length: u64 = parts.next().unwrap().strip_suffix("_ns").unwrap().parse().unwrap();
     let nodes = parts.next().unwrap();
-    let n_cpus: u64 = nodes
-        .strip_prefix("1(")
-        .unwrap()
-        .strip_suffix(')')
-        .unwrap()
-        .parse()
-        .unwrap();
+    let n_cpus: u64 = nodes.strip_prefix("1(").unwrap().strip_suffix(')').unwrap().parse().unwrap();
     let n_applications: usize = parts.next().unwrap().parse().unwrap();
     let rest: String = parts.collect::<Vec<_>>().join(":");
     // Each application: 1(threads:1).
-    let threads: Vec<u64> = (rest.split("1(").skip(1))
-        .map(|a| a.split(':').next().unwrap().parse().unwrap())
-        .collect();
+    let threads: Vec<u64> =
+        (rest.split("1(").skip(1)).map(|a| a.split(':').next().unwrap().parse().unwrap()).collect();
     assert_eq!(threads.len(), n_applications);
     let meanings = meanings(&pcf);
     let is_object =
@@ -89,10 +71,7 @@ fn check(trace: &Trace) -> Vec<Vec<u64>> {
     for line in lines {
         let n = numbers(line);
         assert!(is_object(&n[1..5]), "{line}");
-        assert!(
-            n[5] >= last && n[5] <= length,
-            "{line}: goes back, or beyond the end"
-        );
+        assert!(n[5] >= last && n[5] <= length, "{line}: goes back, or beyond the end");
         last = n[5];
         match n[0] {
             1 => {
@@ -122,10 +101,7 @@ fn check(trace: &Trace) -> Vec<Vec<u64>> {
         let n: usize = level.rsplit(' ').next().unwrap().parse().expect(level);
         assert!(level.starts_with("LEVEL "));
         for _ in 0..n {
-            assert!(
-                rows.next_if(|l| !l.starts_with("LEVEL ")).is_some(),
-                "{level}"
-            );
+            assert!(rows.next_if(|l| !l.starts_with("LEVEL ")).is_some(), "{level}");
         }
     }
     out
@@ -136,22 +112,14 @@ fn paraver_records_follow_their_rules() {
     let records = check(&sample());
     let of = |kind: u64| records.iter().filter(move |r| r[0] == kind);
     // Of each thread: (from, to, state).
-    let states: Vec<_> = of(1)
-        .filter(|r| r[2..5] == [2, 1, 2])
-        .map(|r| (r[5], r[6], r[7]))
-        .collect();
-    assert_eq!(
-        states,
-        [(150, 200, 3), (200, 600, 1), (600, 800, 5), (800, 1000, 1)]
-    );
+    let states: Vec<_> =
+        of(1).filter(|r| r[2..5] == [2, 1, 2]).map(|r| (r[5], r[6], r[7])).collect();
+    assert_eq!(states, [(150, 200, 3), (200, 600, 1), (600, 800, 5), (800, 1000, 1)]);
     let levels: HashSet<u64> = of(2).map(|r| r[6]).filter(|t| *t < 90_100_000).collect();
     assert_eq!(levels.len(), 3);
     // The wake-ups that somebody made and that led to running, then the arrows: flow and task.
     let comms: Vec<_> = of(3).map(|r| (r[5], r[11], r[14])).collect();
-    assert_eq!(
-        comms,
-        [(130, 210, 2), (150, 200, 1), (290, 560, 2), (790, 800, 1)]
-    );
+    assert_eq!(comms, [(130, 210, 2), (150, 200, 1), (290, 560, 2), (790, 800, 1)]);
 }
 
 #[test]

@@ -33,13 +33,7 @@ fn switches(packets: &[Message]) -> Vec<(u64, u64, u64, u64, u64)> {
                     Some(n(2)),
                     "the event's pid is that of who was on the CPU"
                 );
-                found.push((
-                    bundle.number(1).unwrap(),
-                    event.number(1).unwrap(),
-                    n(2),
-                    n(4),
-                    n(6),
-                ));
+                found.push((bundle.number(1).unwrap(), event.number(1).unwrap(), n(2), n(4), n(6)));
             }
         }
     }
@@ -71,9 +65,8 @@ fn perfetto_wakings_name_waker_and_wakee() {
     let mut wakings = Vec::new();
     for bundle in packets.iter().flat_map(|p| p.messages(FTRACE)) {
         for event in bundle.messages(2) {
-            for (kind, waking) in [20, 114]
-                .iter()
-                .flat_map(|&k| event.messages(k).into_iter().map(move |w| (k, w)))
+            for (kind, waking) in
+                [20, 114].iter().flat_map(|&k| event.messages(k).into_iter().map(move |w| (k, w)))
             {
                 let time = event.number(1).unwrap() - ORIGIN as u64;
                 wakings.push((
@@ -86,14 +79,7 @@ fn perfetto_wakings_name_waker_and_wakee() {
             }
         }
     }
-    assert_eq!(
-        wakings,
-        [
-            (150, 114, 100, 101, 1),
-            (400, 20, 100, 7, 0),
-            (790, 20, 100, 101, 1)
-        ]
-    );
+    assert_eq!(wakings, [(150, 114, 100, 101, 1), (400, 20, 100, 7, 0), (790, 20, 100, 101, 1)]);
 }
 
 #[test]
@@ -120,16 +106,9 @@ fn track_events(packets: &[Message]) -> Vec<(u64, u64, u64, String)> {
         }
         for event in packet.messages(TRACK_EVENT) {
             assert_eq!(packet.number(13), Some(2), "needs the strings sent before");
-            let name = event
-                .number(10)
-                .map_or(String::new(), |iid| names[&iid].clone());
+            let name = event.number(10).map_or(String::new(), |iid| names[&iid].clone());
             let time = packet.number(TIMESTAMP).unwrap() - ORIGIN as u64;
-            found.push((
-                event.number(11).unwrap(),
-                event.number(9).unwrap(),
-                time,
-                name,
-            ));
+            found.push((event.number(11).unwrap(), event.number(9).unwrap(), time, name));
         }
     }
     found
@@ -144,10 +123,7 @@ fn perfetto_slices_nest_on_each_track() {
         let stack = stacks.entry(*track).or_default();
         if *kind == 1 || *kind == 2 {
             let previous = last.insert((*track, true), *time).unwrap_or(0);
-            assert!(
-                *time >= previous,
-                "{name}: begins and ends of a track are in time order"
-            );
+            assert!(*time >= previous, "{name}: begins and ends of a track are in time order");
         }
         match kind {
             1 => stack.push(*time),
@@ -164,11 +140,8 @@ fn perfetto_slices_nest_on_each_track() {
 #[test]
 fn perfetto_slices_are_the_models() {
     let events = track_events(&packets(&sample()));
-    let begins: Vec<(u64, &str)> = events
-        .iter()
-        .filter(|e| e.1 == 1)
-        .map(|e| (e.2, e.3.as_str()))
-        .collect();
+    let begins: Vec<(u64, &str)> =
+        events.iter().filter(|e| e.1 == 1).map(|e| (e.2, e.3.as_str())).collect();
     let expected = [
         (110, "time"),
         (110, "solve"),
@@ -186,67 +159,35 @@ fn perfetto_slices_are_the_models() {
 #[test]
 fn perfetto_arguments_keep_type_and_value() {
     let packets = packets(&sample());
-    let arguments: Vec<Message> = packets
-        .iter()
-        .flat_map(|p| p.messages(TRACK_EVENT))
-        .flat_map(|e| e.messages(4))
-        .collect();
+    let arguments: Vec<Message> =
+        packets.iter().flat_map(|p| p.messages(TRACK_EVENT)).flat_map(|e| e.messages(4)).collect();
     assert!(arguments.iter().any(|a| a.number(4) == Some(-3i64 as u64)));
+    assert!(arguments.iter().any(|a| a.number(7) == Some(0xffff_8000_1234_5678)));
+    assert!(arguments.iter().any(|a| a.number(3) == Some(42)), "the task's id");
+    assert!(arguments.iter().any(|a| a.number(3) == Some(u64::MAX)), "the instant's");
     assert!(
-        arguments
-            .iter()
-            .any(|a| a.number(7) == Some(0xffff_8000_1234_5678))
-    );
-    assert!(
-        arguments.iter().any(|a| a.number(3) == Some(42)),
-        "the task's id"
-    );
-    assert!(
-        arguments.iter().any(|a| a.number(3) == Some(u64::MAX)),
-        "the instant's"
-    );
-    assert!(
-        arguments
-            .iter()
-            .any(|a| a.text(6).as_deref() == Some("end")),
+        arguments.iter().any(|a| a.text(6).as_deref() == Some("end")),
         "the barrier's end was not seen"
     );
-    assert!(
-        arguments
-            .iter()
-            .any(|a| a.double(5).is_some_and(f64::is_nan))
-    );
+    assert!(arguments.iter().any(|a| a.double(5).is_some_and(f64::is_nan)));
 }
 
 #[test]
 fn perfetto_counters_flows_and_tracks() {
     let packets = packets(&sample());
-    let events: Vec<Message> = packets
-        .iter()
-        .flat_map(|p| p.messages(TRACK_EVENT))
-        .collect();
+    let events: Vec<Message> = packets.iter().flat_map(|p| p.messages(TRACK_EVENT)).collect();
     let values: Vec<f64> = events.iter().filter_map(|e| e.double(44)).collect();
     assert_eq!(values, [0.5, 7.0]);
-    let ends = |field| {
-        events
-            .iter()
-            .filter_map(|e| e.fixed64(field))
-            .collect::<Vec<_>>()
-    };
+    let ends = |field| events.iter().filter_map(|e| e.fixed64(field)).collect::<Vec<_>>();
     assert_eq!(ends(47), [1, 2]);
     assert_eq!(ends(47), ends(48), "each arrow has a head");
     let tracks: Vec<Message> = packets.iter().flat_map(|p| p.messages(TRACK)).collect();
-    let threads: Vec<_> = tracks
-        .iter()
-        .flat_map(|t| t.messages(4))
-        .map(|t| (t.number(1), t.number(2)))
-        .collect();
+    let threads: Vec<_> =
+        tracks.iter().flat_map(|t| t.messages(4)).map(|t| (t.number(1), t.number(2))).collect();
     assert_eq!(threads, [(Some(100), Some(100)), (Some(100), Some(101))]);
     let known: Vec<_> = tracks.iter().filter_map(|t| t.number(1)).collect();
     assert!(
-        events
-            .iter()
-            .all(|e| known.contains(&e.number(11).unwrap())),
+        events.iter().all(|e| known.contains(&e.number(11).unwrap())),
         "every event's track is described"
     );
 }
@@ -254,38 +195,18 @@ fn perfetto_counters_flows_and_tracks() {
 #[test]
 fn perfetto_clock_snapshot_equates_the_clocks() {
     let packets = packets(&sample());
-    let clocks = packets
-        .iter()
-        .flat_map(|p| p.messages(CLOCKS))
-        .next()
-        .unwrap();
-    let stamps: Vec<_> = clocks
-        .messages(1)
-        .iter()
-        .map(|c| (c.number(1).unwrap(), c.number(2).unwrap()))
-        .collect();
-    assert_eq!(
-        stamps,
-        [
-            (6, ORIGIN as u64),
-            (3, ORIGIN as u64),
-            (1, 1_800_000_000_000_000_000)
-        ]
-    );
+    let clocks = packets.iter().flat_map(|p| p.messages(CLOCKS)).next().unwrap();
+    let stamps: Vec<_> =
+        clocks.messages(1).iter().map(|c| (c.number(1).unwrap(), c.number(2).unwrap())).collect();
+    assert_eq!(stamps, [(6, ORIGIN as u64), (3, ORIGIN as u64), (1, 1_800_000_000_000_000_000)]);
 }
 
 #[test]
 fn perfetto_process_tree_names_every_thread() {
     let packets = packets(&sample());
-    let trees: Vec<Message> = packets
-        .iter()
-        .flat_map(|p| p.messages(PROCESS_TREE))
-        .collect();
-    let names: Vec<_> = trees
-        .iter()
-        .flat_map(|t| t.messages(1))
-        .map(|p| p.text(3).unwrap())
-        .collect();
+    let trees: Vec<Message> = packets.iter().flat_map(|p| p.messages(PROCESS_TREE)).collect();
+    let names: Vec<_> =
+        trees.iter().flat_map(|t| t.messages(1)).map(|p| p.text(3).unwrap()).collect();
     assert_eq!(names, ["kworker/0:1", "quake"]);
     let threads: Vec<_> = trees
         .iter()
@@ -302,30 +223,16 @@ fn perfetto_official_messages_agree() {
     let file = dir.join("official.pftrace");
     kasuri_export::perfetto::write(&sampled(), std::fs::File::create(&file).unwrap()).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_official.py");
-    let done = std::process::Command::new("python3")
-        .arg(script)
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    let done = std::process::Command::new("python3").arg(script).arg(&file).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let seen: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let packets = packets(&sampled());
     assert_eq!(seen["unknown"], 0, "every field is one of theirs");
     assert_eq!(seen["packets"], packets.len());
     assert_eq!(seen["switches"], serde_json::json!(switches(&packets)));
     assert_eq!(seen["wakings"].as_array().unwrap().len(), 3);
-    let begins: Vec<_> = track_events(&packets)
-        .into_iter()
-        .filter(|e| e.1 == 1)
-        .collect();
-    let begins: Vec<_> = begins
-        .into_iter()
-        .map(|e| (e.2 + ORIGIN as u64, e.3))
-        .collect();
+    let begins: Vec<_> = track_events(&packets).into_iter().filter(|e| e.1 == 1).collect();
+    let begins: Vec<_> = begins.into_iter().map(|e| (e.2 + ORIGIN as u64, e.3)).collect();
     assert_eq!(seen["begins"], serde_json::json!(begins));
     let samples: Vec<_> = perf_samples(&packets)
         .into_iter()
@@ -422,8 +329,6 @@ fn wire_walker_rejects_damage() {
     out[1] ^= 1;
     let whole = Message::parse(&out);
     assert!(whole.is_none_or(|m| {
-        m.fields
-            .iter()
-            .any(|(n, f)| *n != 1 || !matches!(f, Field::Bytes(_)))
+        m.fields.iter().any(|(n, f)| *n != 1 || !matches!(f, Field::Bytes(_)))
     }));
 }

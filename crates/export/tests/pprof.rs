@@ -29,9 +29,7 @@ fn number(message: &Message, field: u32) -> u64 {
 fn packed(message: &Message, field: u32) -> Vec<u64> {
     let mut out = Vec::new();
     for (_, value) in message.fields.iter().filter(|(n, _)| *n == field) {
-        let Field::Bytes(bytes) = value else {
-            panic!("{value:?} is not packed")
-        };
+        let Field::Bytes(bytes) = value else { panic!("{value:?} is not packed") };
         let (mut value, mut shift) = (0u64, 0);
         for byte in bytes {
             value |= u64::from(byte & 0x7f) << shift;
@@ -52,9 +50,7 @@ impl Profile {
         let mut bytes = Vec::new();
         kasuri_export::pprof::write(trace, &mut bytes).unwrap();
         let mut plain = Vec::new();
-        flate2::read::GzDecoder::new(&bytes[..])
-            .read_to_end(&mut plain)
-            .unwrap();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
         let message = Message::parse(&plain).expect("fields");
         let texts = message.fields.iter().filter(|(n, _)| *n == 6);
         let texts = texts.map(|(_, value)| match value {
@@ -63,17 +59,8 @@ impl Profile {
         });
         let texts: Vec<String> = texts.collect();
         assert_eq!(texts[0], "");
-        let mut out = Profile {
-            message,
-            texts,
-            samples: Vec::new(),
-        };
-        out.samples = out
-            .message
-            .messages(2)
-            .iter()
-            .map(|s| out.sample(s))
-            .collect();
+        let mut out = Profile { message, texts, samples: Vec::new() };
+        out.samples = out.message.messages(2).iter().map(|s| out.sample(s)).collect();
         out
     }
 
@@ -86,19 +73,13 @@ impl Profile {
         let rows = self.message.messages(table);
         let mut found = rows.into_iter().filter(|row| number(row, 1) == id);
         let row = found.next().expect("a row with this id");
-        assert!(
-            found.next().is_none(),
-            "id {id} of table {table} is there twice"
-        );
+        assert!(found.next().is_none(), "id {id} of table {table} is there twice");
         row
     }
 
     fn types(&self) -> Vec<String> {
         let types = self.message.messages(1);
-        types
-            .iter()
-            .map(|t| format!("{}/{}", self.text(t, 1), self.text(t, 2)))
-            .collect()
+        types.iter().map(|t| format!("{}/{}", self.text(t, 1), self.text(t, 2))).collect()
     }
 
     fn sample(&self, sample: &Message) -> Sample {
@@ -127,10 +108,7 @@ impl Profile {
         };
         Sample {
             stack: packed(sample, 1).into_iter().map(location).collect(),
-            values: types
-                .into_iter()
-                .zip(values.into_iter().map(|v| v as i64))
-                .collect(),
+            values: types.into_iter().zip(values.into_iter().map(|v| v as i64)).collect(),
             labels: sample.messages(3).iter().map(label).collect(),
         }
     }
@@ -141,10 +119,7 @@ impl Profile {
         for sample in self.samples.iter().filter(|s| s.values[of] != 0) {
             let stack: Vec<&str> = sample.stack.iter().rev().map(String::as_str).collect();
             let key = format!("{} {}", sample.labels["tid"], stack.join("; "));
-            assert!(
-                out.insert(key, sample.values[of]).is_none(),
-                "a stack is there twice"
-            );
+            assert!(out.insert(key, sample.values[of]).is_none(), "a stack is there twice");
         }
         out
     }
@@ -161,12 +136,7 @@ fn pprof_times_are_those_of_the_states() {
     let profile = Profile::of(&sampled());
     assert_eq!(
         profile.types(),
-        [
-            "samples/count",
-            "on_cpu/nanoseconds",
-            "blocked/nanoseconds",
-            "account/nanoseconds"
-        ]
+        ["samples/count", "on_cpu/nanoseconds", "blocked/nanoseconds", "account/nanoseconds"]
     );
     let run = "work::run() /src/work.c:7";
     assert_eq!(
@@ -194,17 +164,9 @@ fn pprof_times_are_those_of_the_states() {
             ("101 main /src/main.c:3; read; vfs_read", 1),
         ])
     );
-    let worker = profile
-        .samples
-        .iter()
-        .find(|s| s.labels["tid"] == "101")
-        .unwrap();
+    let worker = profile.samples.iter().find(|s| s.labels["tid"] == "101").unwrap();
     assert_eq!(
-        (
-            &*worker.labels["thread"],
-            &*worker.labels["process"],
-            &*worker.labels["pid"]
-        ),
+        (&*worker.labels["thread"], &*worker.labels["process"], &*worker.labels["pid"]),
         (NASTY, "quake", "100")
     );
 }
@@ -222,24 +184,11 @@ fn pprof_classes_add_up_to_the_account() {
             .samples
             .iter()
             .filter(|s| s.labels.get("class").is_some_and(|c| c == class.key()));
-        assert_eq!(
-            own.map(|s| s.values[of]).sum::<i64>(),
-            sums[class as usize],
-            "{}",
-            class.key()
-        );
+        assert_eq!(own.map(|s| s.values[of]).sum::<i64>(), sums[class as usize], "{}", class.key());
     }
-    assert_eq!(
-        profile.samples.iter().map(|s| s.values[of]).sum::<i64>(),
-        2000
-    );
+    assert_eq!(profile.samples.iter().map(|s| s.values[of]).sum::<i64>(), 2000);
     let has_class = |s: &Sample| s.labels.contains_key("class");
-    assert!(
-        profile
-            .samples
-            .iter()
-            .all(|s| has_class(s) == (s.values[of] != 0))
-    );
+    assert!(profile.samples.iter().all(|s| has_class(s) == (s.values[of] != 0)));
 }
 
 #[test]
@@ -257,13 +206,8 @@ fn pprof_mappings_have_build_ids_and_the_program_is_the_first() {
         ("[kernel]", ""),
         ("/usr/lib/libc.so.6", ""),
     ];
-    assert_eq!(
-        mappings,
-        expected.map(|(path, id)| (path.to_owned(), id.to_owned()))
-    );
-    let nameless = (profile.message.messages(4).into_iter())
-        .find(|l| number(l, 3) != 0)
-        .unwrap();
+    assert_eq!(mappings, expected.map(|(path, id)| (path.to_owned(), id.to_owned())));
+    let nameless = (profile.message.messages(4).into_iter()).find(|l| number(l, 3) != 0).unwrap();
     assert_eq!((number(&nameless, 2), number(&nameless, 3)), (1, 0x1234));
     assert_eq!(profile.text(&profile.message, 14), "on_cpu");
     assert_eq!(
@@ -271,10 +215,7 @@ fn pprof_mappings_have_build_ids_and_the_program_is_the_first() {
         (1_800_000_000_000_000_000, 1000)
     );
     let period = &profile.message.messages(11)[0];
-    assert_eq!(
-        (profile.text(period, 1), number(&profile.message, 12)),
-        ("on_cpu", 100)
-    );
+    assert_eq!((profile.text(period, 1), number(&profile.message, 12)), ("on_cpu", 100));
 }
 
 #[test]
@@ -282,33 +223,18 @@ fn pprof_of_a_profile_has_its_own_weights_and_no_account() {
     let mut trace = sampled();
     trace.samples.weight = (1..=8).map(kasuri_model::Duration).collect();
     trace.states = kasuri_model::States::default();
-    trace
-        .threads
-        .iter_mut()
-        .for_each(|thread| thread.states = 0..0);
+    trace.threads.iter_mut().for_each(|thread| thread.states = 0..0);
     let profile = Profile::of(&trace);
-    assert_eq!(
-        profile.types(),
-        ["samples/count", "on_cpu/nanoseconds", "blocked/nanoseconds"]
-    );
+    assert_eq!(profile.types(), ["samples/count", "on_cpu/nanoseconds", "blocked/nanoseconds"]);
     let sum = |of: &str| profile.samples.iter().map(|s| s.values[of]).sum::<i64>();
-    assert_eq!(
-        (sum("on_cpu/nanoseconds"), sum("blocked/nanoseconds")),
-        (36 - 7, 7)
-    );
+    assert_eq!((sum("on_cpu/nanoseconds"), sum("blocked/nanoseconds")), (36 - 7, 7));
 }
 
 #[test]
 fn pprof_says_what_it_leaves_out() {
     let done = kasuri_export::pprof::write(&sampled(), &mut Vec::new()).unwrap();
     let text = done.left_out.join("; ");
-    for what in [
-        "when anything happened",
-        "other programs",
-        "annotations",
-        "counters",
-        "losses",
-    ] {
+    for what in ["when anything happened", "other programs", "annotations", "counters", "losses"] {
         assert!(text.contains(what), "{what}: {text}");
     }
 }

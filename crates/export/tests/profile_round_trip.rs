@@ -12,27 +12,15 @@ fn again(trace: &Trace, write: Write) -> Trace {
     let mut bytes = Vec::new();
     write(trace, &mut bytes).unwrap();
     let bytes = kasuri_import::unpack("run", &bytes).unwrap();
-    let file = kasuri_import::File {
-        name: "run",
-        bytes: &bytes,
-    };
+    let file = kasuri_import::File { name: "run", bytes: &bytes };
     kasuri_import::load(&[file], &kasuri_import::Options::default()).unwrap()
 }
 
 /// Of the program's threads, and of two of them.
 fn flames(trace: &Trace) -> Vec<Flame> {
     let mut out = Vec::new();
-    for (blocked, tid) in [
-        (false, None),
-        (true, None),
-        (false, Some(100)),
-        (true, Some(101)),
-    ] {
-        let options = FlameOptions {
-            blocked,
-            tid,
-            ..FlameOptions::default()
-        };
+    for (blocked, tid) in [(false, None), (true, None), (false, Some(100)), (true, Some(101))] {
+        let options = FlameOptions { blocked, tid, ..FlameOptions::default() };
         out.push(flame(trace, &options));
     }
     out

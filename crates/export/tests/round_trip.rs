@@ -62,11 +62,7 @@ impl Machine {
     }
 
     fn add_stream(&mut self, thread: usize) {
-        self.streams.push(AnnotationVec {
-            pid: PID,
-            tid: tid(thread),
-            ..AnnotationVec::default()
-        });
+        self.streams.push(AnnotationVec { pid: PID, tid: tid(thread), ..AnnotationVec::default() });
         self.depth.push(0);
         self.held.push(None);
     }
@@ -77,23 +73,13 @@ impl Machine {
 
     fn emit(&mut self, cpu: usize, in_interrupt: bool, what: What) {
         let context = self.on_cpu[cpu].map_or(0, tid);
-        self.events[cpu].push(Event {
-            time: Time(self.now),
-            context,
-            in_interrupt,
-            what,
-        });
+        self.events[cpu].push(Event { time: Time(self.now), context, in_interrupt, what });
     }
 
     fn wake(&mut self, cpu: usize, thread: usize, in_interrupt: bool) {
         let (tid, comm) = (tid(thread), self.name(thread));
         let queue = i32::from(self.cpu_of[thread]);
-        let what = What::Waking {
-            tid,
-            comm,
-            cpu: queue,
-            in_softirq: false,
-        };
+        let what = What::Waking { tid, comm, cpu: queue, in_softirq: false };
         self.emit(cpu, in_interrupt, what);
     }
 
@@ -118,10 +104,7 @@ impl Machine {
         let thread = step.thread % self.state.len();
         match step.action {
             0..=2
-                if matches!(
-                    self.state[thread],
-                    ThreadState::Sleeping | ThreadState::DiskSleep
-                ) =>
+                if matches!(self.state[thread], ThreadState::Sleeping | ThreadState::DiskSleep) =>
             {
                 // Idle CPUs wake by interrupts only.
                 let in_interrupt = step.action == 2 || self.on_cpu[cpu].is_none();
@@ -147,13 +130,8 @@ impl Machine {
         self.cpu_of.push(cpu as u16);
         self.add_stream(child);
         let comm = self.name(child);
-        let what = What::Fork {
-            parent: -1,
-            child: tid(child),
-            comm,
-            pid: None,
-            same_process: Some(true),
-        };
+        let what =
+            What::Fork { parent: -1, child: tid(child), comm, pid: None, same_process: Some(true) };
         self.emit(cpu, false, what);
         self.wake(cpu, child, false);
     }
@@ -206,25 +184,15 @@ impl Machine {
                 );
                 self.depth[thread] += 1;
                 self.annotate(thread, Kind::Arg, ArgType::I64 as u16, "row", -5i64 as u64);
-                self.annotate(
-                    thread,
-                    Kind::Arg,
-                    ArgType::F64 as u16,
-                    "x",
-                    1.25f64.to_bits(),
-                );
+                self.annotate(thread, Kind::Arg, ArgType::F64 as u16, "x", 1.25f64.to_bits());
             }
             5 if self.depth[thread] > 0 => {
                 self.annotate(thread, Kind::End, 0, "", 0);
                 self.depth[thread] -= 1;
             }
             6 => {
-                let kind = [
-                    WaitKind::Barrier,
-                    WaitKind::Join,
-                    WaitKind::Cond,
-                    WaitKind::Io,
-                ][step.cpu % 4];
+                let kind =
+                    [WaitKind::Barrier, WaitKind::Join, WaitKind::Cond, WaitKind::Io][step.cpu % 4];
                 self.annotate(thread, Kind::WaitBegin, kind as u16, "sync", lock);
                 self.now += 3;
                 self.annotate(thread, Kind::WaitEnd, kind as u16, "sync", lock);
@@ -240,20 +208,10 @@ impl Machine {
             },
             8 => {
                 self.annotate(thread, Kind::Instant, 0, "point", 0);
-                self.annotate(
-                    thread,
-                    Kind::Counter,
-                    0,
-                    "queue",
-                    (step.cpu as f64 + 0.5).to_bits(),
-                );
+                self.annotate(thread, Kind::Counter, 0, "queue", (step.cpu as f64 + 0.5).to_bits());
             }
             _ => {
-                let kind = if step.cpu.is_multiple_of(2) {
-                    Kind::FlowOut
-                } else {
-                    Kind::FlowIn
-                };
+                let kind = if step.cpu.is_multiple_of(2) { Kind::FlowOut } else { Kind::FlowIn };
                 self.flows += u64::from(kind == Kind::FlowOut);
                 self.annotate(thread, kind, 0, "message", self.flows);
             }
@@ -277,12 +235,8 @@ impl Machine {
             ..Setup::default()
         };
         self.streams.retain(|s| !s.events.is_empty());
-        let input = Input {
-            setup,
-            strings: self.strings,
-            cpus: self.events,
-            streams: self.streams,
-        };
+        let input =
+            Input { setup, strings: self.strings, cpus: self.events, streams: self.streams };
         let mut trace = input.build().unwrap();
         trace.origin_monotonic_ns = 7_000_000_000_123;
         trace.info.recorder = "kasuri test".into();
@@ -292,13 +246,8 @@ impl Machine {
 }
 
 fn machine() -> impl Strategy<Value = (usize, Vec<Step>)> {
-    let step =
-        (1i64..90, 0usize..4, 0usize..12, 0u8..16).prop_map(|(wait, cpu, thread, action)| Step {
-            wait,
-            cpu,
-            thread,
-            action,
-        });
+    let step = (1i64..90, 0usize..4, 0usize..12, 0u8..16)
+        .prop_map(|(wait, cpu, thread, action)| Step { wait, cpu, thread, action });
     (1usize..4, prop::collection::vec(step, 1..300))
 }
 
@@ -309,10 +258,7 @@ fn recorded((n_cpus, steps): (usize, Vec<Step>)) -> Trace {
 }
 
 fn imported(bytes: &[u8]) -> Trace {
-    let file = File {
-        name: "round trip",
-        bytes,
-    };
+    let file = File { name: "round trip", bytes };
     let trace = load(&[file], &Options::default()).unwrap();
     let problems = trace.broken_rules();
     assert!(problems.is_empty(), "{problems:?}");
@@ -341,13 +287,7 @@ fn states(trace: &Trace) -> Vec<(i32, i64, ThreadState, u16, i32)> {
     for thread in &trace.threads {
         for i in thread.states.clone().map(|i| i as usize) {
             let s = &trace.states;
-            rows.push((
-                thread.tid,
-                s.start[i].0,
-                s.state[i],
-                s.cpu[i],
-                who(trace, s.by[i]),
-            ));
+            rows.push((thread.tid, s.start[i].0, s.state[i], s.cpu[i], who(trace, s.by[i])));
         }
     }
     rows
@@ -355,9 +295,7 @@ fn states(trace: &Trace) -> Vec<(i32, i64, ThreadState, u16, i32)> {
 
 fn lives(trace: &Trace) -> Vec<(i32, i32, i64, i64)> {
     let pid = |t: &kasuri_model::Thread| trace.processes[t.process.ix()].pid;
-    (trace.threads.iter())
-        .map(|t| (pid(t), t.tid, t.alive.start.0, t.alive.end.0))
-        .collect()
+    (trace.threads.iter()).map(|t| (pid(t), t.tid, t.alive.start.0, t.alive.end.0)).collect()
 }
 
 fn occupancy(trace: &Trace) -> Vec<(usize, i64, i32, bool)> {
@@ -374,13 +312,7 @@ fn occupancy(trace: &Trace) -> Vec<(usize, i64, i32, bool)> {
 fn wakeups(trace: &Trace) -> Vec<(i64, i32, i32, u16, i64)> {
     let w = &trace.wakeups;
     let row = |i: usize| {
-        (
-            w.time[i].0,
-            who(trace, w.waker[i]),
-            who(trace, w.wakee[i]),
-            w.cpu[i],
-            w.latency[i].0,
-        )
+        (w.time[i].0, who(trace, w.waker[i]), who(trace, w.wakee[i]), w.cpu[i], w.latency[i].0)
     };
     (0..w.time.len()).map(row).collect()
 }
@@ -424,13 +356,8 @@ fn slices(trace: &Trace) -> Vec<Slice> {
 
 fn points(trace: &Trace) -> Vec<(i64, i32, String)> {
     let p = &trace.instants;
-    let row = |i: usize| {
-        (
-            p.time[i].0,
-            who(trace, p.thread[i]),
-            trace.strings.get(p.name[i]).to_owned(),
-        )
-    };
+    let row =
+        |i: usize| (p.time[i].0, who(trace, p.thread[i]), trace.strings.get(p.name[i]).to_owned());
     let mut rows: Vec<_> = (0..p.time.len()).map(row).collect();
     rows.sort_by_key(|r| (r.1, r.0));
     rows

@@ -42,11 +42,7 @@ fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx, softirqs: bool) -> 
             cpu: i32::from(number % 3) - 1,
             in_softirq: softirqs && number % 7 == 0,
         },
-        15 if a > 0 => What::Migrate {
-            tid: a,
-            from: cpu,
-            to: u16::from(number % 2),
-        },
+        15 if a > 0 => What::Migrate { tid: a, from: cpu, to: u16::from(number % 2) },
         16 if a > 0 && a != b => What::Fork {
             parent: -1,
             child: a,
@@ -54,30 +50,16 @@ fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx, softirqs: bool) -> 
             pid: None,
             same_process: Some(number % 2 == 0),
         },
-        17 if a > 0 => What::Exit {
-            tid: a,
-            at_once: false,
-        },
-        18 if a > 0 => What::Exec {
-            tid: a,
-            old_tid: if number.is_multiple_of(2) {
-                a
-            } else {
-                b.max(1)
-            },
-        },
+        17 if a > 0 => What::Exit { tid: a, at_once: false },
+        18 if a > 0 => {
+            What::Exec { tid: a, old_tid: if number.is_multiple_of(2) { a } else { b.max(1) } }
+        }
         19 if a > 0 => What::Rename { tid: a, comm },
         // The run time of the thread on this CPU, or of another.
-        22 | 23 => What::RunTime {
-            tid: if a == 0 { context } else { a },
-            ns: u32::from(number) * 40,
-        },
-        _ => What::LockCall {
-            step: LockStep::Request,
-            function: 0,
-            object: 64,
-            name: comm,
-        },
+        22 | 23 => {
+            What::RunTime { tid: if a == 0 { context } else { a }, ns: u32::from(number) * 40 }
+        }
+        _ => What::LockCall { step: LockStep::Request, function: 0, object: 64, name: comm },
     }
 }
 
@@ -132,12 +114,7 @@ fn recording(draws: &[Draw], n_cpus: u16, starts_late: bool) -> Trace {
         keeps_events: true,
         ..Setup::default()
     };
-    let input = Input {
-        setup,
-        strings,
-        cpus,
-        streams: Vec::new(),
-    };
+    let input = Input { setup, strings, cpus, streams: Vec::new() };
     let mut trace = input.build().unwrap();
     trace.origin_monotonic_ns = 7_000_000_000_123;
     trace.info.recorder = "kasuri test".into();
@@ -146,9 +123,7 @@ fn recording(draws: &[Draw], n_cpus: u16, starts_late: bool) -> Trace {
 }
 
 fn read(files: &BTreeMap<String, Vec<u8>>) -> Trace {
-    let files: Vec<File<'_>> = (files.iter())
-        .map(|(name, bytes)| File { name, bytes })
-        .collect();
+    let files: Vec<File<'_>> = (files.iter()).map(|(name, bytes)| File { name, bytes }).collect();
     load(&files, &Options::default()).unwrap()
 }
 
@@ -207,18 +182,10 @@ fn threads(trace: &Trace) -> Vec<Row> {
         };
         let counts = [t.switches_in, t.switches_out, t.preemptions];
         let (start, end) = (t.alive.start.0, t.alive.end.0);
-        (
-            t.tid,
-            start,
-            end,
-            counts,
-            t.states.clone().map(state).collect(),
-        )
+        (t.tid, start, end, counts, t.states.clone().map(state).collect())
     };
-    let mut rows: Vec<Row> = (trace.threads.iter())
-        .filter(|t| !t.states.is_empty())
-        .map(row)
-        .collect();
+    let mut rows: Vec<Row> =
+        (trace.threads.iter()).filter(|t| !t.states.is_empty()).map(row).collect();
     rows.sort();
     rows
 }
@@ -230,12 +197,7 @@ fn occupancy(trace: &Trace) -> Vec<(usize, i64, i32, bool, u64)> {
         (n, o.start[i].0, tid(trace, o.thread[i]), o.idle[i], hidden)
     };
     let cpus = trace.cpus.iter().enumerate();
-    cpus.flat_map(|(n, c)| {
-        c.occupancy
-            .clone()
-            .map(move |i| row(n, i, c.hidden_switches))
-    })
-    .collect()
+    cpus.flat_map(|(n, c)| c.occupancy.clone().map(move |i| row(n, i, c.hidden_switches))).collect()
 }
 
 fn wakeups(trace: &Trace) -> Vec<(i64, i32, i32, u16, i64)> {
@@ -249,14 +211,7 @@ fn wakeups(trace: &Trace) -> Vec<(i64, i32, i32, u16, i64)> {
 
 fn migrations(trace: &Trace) -> Vec<(i64, i32, u16, u16)> {
     let m = &trace.migrations;
-    let row = |i: usize| {
-        (
-            m.time[i].0,
-            tid(trace, m.thread[i]),
-            m.from_cpu[i],
-            m.to_cpu[i],
-        )
-    };
+    let row = |i: usize| (m.time[i].0, tid(trace, m.thread[i]), m.from_cpu[i], m.to_cpu[i]);
     (0..m.time.len()).map(row).collect()
 }
 
@@ -278,15 +233,7 @@ fn same(format: &str, was: &Trace, is: &Trace) {
 }
 
 fn draw() -> impl Strategy<Value = Draw> {
-    (
-        0u16..2,
-        1i64..200,
-        0u8..24,
-        0i32..8,
-        0i32..8,
-        0u8..8,
-        0i32..12,
-    )
+    (0u16..2, 1i64..200, 0u8..24, 0i32..8, 0i32..8, 0u8..8, 0i32..12)
 }
 
 proptest! {
@@ -364,14 +311,8 @@ fn traces_of_trace_cmd_come_back() {
     for name in ["lost.dat", "instances.dat", "tsc.dat", "offset.dat"] {
         let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/trace-dat/");
         let bytes = std::fs::read(format!("{golden}{name}")).unwrap();
-        let options = Options {
-            keeps_events: true,
-            ..Options::default()
-        };
-        let file = File {
-            name,
-            bytes: &bytes,
-        };
+        let options = Options { keeps_events: true, ..Options::default() };
+        let file = File { name, bytes: &bytes };
         let was = load(&[file], &options).unwrap();
         for format in FORMATS {
             same(format, &was, &through(format, &was));

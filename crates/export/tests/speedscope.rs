@@ -22,10 +22,7 @@ fn violations(file: &Value) -> Vec<String> {
     for key in file.as_object().unwrap().keys() {
         check(known.contains(&key.as_str()), format!("key {key}"));
     }
-    check(
-        file["$schema"] == "https://www.speedscope.app/file-format-schema.json",
-        "schema".into(),
-    );
+    check(file["$schema"] == "https://www.speedscope.app/file-format-schema.json", "schema".into());
     let frames = file["shared"]["frames"].as_array().unwrap();
     for frame in frames {
         check(frame["name"].is_string(), format!("frame {frame}"));
@@ -55,14 +52,8 @@ fn violations(file: &Value) -> Vec<String> {
         let at = |key: &str| profile[key].as_i64().unwrap();
         let (mut last, mut stack) = (at("startValue"), Vec::new());
         for event in profile["events"].as_array().unwrap() {
-            let (time, frame) = (
-                event["at"].as_i64().unwrap(),
-                event["frame"].as_u64().unwrap(),
-            );
-            check(
-                time >= last && time <= at("endValue"),
-                format!("time of {event}"),
-            );
+            let (time, frame) = (event["at"].as_i64().unwrap(), event["frame"].as_u64().unwrap());
+            check(time >= last && time <= at("endValue"), format!("time of {event}"));
             check((frame as usize) < frames.len(), format!("frame of {event}"));
             last = time;
             match event["type"].as_str() {
@@ -159,11 +150,7 @@ fn speedscope_frames_leave_out_no_time_of_the_states() {
                 last = at;
                 let frame = event["frame"].as_u64().unwrap() as usize;
                 let name = file["shared"]["frames"][frame]["name"].as_str().unwrap();
-                let name = if name.starts_with('[') {
-                    name
-                } else {
-                    "[running]"
-                };
+                let name = if name.starts_with('[') { name } else { "[running]" };
                 match event["type"] == "O" {
                     true => stack.push(name.to_owned()),
                     false => drop(stack.pop()),
@@ -185,10 +172,7 @@ fn speedscope_frames_leave_out_no_time_of_the_states() {
 fn speedscope_file_holds_the_chosen_program_and_is_called_after_it() {
     let mut trace = sample();
     trace.info.command.clear();
-    let choice = kasuri_model::Choice {
-        processes: vec!["7".into()],
-        ..Default::default()
-    };
+    let choice = kasuri_model::Choice { processes: vec!["7".into()], ..Default::default() };
     trace.choose(&choice).unwrap();
     let file = exported(&trace);
     assert_eq!(file["name"], "process kworker/0:1 (7)");

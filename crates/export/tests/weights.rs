@@ -20,11 +20,7 @@ fn trace(mut events: Vec<(i64, u16, i32, u8, i32)>, samples: Vec<(u32, i64, u8, 
     strings.intern("thread");
     let (mut cpus, mut on) = (vec![Vec::new(); 2], [0; 2]);
     for (ns, cpu, next, left_as, woken) in events {
-        let left = [
-            ThreadState::Sleeping,
-            ThreadState::DiskSleep,
-            ThreadState::RunnablePreempted,
-        ];
+        let left = [ThreadState::Sleeping, ThreadState::DiskSleep, ThreadState::RunnablePreempted];
         let cpu = usize::from(cpu);
         cpus[cpu].push(Event::waking(ns, on[cpu], woken, name));
         // No thread is on two CPUs.
@@ -35,19 +31,8 @@ fn trace(mut events: Vec<(i64, u16, i32, u8, i32)>, samples: Vec<(u32, i64, u8, 
             0 => ThreadState::RunnablePreempted,
             _ => left[usize::from(left_as) % left.len()],
         };
-        let what = What::Switch {
-            prev: on[cpu],
-            prev_comm: name,
-            left_as,
-            next,
-            next_comm: name,
-        };
-        cpus[cpu].push(Event {
-            time: Time(ns),
-            context: on[cpu],
-            in_interrupt: false,
-            what,
-        });
+        let what = What::Switch { prev: on[cpu], prev_comm: name, left_as, next, next_comm: name };
+        cpus[cpu].push(Event { time: Time(ns), context: on[cpu], in_interrupt: false, what });
         on[cpu] = next;
     }
     let setup = Setup {
@@ -57,12 +42,7 @@ fn trace(mut events: Vec<(i64, u16, i32, u8, i32)>, samples: Vec<(u32, i64, u8, 
         keeps_events: true,
         ..Setup::default()
     };
-    let input = Input {
-        setup,
-        strings,
-        cpus,
-        streams: Vec::new(),
-    };
+    let input = Input { setup, strings, cpus, streams: Vec::new() };
     let mut trace = input.build().unwrap();
     trace.info.kernel_source = "tracefs".into();
     add_samples(&mut trace, samples);
@@ -86,12 +66,8 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, u8)>) {
     samples.iter_mut().for_each(|s| s.0 %= n);
     samples.sort_unstable();
     for (thread, ns, kind, path) in samples {
-        let kinds = [
-            SampleKind::OnCpu,
-            SampleKind::Blocked,
-            SampleKind::BlockedRead,
-            SampleKind::Waker,
-        ];
+        let kinds =
+            [SampleKind::OnCpu, SampleKind::Blocked, SampleKind::BlockedRead, SampleKind::Waker];
         let path = match path % 4 {
             3 => PathIx::NONE,
             row => PathIx(row.into()),
@@ -121,11 +97,7 @@ fn of_states(trace: &Trace) -> Times {
         let times = out.entry(trace.threads[thread.ix()].tid).or_default();
         for row in trace.states_of(thread) {
             let ns = (row.end - row.start).ns();
-            times[0] += if row.state == ThreadState::Running {
-                ns
-            } else {
-                0
-            };
+            times[0] += if row.state == ThreadState::Running { ns } else { 0 };
             times[1] += if row.state.is_blocked() { ns } else { 0 };
         }
     }
@@ -135,19 +107,10 @@ fn of_states(trace: &Trace) -> Times {
 fn speedscope(trace: &Trace) -> Times {
     let file = json(|out| kasuri_export::speedscope::write(trace, out));
     let mut out = Times::new();
-    for profile in file["profiles"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|p| p["type"] == "sampled")
-    {
+    for profile in file["profiles"].as_array().unwrap().iter().filter(|p| p["type"] == "sampled") {
         let words: Vec<&str> = profile["name"].as_str().unwrap().splitn(3, ' ').collect();
-        let sum = profile["weights"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|w| w.as_i64().unwrap())
-            .sum::<i64>();
+        let sum =
+            profile["weights"].as_array().unwrap().iter().map(|w| w.as_i64().unwrap()).sum::<i64>();
         out.entry(words[1].parse().unwrap()).or_default()[usize::from(words[2] == "(waits)")] +=
             sum;
     }
@@ -160,9 +123,7 @@ fn firefox(trace: &Trace) -> Times {
     let row = |column: &Value, row: usize| column[row].as_u64().unwrap() as usize;
     let mut out = Times::new();
     for thread in file["threads"].as_array().unwrap() {
-        let times = out
-            .entry(thread["tid"].as_i64().unwrap() as i32)
-            .or_default();
+        let times = out.entry(thread["tid"].as_i64().unwrap() as i32).or_default();
         let samples = &thread["samples"];
         let n = samples["length"].as_u64().unwrap() as usize;
         for at in 0..n.saturating_sub(1) {
@@ -171,10 +132,7 @@ fn firefox(trace: &Trace) -> Times {
             assert!(on_cpu == 0 || on_cpu == ns);
             // A thread that waits for a CPU has the stack of its state, which no sample's path hides.
             let frame = row(&shared["stackTable"]["frame"], row(&samples["stack"], at));
-            let name = row(
-                &shared["funcTable"]["name"],
-                row(&shared["frameTable"]["func"], frame),
-            );
+            let name = row(&shared["funcTable"]["name"], row(&shared["frameTable"]["func"], frame));
             let name = shared["stringArray"][name].as_str().unwrap();
             let has_no_cpu = matches!(name, "runnable" | "preempted" | "unknown");
             times[0] += on_cpu;
@@ -189,29 +147,19 @@ fn pprof(trace: &Trace) -> [i64; 3] {
     let mut bytes = Vec::new();
     kasuri_export::pprof::write(trace, &mut bytes).unwrap();
     let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(&bytes[..])
-        .read_to_end(&mut plain)
-        .unwrap();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
     let profile = wire::Message::parse(&plain).unwrap();
     let mut sums = [0; 3];
     for sample in profile.messages(2) {
-        let wire::Field::Bytes(values) = sample
-            .fields
-            .iter()
-            .find(|(n, _)| *n == 2)
-            .map(|(_, f)| f.clone())
-            .unwrap()
+        let wire::Field::Bytes(values) =
+            sample.fields.iter().find(|(n, _)| *n == 2).map(|(_, f)| f.clone()).unwrap()
         else {
             panic!("values are packed")
         };
         // As a message whose fields are the values: each after a key.
         let (mut at, mut column) = (0, 0);
         while at < values.len() {
-            let length = values[at..]
-                .iter()
-                .position(|byte| byte & 0x80 == 0)
-                .unwrap()
-                + 1;
+            let length = values[at..].iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
             let value = values[at..at + length]
                 .iter()
                 .rev()

@@ -17,12 +17,7 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Reads `bytes`, which begin `base` bytes into the file; `what` goes into errors.
     pub(crate) fn new(bytes: &'a [u8], base: u64, what: &'static str) -> Cursor<'a> {
-        Cursor {
-            bytes,
-            at: 0,
-            base,
-            what,
-        }
+        Cursor { bytes, at: 0, base, what }
     }
 
     /// Offset in the file.
@@ -37,12 +32,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let Some(part) = rest.get(..n) else {
-            return Err(Error::truncated(
-                self.what,
-                self.offset(),
-                rest.len() as u64,
-                n as u64,
-            ));
+            return Err(Error::truncated(self.what, self.offset(), rest.len() as u64, n as u64));
         };
         self.at += n;
         Ok(part)
@@ -95,11 +85,7 @@ pub(crate) fn uint(bytes: &[u8], big_endian: bool) -> u64 {
     let n = bytes.len().min(8);
     let mut value = 0u64;
     for i in 0..n {
-        let byte = if big_endian {
-            bytes[i]
-        } else {
-            bytes[n - 1 - i]
-        };
+        let byte = if big_endian { bytes[i] } else { bytes[n - 1 - i] };
         value = value << 8 | u64::from(byte);
     }
     value
@@ -125,21 +111,13 @@ impl<'a> Words<'a> {
     #[inline]
     pub(crate) fn u16(self, at: usize) -> Option<u16> {
         let bytes = self.array(at)?;
-        Some(if self.big_endian {
-            u16::from_be_bytes(bytes)
-        } else {
-            u16::from_le_bytes(bytes)
-        })
+        Some(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     }
 
     #[inline]
     pub(crate) fn u32(self, at: usize) -> Option<u32> {
         let bytes = self.array(at)?;
-        Some(if self.big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        })
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
     #[inline]
@@ -150,11 +128,7 @@ impl<'a> Words<'a> {
     #[inline]
     pub(crate) fn u64(self, at: usize) -> Option<u64> {
         let bytes = self.array(at)?;
-        Some(if self.big_endian {
-            u64::from_be_bytes(bytes)
-        } else {
-            u64::from_le_bytes(bytes)
-        })
+        Some(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
     /// Text from `at` to its first NUL, or to the end.

@@ -238,8 +238,7 @@ impl LogWriter {
 
     /// Adds a sample. They come about in order of time; out of it they take more bytes.
     pub fn sample(&mut self, sample: &Sample) {
-        self.bytes
-            .extend([SAMPLE, sample.kind as u8 | (sample.end as u8) << 4]);
+        self.bytes.extend([SAMPLE, sample.kind as u8 | (sample.end as u8) << 4]);
         let delta = sample.time_ns.wrapping_sub(self.last_ns) as i64;
         self.number((delta << 1 ^ delta >> 63) as u64);
         self.last_ns = sample.time_ns;
@@ -353,10 +352,9 @@ fn read_path(cursor: &mut Cursor<'_>, tables: &Tables) -> Result<Path> {
         0 => NONE,
         back if back <= n => (n - back) as u32,
         back => {
-            return Err(cursor.damaged(
-                format!("a caller {back} paths before path {n}"),
-                "an earlier path",
-            ));
+            return Err(
+                cursor.damaged(format!("a caller {back} paths before path {n}"), "an earlier path")
+            );
         }
     };
     let frame = row_plain(cursor, tables.frames.len())?;
@@ -365,10 +363,9 @@ fn read_path(cursor: &mut Cursor<'_>, tables: &Tables) -> Result<Path> {
 
 fn read_sample(cursor: &mut Cursor<'_>, n_paths: usize, last_ns: &mut u64) -> Result<Sample> {
     let bits = cursor.u8()?;
-    let (Some(kind), Some(end)) = (
-        SampleKind::from_number(bits & 15),
-        PathEnd::from_number(bits >> 4),
-    ) else {
+    let (Some(kind), Some(end)) =
+        (SampleKind::from_number(bits & 15), PathEnd::from_number(bits >> 4))
+    else {
         return Err(cursor.damaged(format!("sample bits {bits:#x}"), "a kind and an end"));
     };
     let delta = number(cursor)?;
@@ -437,10 +434,9 @@ fn row_plain(cursor: &mut Cursor<'_>, n: usize) -> Result<u32> {
 fn slice<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let n = number(cursor)?;
     if n > TEXT_BYTES_MAX as u64 {
-        return Err(cursor.damaged(
-            format!("{n} bytes of text"),
-            format!("at most {TEXT_BYTES_MAX}"),
-        ));
+        return Err(
+            cursor.damaged(format!("{n} bytes of text"), format!("at most {TEXT_BYTES_MAX}"))
+        );
     }
     cursor.take(n as usize)
 }
@@ -477,58 +473,27 @@ mod tests {
                     module(ModuleKind::Jit, "", 7),
                 ],
                 frames: vec![
-                    Frame {
-                        module: 0,
-                        address: 0x1234,
-                    },
-                    Frame {
-                        module: NONE,
-                        address: u64::MAX,
-                    },
-                    Frame {
-                        module: 1,
-                        address: 0,
-                    },
+                    Frame { module: 0, address: 0x1234 },
+                    Frame { module: NONE, address: u64::MAX },
+                    Frame { module: 1, address: 0 },
                 ],
                 paths: vec![
-                    Path {
-                        caller: NONE,
-                        frame: 0,
-                    },
-                    Path {
-                        caller: 0,
-                        frame: 2,
-                    },
-                    Path {
-                        caller: 0,
-                        frame: 1,
-                    },
+                    Path { caller: NONE, frame: 0 },
+                    Path { caller: 0, frame: 2 },
+                    Path { caller: 0, frame: 1 },
                 ],
                 names: vec![Names {
                     frame: 0,
                     calls: vec![
-                        Call {
-                            function: "inner".into(),
-                            file: "a.c".into(),
-                            line: 7,
-                        },
-                        Call {
-                            function: "outer".into(),
-                            file: String::new(),
-                            line: 0,
-                        },
+                        Call { function: "inner".into(), file: "a.c".into(), line: 7 },
+                        Call { function: "outer".into(), file: String::new(), line: 0 },
                     ],
                 }],
             },
             samples: vec![
                 sample(1_000_000_000_000, SampleKind::OnCpu, PathEnd::Complete, 2),
                 // Earlier than the one before.
-                sample(
-                    999_999_999_999,
-                    SampleKind::LockWait,
-                    PathEnd::NoStack,
-                    NONE,
-                ),
+                sample(999_999_999_999, SampleKind::LockWait, PathEnd::NoStack, NONE),
                 sample(u64::MAX, SampleKind::Waker, PathEnd::StackCut, 0),
             ],
         }
@@ -589,10 +554,7 @@ mod tests {
             assert_eq!(log, Log::default());
             let error = error.expect("an error");
             assert_eq!((error.kind, &*error.found), (ErrorKind::Damaged, found));
-            assert!(
-                (10..=10 + bytes.len() as u64).contains(&error.offset),
-                "{error}"
-            );
+            assert!((10..=10 + bytes.len() as u64).contains(&error.offset), "{error}");
         }
     }
 

@@ -20,10 +20,7 @@ impl Line {
     /// The line through two anchors, `None` when they are no two instants.
     fn through(a: &Anchor, b: &Anchor) -> Option<Line> {
         let ticks = b.native.checked_sub(a.native).filter(|&t| t > 0)?;
-        let ns = b
-            .monotonic_ns
-            .checked_sub(a.monotonic_ns)
-            .filter(|&t| t > 0)?;
+        let ns = b.monotonic_ns.checked_sub(a.monotonic_ns).filter(|&t| t > 0)?;
         let frac = ((u128::from(ns % ticks) << 64) + u128::from(ticks) / 2) / u128::from(ticks);
         Some(Line {
             base_native: a.native,
@@ -50,19 +47,15 @@ impl Line {
     fn at(&self, native: u64) -> i64 {
         match native.checked_sub(self.base_native) {
             Some(ticks) => self.base_ns.saturating_add_unsigned(self.ns(ticks)),
-            None => self
-                .base_ns
-                .saturating_sub_unsigned(self.ns(self.base_native - native)),
+            None => self.base_ns.saturating_sub_unsigned(self.ns(self.base_native - native)),
         }
     }
 
     /// Converts stamps that are not before `base_native`.
     fn convert(&self, stamps: &[u64], out: &mut Vec<i64>) {
         if self.whole == 0 {
-            let at = |&s: &u64| {
-                self.base_ns
-                    .saturating_add_unsigned(self.part(s - self.base_native))
-            };
+            let at =
+                |&s: &u64| self.base_ns.saturating_add_unsigned(self.part(s - self.base_native));
             out.extend(stamps.iter().map(at));
         } else {
             out.extend(stamps.iter().map(|&s| self.at(s)));
@@ -116,9 +109,7 @@ impl ClockMap {
     }
 
     fn line_at(&self, native: u64) -> usize {
-        self.lines
-            .partition_point(|l| l.base_native <= native)
-            .saturating_sub(1)
+        self.lines.partition_point(|l| l.base_native <= native).saturating_sub(1)
     }
 
     /// CLOCK_MONOTONIC, ns, at a stamp. Saturates.
@@ -140,10 +131,7 @@ impl ClockMap {
         while let Some(&first) = rest.first() {
             let ix = self.line_at(first);
             let line = self.lines[ix];
-            let to = self
-                .lines
-                .get(ix + 1)
-                .map_or(u64::MAX, |l| l.base_native - 1);
+            let to = self.lines.get(ix + 1).map_or(u64::MAX, |l| l.base_native - 1);
             let n = rest
                 .iter()
                 .position(|s| !(line.base_native..=to).contains(s))
@@ -163,10 +151,7 @@ impl ClockMap {
     /// The stamp at an instant, to within a tick or so: for cutting a recording, not for measuring.
     pub fn stamp_at(&self, monotonic_ns: u64) -> u64 {
         let ns = i64::try_from(monotonic_ns).unwrap_or(i64::MAX);
-        let ix = self
-            .lines
-            .partition_point(|l| l.base_ns <= ns)
-            .saturating_sub(1);
+        let ix = self.lines.partition_point(|l| l.base_ns <= ns).saturating_sub(1);
         let Some(line) = self.lines.get(ix) else {
             return monotonic_ns;
         };
@@ -186,11 +171,7 @@ mod tests {
     use super::*;
 
     fn anchor(native: u64, monotonic_ns: u64) -> Anchor {
-        Anchor {
-            native,
-            monotonic_ns,
-            realtime_ns: 0,
-        }
+        Anchor { native, monotonic_ns, realtime_ns: 0 }
     }
 
     #[test]
@@ -205,16 +186,8 @@ mod tests {
         assert_eq!(map.monotonic_ns(3_900), 1_500);
         assert_eq!(map.monotonic_ns(5_200), 2_000);
         assert_eq!(map.monotonic_ns(6_500), 2_550);
-        assert_eq!(
-            map.monotonic_ns(0),
-            0,
-            "before the first anchor the first line goes on"
-        );
-        assert_eq!(
-            map.monotonic_ns(10_400),
-            4_200,
-            "after the last anchor the last line goes on"
-        );
+        assert_eq!(map.monotonic_ns(0), 0, "before the first anchor the first line goes on");
+        assert_eq!(map.monotonic_ns(10_400), 4_200, "after the last anchor the last line goes on");
     }
 
     #[test]
@@ -228,12 +201,7 @@ mod tests {
         .unwrap();
         for s in [0u64, 1, 500, 999_999_999_999] {
             let ticks = (u128::from(s) * 2_600_000_155_000 / 1_000_000_000_000) as u64;
-            assert!(
-                map.monotonic_ns(native + ticks)
-                    .abs_diff(ns as i64 + s as i64)
-                    <= 1,
-                "at {s}"
-            );
+            assert!(map.monotonic_ns(native + ticks).abs_diff(ns as i64 + s as i64) <= 1, "at {s}");
         }
     }
 
@@ -255,10 +223,7 @@ mod tests {
             anchor(9_000, 5_000),
         ])
         .unwrap();
-        let stamps: Vec<u64> = (0..12_000)
-            .step_by(7)
-            .chain([5, u64::MAX, 0, 2_500])
-            .collect();
+        let stamps: Vec<u64> = (0..12_000).step_by(7).chain([5, u64::MAX, 0, 2_500]).collect();
         let mut block = Vec::new();
         map.convert(&stamps, &mut block);
         let single: Vec<i64> = stamps.iter().map(|&s| map.monotonic_ns(s)).collect();

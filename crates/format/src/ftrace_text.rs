@@ -132,10 +132,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
     loop {
         let open = from + line[from..].iter().position(|&b| b == b'[')?;
         from = open + 1;
-        let digits = line[from..]
-            .iter()
-            .take_while(|b| b.is_ascii_digit())
-            .count();
+        let digits = line[from..].iter().take_while(|b| b.is_ascii_digit()).count();
         if digits == 0 || open == 0 || line.get(from + digits) != Some(&b']') {
             continue;
         }
@@ -278,10 +275,7 @@ fn without_gap(head: &[u8]) -> Option<(&[u8], i64)> {
     [4, 5].iter().find_map(|&n| {
         let (flags, stamp) = head.split_at_checked(n)?;
         let all_are = flags.iter().all(is_flag) && !flags.iter().take(3).all(u8::is_ascii_digit);
-        Some((
-            flags,
-            time(stamp).filter(|_| all_are && stamp.contains(&b'.'))?,
-        ))
+        Some((flags, time(stamp).filter(|_| all_are && stamp.contains(&b'.'))?))
     })
 }
 
@@ -329,15 +323,9 @@ mod tests {
             (&b"odd - ] x"[..], 28412, Some(28407), 1)
         );
         assert_eq!((all.time, all.flags), (12_565_649_544_000, HARDIRQ));
-        assert_eq!(
-            (all.event, all.text),
-            (&b"sched_waking"[..], &b"comm=a pid=3"[..])
-        );
+        assert_eq!((all.event, all.text), (&b"sched_waking"[..], &b"comm=a pid=3"[..]));
         let unknown = line("  <idle>-0       (-----) [000] dN.1. 5.000001: x: ");
-        assert_eq!(
-            (unknown.comm, unknown.pid, unknown.flags),
-            (&b"<idle>"[..], None, 0)
-        );
+        assert_eq!((unknown.comm, unknown.pid, unknown.flags), (&b"<idle>"[..], None, 0));
         // trace-cmd report: no flags, or ns.
         let plain = line(
             "            sh-77    [010]    65.123456789: sched_switch: sh:77 [120] S ==> a [3] x-1:5 [120]",
@@ -351,29 +339,12 @@ mod tests {
     #[test]
     fn other_lines_are_told_apart() {
         let header = parse(b"# entries-in-buffer/entries-written: 20/30   #P:2");
-        assert_eq!(
-            header,
-            Kind::Header {
-                kept: 20,
-                written: 30,
-                cpus: 2
-            }
-        );
-        assert_eq!(
-            parse(b"CPU:3 [LOST 17 EVENTS]"),
-            Kind::Lost { cpu: 3, count: 17 }
-        );
-        assert_eq!(
-            parse(b"CPU:3 [EVENTS DROPPED]"),
-            Kind::Lost { cpu: 3, count: 0 }
-        );
-        for comment in [
-            "# tracer: nop",
-            "",
-            " => schedule",
-            "cpus=2",
-            "##### CPU 1 buffer started ####",
-        ] {
+        assert_eq!(header, Kind::Header { kept: 20, written: 30, cpus: 2 });
+        assert_eq!(parse(b"CPU:3 [LOST 17 EVENTS]"), Kind::Lost { cpu: 3, count: 17 });
+        assert_eq!(parse(b"CPU:3 [EVENTS DROPPED]"), Kind::Lost { cpu: 3, count: 0 });
+        for comment in
+            ["# tracer: nop", "", " => schedule", "cpus=2", "##### CPU 1 buffer started ####"]
+        {
             assert_eq!(parse(comment.as_bytes()), Kind::Comment, "{comment}");
         }
         for other in [
@@ -392,16 +363,8 @@ mod tests {
         for (text, time, flags) in [
             ("  a-5  [004] ....316.196734: e: t", 316_196_734_000, 0),
             ("  a-5  [004] ..s.316.1967: e: t", 316_196_700_000, SOFTIRQ),
-            (
-                "  a-5  [004] d.h2.12345.196734: e: t",
-                12_345_196_734_000,
-                HARDIRQ,
-            ),
-            (
-                "  a-5  [004] d.H212345.196734: e: t",
-                12_345_196_734_000,
-                HARDIRQ | SOFTIRQ,
-            ),
+            ("  a-5  [004] d.h2.12345.196734: e: t", 12_345_196_734_000, HARDIRQ),
+            ("  a-5  [004] d.H212345.196734: e: t", 12_345_196_734_000, HARDIRQ | SOFTIRQ),
         ] {
             let line = line(text);
             assert_eq!((line.time, line.flags), (time, flags), "{text}");
@@ -415,10 +378,7 @@ mod tests {
     fn lines_of_perf_script() {
         let text = "  kworker/0:1-eve   123 [007]  65.123456789: sched:sched_switch: prev_comm=a prev_pid=1";
         let switch = line(text);
-        assert_eq!(
-            (switch.comm, switch.tid, switch.pid),
-            (&b"kworker/0:1-eve"[..], 123, None)
-        );
+        assert_eq!((switch.comm, switch.tid, switch.pid), (&b"kworker/0:1-eve"[..], 123, None));
         assert_eq!((switch.cpu, switch.time), (7, 65_123_456_789));
         assert_eq!(
             (switch.event, switch.text),
@@ -432,43 +392,18 @@ mod tests {
         );
         assert_eq!(line("  :-1  -1 [000] 1.5: sched:sched_wakeup: x").tid, -1);
         for (text, name) in [
-            (
-                "a 7 [001] 1.000001:     1 sched:sched_waking: comm=b",
-                "sched_waking",
-            ),
-            (
-                "a 7 [001] 1.000001: 250000 cpu-clock:pppH:  ffffffff81 f+0x1",
-                "cpu-clock",
-            ),
-            (
-                "a 7 [001] 1.000001: 250000 cycles:  ffffffff81 f::g+0x1",
-                "cycles",
-            ),
-            (
-                "a 7 [001] 1.000001: sched_waking: comm=b pid=3",
-                "sched_waking",
-            ),
-            (
-                "   7 [001] 1.000001: sched:sched_waking: comm=b",
-                "sched_waking",
-            ),
-            (
-                "  6/7 [001] 1.000001: sched:sched_waking: comm=b",
-                "sched_waking",
-            ),
+            ("a 7 [001] 1.000001:     1 sched:sched_waking: comm=b", "sched_waking"),
+            ("a 7 [001] 1.000001: 250000 cpu-clock:pppH:  ffffffff81 f+0x1", "cpu-clock"),
+            ("a 7 [001] 1.000001: 250000 cycles:  ffffffff81 f::g+0x1", "cycles"),
+            ("a 7 [001] 1.000001: sched_waking: comm=b pid=3", "sched_waking"),
+            ("   7 [001] 1.000001: sched:sched_waking: comm=b", "sched_waking"),
+            ("  6/7 [001] 1.000001: sched:sched_waking: comm=b", "sched_waking"),
         ] {
             let line = line(text);
-            assert_eq!(
-                (line.event, line.tid, line.is_perf),
-                (name.as_bytes(), 7, true),
-                "{text}"
-            );
+            assert_eq!((line.event, line.tid, line.is_perf), (name.as_bytes(), 7, true), "{text}");
         }
         assert!(!line("  a 7-5  [000] .... 1.0: e: t").is_perf);
-        assert_eq!(
-            parse(b"\tffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])"),
-            Kind::Comment
-        );
+        assert_eq!(parse(b"\tffffffff810a1b2c schedule+0x1c ([kernel.kallsyms])"), Kind::Comment);
         assert_eq!(parse(b"a 5 [000] 1.5: 12 cycles ffff81"), Kind::Other);
     }
 }

@@ -390,11 +390,7 @@ impl ClientLoss {
         if cursor.left() != 0 {
             return Err(cursor.damaged(format!("{} more bytes", cursor.left()), "the end"));
         }
-        Ok(ClientLoss {
-            pid,
-            generation,
-            lost,
-        })
+        Ok(ClientLoss { pid, generation, lost })
     }
 }
 
@@ -445,18 +441,8 @@ fn json_error(what: &'static str, bytes: &[u8], base: u64, error: &serde_json::E
         .map(<[u8]>::len)
         .sum::<usize>();
     let offset = base + (line_start + error.column().saturating_sub(1)).min(bytes.len()) as u64;
-    let kind = if error.is_eof() {
-        ErrorKind::Truncated
-    } else {
-        ErrorKind::Damaged
-    };
-    Error::new(
-        kind,
-        what,
-        offset,
-        error.to_string(),
-        "JSON as in docs/format.md",
-    )
+    let kind = if error.is_eof() { ErrorKind::Truncated } else { ErrorKind::Damaged };
+    Error::new(kind, what, offset, error.to_string(), "JSON as in docs/format.md")
 }
 
 /// Reads a `.jsonl` file: one JSON object a line. Gives the lines before the first bad one, and the
@@ -504,15 +490,9 @@ mod tests {
 
     #[test]
     fn meta_round_trips_and_ignores_unknown_keys() {
-        let mut meta = Meta {
-            version: 1,
-            mode: "program".into(),
-            exit_status: Some(3),
-            ..Meta::default()
-        };
-        meta.kernel
-            .formats
-            .insert("sched/sched_switch".into(), "text".into());
+        let mut meta =
+            Meta { version: 1, mode: "program".into(), exit_status: Some(3), ..Meta::default() };
+        meta.kernel.formats.insert("sched/sched_switch".into(), "text".into());
         assert_eq!(Meta::parse(meta.to_json().as_bytes()).unwrap(), meta);
         let more = br#"{"version":1,"new_key":{"a":[1]},"host":{"n_cpus":2}}"#;
         assert_eq!(Meta::parse(more).unwrap().host.n_cpus, 2);

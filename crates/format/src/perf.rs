@@ -80,11 +80,7 @@ pub enum RecordKind {
 /// Splits the content of a perf ring, written back to back. Types of records that say nothing about threads are
 /// skipped. An error ends it.
 pub fn parse_records(bytes: &[u8], big_endian: bool) -> Records<'_> {
-    Records {
-        bytes,
-        at: 0,
-        big_endian,
-    }
+    Records { bytes, at: 0, big_endian }
 }
 
 /// Iterator of [`parse_records`].
@@ -105,22 +101,13 @@ impl Records<'_> {
         let id = Words::new(id, self.big_endian);
         let said = decode(kind, misc, Words::new(body, self.big_endian))?;
         let (pid, tid) = said.about.unwrap_or((id.i32(0)?, id.i32(4)?));
-        Some(Some(Record {
-            time_ns: id.u64(8)?,
-            pid,
-            tid,
-            cpu: id.u32(16)?,
-            kind: said.kind,
-        }))
+        Some(Some(Record { time_ns: id.u64(8)?, pid, tid, cpu: id.u32(16)?, kind: said.kind }))
     }
 }
 
 /// Whether records of this type are about threads.
 pub(crate) fn says_something(kind: u32) -> bool {
-    matches!(
-        kind,
-        LOST | COMM | EXIT | FORK | LOST_SAMPLES | SWITCH | SWITCH_CPU_WIDE
-    )
+    matches!(kind, LOST | COMM | EXIT | FORK | LOST_SAMPLES | SWITCH | SWITCH_CPU_WIDE)
 }
 
 /// Content of the body of such a record.
@@ -132,17 +119,12 @@ pub(crate) struct Said {
 
 /// `body`: without header and sample_id. None: too short for its type.
 pub(crate) fn decode(kind: u32, misc: u16, body: Words<'_>) -> Option<Said> {
-    let other = if kind == SWITCH_CPU_WIDE {
-        Some((body.i32(0)?, body.i32(4)?))
-    } else {
-        None
-    };
+    let other = if kind == SWITCH_CPU_WIDE { Some((body.i32(0)?, body.i32(4)?)) } else { None };
     let mut about = None;
     let kind = match kind {
-        SWITCH | SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT != 0 => RecordKind::SwitchOut {
-            preempted: misc & MISC_SWITCH_OUT_PREEMPT != 0,
-            next: other,
-        },
+        SWITCH | SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT != 0 => {
+            RecordKind::SwitchOut { preempted: misc & MISC_SWITCH_OUT_PREEMPT != 0, next: other }
+        }
         SWITCH | SWITCH_CPU_WIDE => RecordKind::SwitchIn { previous: other },
         FORK | EXIT => {
             about = Some((body.i32(0)?, body.i32(8)?));
@@ -155,17 +137,10 @@ pub(crate) fn decode(kind: u32, misc: u16, body: Words<'_>) -> Option<Said> {
         }
         COMM => {
             about = Some((body.i32(0)?, body.i32(4)?));
-            RecordKind::Comm {
-                exec: misc & MISC_COMM_EXEC != 0,
-                comm: body.text(8)?,
-            }
+            RecordKind::Comm { exec: misc & MISC_COMM_EXEC != 0, comm: body.text(8)? }
         }
-        LOST_SAMPLES => RecordKind::Lost {
-            count: body.u64(0)?,
-        },
-        _ => RecordKind::Lost {
-            count: body.u64(8)?,
-        },
+        LOST_SAMPLES => RecordKind::Lost { count: body.u64(0)? },
+        _ => RecordKind::Lost { count: body.u64(8)? },
     };
     Some(Said { about, kind })
 }
@@ -242,38 +217,16 @@ mod tests {
         };
         let size = 8 + body.len() + 24;
         let ids = [put(10, 4), put(11, 4), put(1_000, 8), put(3, 4), put(0, 4)].concat();
-        [
-            put(kind.into(), 4),
-            put(misc.into(), 2),
-            put(size as u64, 2),
-            body.to_vec(),
-            ids,
-        ]
-        .concat()
+        [put(kind.into(), 4), put(misc.into(), 2), put(size as u64, 2), body.to_vec(), ids].concat()
     }
 
     #[test]
     fn every_kind_of_record() {
         let words = |w: [u32; 4]| w.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        let mut bytes = record(
-            SWITCH,
-            MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT,
-            &[],
-            false,
-        );
+        let mut bytes = record(SWITCH, MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT, &[], false);
         bytes.extend(record(SWITCH, 0, &[], false));
-        bytes.extend(record(
-            SWITCH_CPU_WIDE,
-            MISC_SWITCH_OUT,
-            &words([7, 8, 0, 0])[..8],
-            false,
-        ));
-        bytes.extend(record(
-            FORK,
-            0,
-            &[words([20, 10, 21, 11]), vec![0; 8]].concat(),
-            false,
-        ));
+        bytes.extend(record(SWITCH_CPU_WIDE, MISC_SWITCH_OUT, &words([7, 8, 0, 0])[..8], false));
+        bytes.extend(record(FORK, 0, &[words([20, 10, 21, 11]), vec![0; 8]].concat(), false));
         bytes.extend(record(99, 0, &[0; 8], false));
         bytes.extend(record(
             COMM,
@@ -287,27 +240,15 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                RecordKind::SwitchOut {
-                    preempted: true,
-                    next: None
-                },
+                RecordKind::SwitchOut { preempted: true, next: None },
                 RecordKind::SwitchIn { previous: None },
-                RecordKind::SwitchOut {
-                    preempted: false,
-                    next: Some((7, 8))
-                },
+                RecordKind::SwitchOut { preempted: false, next: Some((7, 8)) },
                 RecordKind::Fork { ppid: 10, ptid: 11 },
-                RecordKind::Comm {
-                    exec: true,
-                    comm: "worker".into()
-                },
+                RecordKind::Comm { exec: true, comm: "worker".into() },
                 RecordKind::Lost { count: 5 },
             ]
         );
-        assert_eq!(
-            (got[0].pid, got[0].tid, got[0].time_ns, got[0].cpu),
-            (10, 11, 1_000, 3)
-        );
+        assert_eq!((got[0].pid, got[0].tid, got[0].time_ns, got[0].cpu), (10, 11, 1_000, 3));
         assert_eq!((got[3].pid, got[3].tid), (20, 21));
     }
 

@@ -229,9 +229,7 @@ impl<'a> Reader<'a> {
                 10 => self.out.duration_ns = field.i64(),
                 11 => self.period_type = Some(field.message()),
                 12 => self.out.period = field.i64(),
-                13 => self
-                    .comments
-                    .extend(field.numbers().map(|ix| (ix, field.offset))),
+                13 => self.comments.extend(field.numbers().map(|ix| (ix, field.offset))),
                 _ => {}
             }
         }
@@ -263,18 +261,9 @@ impl<'a> Reader<'a> {
     fn text_at(&self, row: u64, offset: u64) -> Result<Text> {
         let n = self.out.texts.len();
         let is_there = row < n as u64 || row == 0;
-        let wrong = || {
-            Error::damaged(
-                WHAT,
-                offset,
-                format!("text {row}"),
-                format!("one of {n} texts"),
-            )
-        };
-        u32::try_from(row)
-            .ok()
-            .filter(|_| is_there)
-            .ok_or_else(wrong)
+        let wrong =
+            || Error::damaged(WHAT, offset, format!("text {row}"), format!("one of {n} texts"));
+        u32::try_from(row).ok().filter(|_| is_there).ok_or_else(wrong)
     }
 
     fn value_type(&mut self, message: Message<'a>) -> ValueType {
@@ -327,12 +316,7 @@ impl<'a> Reader<'a> {
     fn name(&mut self, what: &str, id: u64, row: u32, offset: u64, ids: &mut Ids) {
         if id == 0 || ids.insert(id, row).is_some() {
             let needed = "a number above 0, once";
-            self.fail(Error::damaged(
-                WHAT,
-                offset,
-                format!("{what} id {id}"),
-                needed,
-            ));
+            self.fail(Error::damaged(WHAT, offset, format!("{what} id {id}"), needed));
         }
     }
 
@@ -400,11 +384,7 @@ impl<'a> Reader<'a> {
 
     fn samples(&mut self) {
         for message in std::mem::take(&mut self.samples) {
-            let before = [
-                self.out.stacks.len(),
-                self.out.values.len(),
-                self.out.labels.len(),
-            ];
+            let before = [self.out.stacks.len(), self.out.values.len(), self.out.labels.len()];
             let is_whole = self.sample(message);
             let n_values = self.out.values.len() - before[1];
             if is_whole && n_values == self.out.types.len() {
@@ -463,12 +443,7 @@ fn whole_numbers(field: &Field<'_>) -> Result<Vec<u64>> {
     let is_cut = bytes.last().is_some_and(|&byte| byte >= 0x80);
     if is_cut || (!bytes.is_empty() && n_ends != numbers.len()) {
         let found = "a number that is cut or too long";
-        return Err(Error::damaged(
-            WHAT,
-            field.offset,
-            found,
-            "numbers of up to 10 bytes",
-        ));
+        return Err(Error::damaged(WHAT, field.offset, found, "numbers of up to 10 bytes"));
     }
     Ok(numbers)
 }
@@ -494,13 +469,7 @@ fn row_of(what: &str, field: &Field<'_>, ids: &Ids) -> Result<Option<u32>> {
 }
 
 fn row_in(what: &str, id: u64, offset: u64, ids: &Ids) -> Result<u32> {
-    let wrong = || {
-        Error::damaged(
-            WHAT,
-            offset,
-            format!("{what} id {id}"),
-            "one that is in the profile",
-        )
-    };
+    let wrong =
+        || Error::damaged(WHAT, offset, format!("{what} id {id}"), "one that is in the profile");
     ids.get(&id).copied().ok_or_else(wrong)
 }

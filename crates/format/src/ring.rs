@@ -154,11 +154,7 @@ pub const fn is_emptying(seq: u64) -> bool {
 pub const CHUNK_HALVES: u32 = 1;
 /// What a stamp says of a chunk with these `flags`; 0: its event is not committed.
 pub const fn committed_stamp(stamp: u64, flags: u32) -> u64 {
-    if flags & CHUNK_HALVES != 0 && stamp as u32 == 0 {
-        0
-    } else {
-        stamp
-    }
+    if flags & CHUNK_HALVES != 0 && stamp as u32 == 0 { 0 } else { stamp }
 }
 
 /// `struct kasuri_chunk`: start of each chunk.
@@ -392,11 +388,8 @@ impl<'a> RingEvent<'a> {
 
     /// The two numbers of a [`Shape::Pair`].
     pub fn pair(&self) -> (u64, u64) {
-        let word = |at: usize| {
-            self.payload
-                .get(at..at + 8)
-                .map_or(0, |b| crate::bytes::uint(b, false))
-        };
+        let word =
+            |at: usize| self.payload.get(at..at + 8).map_or(0, |b| crate::bytes::uint(b, false));
         (word(0), word(8))
     }
 
@@ -446,38 +439,20 @@ impl<'a> Chunk<'a> {
             || used > CHUNK_BYTES_MAX
             || !used.is_multiple_of(SLOT_BYTES as u32)
         {
-            return bad(
-                16,
-                format!("used = {used}"),
-                "a multiple of 16 from 128 to 1 MiB",
-            );
+            return bad(16, format!("used = {used}"), "a multiple of 16 from 128 to 1 MiB");
         }
         if header.stream == 0 {
             return bad(8, "stream 0".into(), "a stream number from 1");
         }
         let Some(slots) = bytes.get(size_of::<ChunkHeader>()..used as usize) else {
-            return Err(Error::truncated(
-                "chunk",
-                offset,
-                bytes.len() as u64,
-                u64::from(used),
-            ));
+            return Err(Error::truncated("chunk", offset, bytes.len() as u64, u64::from(used)));
         };
-        Ok(Chunk {
-            header,
-            slots,
-            offset,
-        })
+        Ok(Chunk { header, slots, offset })
     }
 
     /// The committed events in the order in which their room was reserved.
     pub fn events(&self) -> Events<'a> {
-        Events {
-            slots: self.slots,
-            flags: self.header.flags,
-            damaged: 0,
-            open: 0,
-        }
+        Events { slots: self.slots, flags: self.header.flags, damaged: 0, open: 0 }
     }
 }
 
@@ -512,13 +487,7 @@ impl<'a> Iterator for Events<'a> {
                 None => self.damaged += 1,
                 Some(payload) => {
                     let (kind, aux, site) = (word as u8, (word >> 16) as u16, (word >> 32) as u32);
-                    return Some(RingEvent {
-                        stamp,
-                        kind,
-                        aux,
-                        site,
-                        payload,
-                    });
+                    return Some(RingEvent { stamp, kind, aux, site, payload });
                 }
             }
         }
@@ -564,13 +533,7 @@ pub(crate) fn check_head(
 ) -> Result<()> {
     if found.0 != magic {
         let text = format!("{:#018x}", found.0);
-        return Err(Error::new(
-            ErrorKind::Foreign,
-            what,
-            0,
-            text,
-            format!("magic {magic:#018x}"),
-        ));
+        return Err(Error::new(ErrorKind::Foreign, what, 0, text, format!("magic {magic:#018x}")));
     }
     if found.1 != ABI_VERSION {
         return Err(Error::new(
@@ -603,9 +566,7 @@ mod tests {
         (header.stream, header.seq) = (stream, seq);
         header.used = (size_of::<ChunkHeader>() + words.len() * 8) as u32;
         let mut out = header.as_bytes().to_vec();
-        words
-            .iter()
-            .for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
+        words.iter().for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
         out
     }
 
@@ -636,21 +597,15 @@ mod tests {
         let got: Vec<RingEvent> = (&mut events).collect();
         assert_eq!((events.open, events.damaged), (1, 2));
         assert_eq!(got.iter().map(|e| e.stamp).collect::<Vec<_>>(), [50, 80]);
-        assert_eq!(
-            (got[0].kind, got[0].aux, got[0].site),
-            (Kind::Begin as u8, 7, 9)
-        );
+        assert_eq!((got[0].kind, got[0].aux, got[0].site), (Kind::Begin as u8, 7, 9));
         assert_eq!((got[1].shape(), got[1].pair()), (Shape::Pair, (5, 0)));
     }
 
     /// A program of 32 bits was killed between the halves of a stamp, of which the high one is first.
     #[test]
     fn half_a_stamp_commits_nothing() {
-        let words = [
-            [5 << 32, word1(Kind::Counter, 2)],
-            [7, 0],
-            [5 << 32 | 1, word1(Kind::Begin, 1)],
-        ];
+        let words =
+            [[5 << 32, word1(Kind::Counter, 2)], [7, 0], [5 << 32 | 1, word1(Kind::Begin, 1)]];
         let mut bytes = chunk(1, 0, words.as_flattened());
         for (flags, stamps, open) in [
             (CHUNK_HALVES, vec![5 << 32 | 1], 1),
@@ -669,13 +624,7 @@ mod tests {
 
     #[test]
     fn text_is_cut_to_its_length_and_unknown_kinds_keep_their_payload() {
-        let event = |kind, aux, payload| RingEvent {
-            stamp: 1,
-            kind,
-            aux,
-            site: 0,
-            payload,
-        };
+        let event = |kind, aux, payload| RingEvent { stamp: 1, kind, aux, site: 0, payload };
         let payload = b"hello world\0\0\0\0\0";
         assert_eq!(event(Kind::Message as u8, 5, payload).blob(), b"hello");
         assert_eq!(event(Kind::Message as u8, 500, payload).blob(), payload);
@@ -683,10 +632,7 @@ mod tests {
             event(Kind::Arg as u8, ArgType::Str as u16 | 11 << 4, payload).blob(),
             b"hello world"
         );
-        assert_eq!(
-            event(Kind::Arg as u8, ArgType::F64 as u16, payload).shape(),
-            Shape::Pair
-        );
+        assert_eq!(event(Kind::Arg as u8, ArgType::F64 as u16, payload).shape(), Shape::Pair);
         assert_eq!(event(200, 3, payload).shape(), Shape::Blob);
         assert_eq!(event(200, 3, payload).blob(), payload);
         assert_eq!(event(200, 3, &[]).shape(), Shape::Bare);
@@ -709,21 +655,13 @@ mod tests {
             assert_eq!(error.unwrap().offset, (good.len() + at) as u64);
         }
         let (chunks, error) = parse_chunks(&good[..140]);
-        assert_eq!(
-            (chunks.len(), error.unwrap().kind),
-            (0, ErrorKind::Truncated)
-        );
+        assert_eq!((chunks.len(), error.unwrap().kind), (0, ErrorKind::Truncated));
     }
 
     #[test]
     fn streams_are_in_order_of_seq_whatever_the_order_of_the_file() {
-        let bytes = [
-            chunk(2, 1, &[]),
-            chunk(1, 3, &[]),
-            chunk(2, 0, &[]),
-            chunk(1, 1, &[]),
-        ]
-        .concat();
+        let bytes =
+            [chunk(2, 1, &[]), chunk(1, 3, &[]), chunk(2, 0, &[]), chunk(1, 1, &[])].concat();
         let (chunks, _) = parse_chunks(&bytes);
         let got: Vec<Vec<(u32, u64)>> = streams(&chunks)
             .iter()

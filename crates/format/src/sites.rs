@@ -144,10 +144,7 @@ impl SiteTable {
 
     /// The site with this id, of this client alone.
     pub fn get(&self, id: u32) -> Option<&Site> {
-        self.sites
-            .binary_search_by_key(&id, |s| s.id)
-            .ok()
-            .map(|ix| &self.sites[ix])
+        self.sites.binary_search_by_key(&id, |s| s.id).ok().map(|ix| &self.sites[ix])
     }
 }
 
@@ -180,12 +177,7 @@ fn parse_site(bytes: &[u8], offset: u64) -> Result<(Site, usize)> {
         return Err(Error::damaged(what, offset + 4, "id 0", "an id from 1"));
     }
     let Some(record) = bytes.get(..length) else {
-        return Err(Error::truncated(
-            what,
-            offset,
-            bytes.len() as u64,
-            length as u64,
-        ));
+        return Err(Error::truncated(what, offset, bytes.len() as u64, length as u64));
     };
     let mut at = size_of::<SiteDef>();
     let mut text = |length: usize| {
@@ -194,16 +186,7 @@ fn parse_site(bytes: &[u8], offset: u64) -> Result<(Site, usize)> {
         text
     };
     let (name, file, function) = (text(lengths[0]), text(lengths[1]), text(lengths[2]));
-    Ok((
-        Site {
-            id: def.id,
-            name,
-            file,
-            function,
-            line: def.line,
-        },
-        length,
-    ))
+    Ok((Site { id: def.id, name, file, function, line: def.line }, length))
 }
 
 /// The sites of all clients of a recording.
@@ -243,9 +226,7 @@ impl Sites {
 
     /// The table of one client.
     pub fn table(&self, pid: u32, generation: u32) -> Option<&SiteTable> {
-        self.index
-            .get(&(pid, generation))
-            .map(|&ix| &self.tables[ix])
+        self.index.get(&(pid, generation)).map(|&ix| &self.tables[ix])
     }
 
     /// The site of `id` in this client: ids below `parent_next_id` are looked up in the parent, and on.
@@ -301,11 +282,7 @@ mod tests {
         let name = |pid, id| sites.resolve(pid, 0, id).map(|s| s.name.as_str());
         assert_eq!(name(3, 5), Some("p3-5"));
         assert_eq!(name(3, 4), Some("p2-4"));
-        assert_eq!(
-            name(3, 3),
-            Some("p2-3"),
-            "defined by the child after the fork"
-        );
+        assert_eq!(name(3, 3), Some("p2-3"), "defined by the child after the fork");
         assert_eq!(name(3, 2), Some("p1-2"));
         assert_eq!((name(3, 6), name(9, 1), name(1, 0)), (None, None, None));
     }
@@ -326,21 +303,14 @@ mod tests {
         assert_eq!(sites.tables().len(), 2);
         assert_eq!(
             [name(1, 1), name(1, 2), name(1, 3), name(2, 1)],
-            [
-                Some("p1-1"),
-                Some("named at the end"),
-                Some("p1-3"),
-                Some("p2-1")
-            ]
+            [Some("p1-1"), Some("named at the end"), Some("p1-3"), Some("p2-1")]
         );
     }
 
     #[test]
     fn a_circle_of_parents_ends() {
-        let sites = Sites::new(vec![
-            table(1, Some((2, 0)), 10, &[]),
-            table(2, Some((1, 0)), 10, &[]),
-        ]);
+        let sites =
+            Sites::new(vec![table(1, Some((2, 0)), 10, &[]), table(2, Some((1, 0)), 10, &[])]);
         assert_eq!(sites.resolve(1, 0, 5), None);
     }
 
@@ -362,14 +332,8 @@ mod tests {
     fn foreign_and_newer_tables_are_refused() {
         let mut bytes = table(1, None, 0, &[1]).to_bytes();
         bytes[8] = 2;
-        assert_eq!(
-            SiteTable::parse(&bytes).unwrap_err().kind,
-            ErrorKind::Version
-        );
+        assert_eq!(SiteTable::parse(&bytes).unwrap_err().kind, ErrorKind::Version);
         bytes[0] = 0;
-        assert_eq!(
-            SiteTable::parse(&bytes).unwrap_err().kind,
-            ErrorKind::Foreign
-        );
+        assert_eq!(SiteTable::parse(&bytes).unwrap_err().kind, ErrorKind::Foreign);
     }
 }

@@ -39,10 +39,8 @@ fn block_content(recording: &Recording<'_>, ix: usize) -> Result<String, Error> 
         BlockKind::Samples => format!("{:?}", recording.sample_block(ix)?),
         _ => {
             let block = recording.kernel_block(ix)?;
-            let mut text = format!(
-                "{} {:?} {:?} {:?}",
-                block.cpu, block.stamps, block.types, block.gaps
-            );
+            let mut text =
+                format!("{} {:?} {:?} {:?}", block.cpu, block.stamps, block.types, block.gaps);
             for group in block.groups() {
                 for field in 0..group.format.fields.len() {
                     text += &format!("{:?}", group.column(field)?);
@@ -54,97 +52,42 @@ fn block_content(recording: &Recording<'_>, ix: usize) -> Result<String, Error> 
 }
 
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one part of a recording after the other"
-)]
+#[expect(clippy::too_many_lines, reason = "one part of a recording after the other")]
 fn small_recording_says_what_went_in() {
     let small = small(1);
     let file = small.pack();
     let recording = Recording::parse(&file).unwrap();
     assert_eq!(recording.meta(), &small.meta);
     assert_eq!(recording.anchors(), &small.anchors[..]);
-    assert_eq!(
-        recording.sites().tables(),
-        std::slice::from_ref(&small.sites)
-    );
-    assert_eq!(
-        recording.sites().resolve(500, 0, 2).unwrap().name,
-        "exchange"
-    );
+    assert_eq!(recording.sites().tables(), std::slice::from_ref(&small.sites));
+    assert_eq!(recording.sites().resolve(500, 0, 2).unwrap().name, "exchange");
     let kinds: Vec<BlockKind> = recording.blocks().iter().map(|b| b.kind).collect();
     assert_eq!(
         kinds,
-        [
-            BlockKind::Kernel,
-            BlockKind::Annotation,
-            BlockKind::Annotation,
-            BlockKind::Perf
-        ]
+        [BlockKind::Kernel, BlockKind::Annotation, BlockKind::Annotation, BlockKind::Perf]
     );
     let kernel = recording.kernel_block(0).unwrap();
     assert_eq!((kernel.cpu, kernel.stamps.len()), (1, 80));
     assert_eq!(
         kernel.gaps,
         [
-            Gap {
-                before: 40,
-                count: None,
-                damaged: false
-            },
-            Gap {
-                before: 60,
-                count: Some(17),
-                damaged: false
-            }
+            Gap { before: 40, count: None, damaged: false },
+            Gap { before: 60, count: Some(17), damaged: false }
         ]
     );
-    let exec = kernel
-        .group(
-            recording
-                .event_table()
-                .find("sched/sched_process_exec")
-                .unwrap(),
-        )
-        .unwrap();
+    let exec =
+        kernel.group(recording.event_table().find("sched/sched_process_exec").unwrap()).unwrap();
     assert_eq!(exec.len, 5);
-    assert_eq!(
-        exec.column_by_name("filename")
-            .unwrap()
-            .bytes()
-            .unwrap()
-            .text(4),
-        "/bin/true"
-    );
-    assert_eq!(
-        exec.column_by_name("no_such").unwrap_err().kind,
-        ErrorKind::Absent
-    );
+    assert_eq!(exec.column_by_name("filename").unwrap().bytes().unwrap().text(4), "/bin/true");
+    assert_eq!(exec.column_by_name("no_such").unwrap_err().kind, ErrorKind::Absent);
     let second = recording.annotation_block(2).unwrap();
-    assert_eq!(
-        (second.pid, second.stream, second.tid, second.len()),
-        (500, 2, 1002, 24)
-    );
+    assert_eq!((second.pid, second.stream, second.tid, second.len()), (500, 2, 1002, 24));
     assert_eq!(second.losses.len(), 1);
-    assert_eq!(
-        (
-            second.losses[0].count,
-            second.losses[0].first,
-            second.losses[0].last
-        ),
-        (3, 5, 9)
-    );
-    let texts: Vec<&[u8]> = second
-        .events()
-        .filter(|e| e.kind == 18)
-        .map(|e| e.blob)
-        .collect();
+    assert_eq!((second.losses[0].count, second.losses[0].first, second.losses[0].last), (3, 5, 9));
+    let texts: Vec<&[u8]> = second.events().filter(|e| e.kind == 18).map(|e| e.blob).collect();
     assert_eq!(texts, [&b"hello"[..]; 6]);
     assert_eq!(recording.perf_block(3).unwrap().records.len(), 10);
-    assert_eq!(
-        recording.kernel_block(1).unwrap_err().kind,
-        ErrorKind::Absent
-    );
+    assert_eq!(recording.kernel_block(1).unwrap_err().kind, ErrorKind::Absent);
 }
 
 #[test]
@@ -169,25 +112,14 @@ fn every_truncation_is_an_error_and_salvage_keeps_a_prefix() {
         let (rest, errors) = Recording::salvage(&file[..cut]);
         assert!(!errors.is_empty(), "cut at {cut}: silent");
         let kept = rest.blocks().len();
-        assert!(
-            kept >= kept_before,
-            "cut at {cut}: {kept} blocks, {kept_before} before"
-        );
+        assert!(kept >= kept_before, "cut at {cut}: {kept} blocks, {kept_before} before");
         assert_eq!(rest.blocks(), &golden.blocks()[..kept], "cut at {cut}");
         if kept > kept_before {
-            assert_eq!(
-                block_content(&rest, kept - 1).unwrap(),
-                whole[kept],
-                "cut at {cut}"
-            );
+            assert_eq!(block_content(&rest, kept - 1).unwrap(), whole[kept], "cut at {cut}");
         }
         kept_before = kept;
     }
-    assert_eq!(
-        kept_before,
-        whole.len() - 1,
-        "all blocks, once only the index is missing"
-    );
+    assert_eq!(kept_before, whole.len() - 1, "all blocks, once only the index is missing");
 }
 
 #[test]
@@ -202,10 +134,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
             bad[at] ^= mask;
             match Recording::parse(&bad).and_then(|r| Ok((content(&r)?, r.meta().clone()))) {
                 Ok((got, meta)) => {
-                    assert_eq!(
-                        got, whole,
-                        "byte {at} ^ {mask:#x} changed the content silently"
-                    );
+                    assert_eq!(got, whole, "byte {at} ^ {mask:#x} changed the content silently");
                     assert_eq!(
                         &meta,
                         golden.meta(),
@@ -218,10 +147,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
             let (rest, _) = Recording::salvage(&bad);
             salvaged_less += usize::from(rest.blocks().len() < golden.blocks().len());
             for (ix, info) in rest.blocks().iter().enumerate() {
-                assert!(
-                    golden.blocks().contains(info),
-                    "byte {at} ^ {mask:#x}: a made-up block"
-                );
+                assert!(golden.blocks().contains(info), "byte {at} ^ {mask:#x}: a made-up block");
                 let touched =
                     (info.offset..info.offset + 64 + info.payload_bytes).contains(&(at as u64));
                 assert!(!touched, "byte {at} ^ {mask:#x}: a damaged block was kept");
@@ -236,10 +162,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
     }
     // Reserved header bytes and padding, nothing else.
     assert!(harmless <= 48 + 8 * 16, "{harmless} flips changed nothing");
-    assert!(
-        salvaged_less > 500,
-        "flips in blocks cost those blocks: {salvaged_less}"
-    );
+    assert!(salvaged_less > 500, "flips in blocks cost those blocks: {salvaged_less}");
 }
 
 #[test]
@@ -282,36 +205,23 @@ fn damage_in_the_middle_costs_one_block() {
 fn a_format_that_is_not_understood_costs_its_events_fields_only() {
     let mut small = small(10);
     // Before the others by name: it must not shift their numbers.
-    small.meta.kernel.formats.insert(
-        "a/new".into(),
-        "name: new\nID: 372\n\tfield:strange\n".into(),
-    );
+    small
+        .meta
+        .kernel
+        .formats
+        .insert("a/new".into(), "name: new\nID: 372\n\tfield:strange\n".into());
     let table = EventTable::salvage(&small.meta.kernel).0;
-    let blocks = encode_kernel_blocks(
-        &table,
-        &PageLayout::LE64,
-        0,
-        &small.pages,
-        &EncodeOptions::default(),
-    );
+    let blocks =
+        encode_kernel_blocks(&table, &PageLayout::LE64, 0, &small.pages, &EncodeOptions::default());
     let mut writer = Writer::new(Vec::new(), &small.meta).unwrap();
     writer.blocks(&blocks).unwrap();
     let file = writer.finish().unwrap().0;
     let recording = Recording::parse(&file).unwrap();
     assert_eq!(recording.format_errors().len(), 1);
     let block = recording.kernel_block(0).unwrap();
-    let exec = recording
-        .event_table()
-        .find("sched/sched_process_exec")
-        .unwrap();
+    let exec = recording.event_table().find("sched/sched_process_exec").unwrap();
     assert_eq!(block.group(exec).unwrap().len, 5);
-    assert_eq!(
-        block
-            .group(recording.event_table().unknown())
-            .map_or(0, |g| g.len)
-            % 75,
-        0
-    );
+    assert_eq!(block.group(recording.event_table().unknown()).map_or(0, |g| g.len) % 75, 0);
 }
 
 #[test]
@@ -325,10 +235,7 @@ fn salvaged_blocks_make_a_sound_file_with_all_tables() {
     }
     let copy = writer.finish().unwrap().0;
     let again = Recording::parse(&copy).unwrap();
-    assert_eq!(
-        content(&again).unwrap(),
-        content(&Recording::parse(&file).unwrap()).unwrap()
-    );
+    assert_eq!(content(&again).unwrap(), content(&Recording::parse(&file).unwrap()).unwrap());
 }
 
 #[test]
@@ -345,9 +252,7 @@ fn claims_beyond_reason_are_refused_before_memory_is_taken() {
 
 fn pages_of(layout: PageLayout, events: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut pages = PageBuilder::new(layout);
-    events
-        .iter()
-        .for_each(|(stamp, data)| pages.event(*stamp, data));
+    events.iter().for_each(|(stamp, data)| pages.event(*stamp, data));
     pages.finish()
 }
 
@@ -371,12 +276,7 @@ fn assert_lossless(meta: &kasuri_format::meta::Meta, layout: &PageLayout, pages:
         let columns: Vec<(u16, Vec<Column>)> = block
             .groups()
             .map(|g| {
-                (
-                    g.event_type,
-                    (0..g.format.fields.len())
-                        .map(|f| g.column(f).unwrap())
-                        .collect(),
-                )
+                (g.event_type, (0..g.format.fields.len()).map(|f| g.column(f).unwrap()).collect())
             })
             .collect();
         for (&stamp, &kind) in block.stamps.iter().zip(&block.types) {
@@ -386,10 +286,8 @@ fn assert_lossless(meta: &kasuri_format::meta::Meta, layout: &PageLayout, pages:
             let at = cursors[usize::from(kind)];
             cursors[usize::from(kind)] += 1;
             let columns = &columns.iter().find(|(k, _)| *k == kind).unwrap().1;
-            for (field, column) in recording.event_types()[usize::from(kind)]
-                .fields
-                .iter()
-                .zip(columns)
+            for (field, column) in
+                recording.event_types()[usize::from(kind)].fields.iter().zip(columns)
             {
                 match column {
                     Column::Ints(ints) => {
@@ -421,12 +319,7 @@ fn assert_lossless(meta: &kasuri_format::meta::Meta, layout: &PageLayout, pages:
 }
 
 fn wild_stamp() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        0..1000u64,
-        any::<u64>(),
-        Just(u64::MAX),
-        (0..64u32).prop_map(|s| 1 << s)
-    ]
+    prop_oneof![0..1000u64, any::<u64>(), Just(u64::MAX), (0..64u32).prop_map(|s| 1 << s)]
 }
 
 proptest! {
@@ -517,13 +410,7 @@ fn streams_longer_than_a_block_stay_sorted_across_chunks() {
                 } else {
                     stamp
                 };
-                Ev {
-                    stamp,
-                    kind: 3,
-                    aux: 0,
-                    site: 1,
-                    payload: vec![],
-                }
+                Ev { stamp, kind: 3, aux: 0, site: 1, payload: vec![] }
             })
             .collect();
         put_chunk(&mut bytes, 1, seq, 0, &events);
@@ -537,9 +424,8 @@ fn streams_longer_than_a_block_stay_sorted_across_chunks() {
     writer.blocks(&blocks).unwrap();
     let file = writer.finish().unwrap().0;
     let recording = Recording::parse(&file).unwrap();
-    let stamps: Vec<u64> = (0..blocks.len())
-        .flat_map(|ix| recording.annotation_block(ix).unwrap().stamps)
-        .collect();
+    let stamps: Vec<u64> =
+        (0..blocks.len()).flat_map(|ix| recording.annotation_block(ix).unwrap().stamps).collect();
     assert_eq!(stamps, all);
 }
 
@@ -547,25 +433,14 @@ fn streams_longer_than_a_block_stay_sorted_across_chunks() {
 fn keep_cuts_to_a_range_and_counts_what_it_cuts() {
     let small = small(8);
     let table = EventTable::from_meta(&small.meta.kernel).unwrap();
-    let all = encode_kernel_blocks(
-        &table,
-        &PageLayout::LE64,
-        0,
-        &small.pages,
-        &EncodeOptions::default(),
-    );
-    let keep = EncodeOptions {
-        keep: Some(2_000_000..=3_000_000),
-        ..EncodeOptions::default()
-    };
+    let all =
+        encode_kernel_blocks(&table, &PageLayout::LE64, 0, &small.pages, &EncodeOptions::default());
+    let keep = EncodeOptions { keep: Some(2_000_000..=3_000_000), ..EncodeOptions::default() };
     let some = encode_kernel_blocks(&table, &PageLayout::LE64, 0, &small.pages, &keep);
     assert_eq!(some.n_events + some.n_cut, all.n_events);
     assert!(some.n_events > 0 && some.n_cut > 0);
     let (chunks, _) = parse_chunks(&small.chunks);
-    let keep = EncodeOptions {
-        keep: Some(0..=1_200_000),
-        ..EncodeOptions::default()
-    };
+    let keep = EncodeOptions { keep: Some(0..=1_200_000), ..EncodeOptions::default() };
     let some = encode_annotation_blocks(1, 0, &streams(&chunks)[0], &keep);
     assert_eq!((some.n_events, some.n_cut), (12, 12));
 }
@@ -576,13 +451,8 @@ fn a_damaged_page_is_counted_and_leaves_a_gap() {
     small.pages[4096 + 8] = 0xff;
     small.pages[4096 + 9] = 0xff;
     let table = EventTable::from_meta(&small.meta.kernel).unwrap();
-    let blocks = encode_kernel_blocks(
-        &table,
-        &PageLayout::LE64,
-        0,
-        &small.pages,
-        &EncodeOptions::default(),
-    );
+    let blocks =
+        encode_kernel_blocks(&table, &PageLayout::LE64, 0, &small.pages, &EncodeOptions::default());
     assert_eq!((blocks.n_damaged, blocks.errors.len()), (1, 1));
     assert_eq!(blocks.errors[0].offset, 4096 + 8);
     let mut writer = Writer::new(Vec::new(), &small.meta).unwrap();
@@ -600,12 +470,8 @@ fn a_big_endian_32_bit_machines_events_read_right_here() {
     let text = "name: x\nID: 300\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
                 \tfield:int pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n";
     meta.kernel.formats = [("a/x".to_string(), text.to_string())].into();
-    let layout = PageLayout {
-        commit_bytes: 4,
-        data_offset: 12,
-        big_endian: true,
-        ..PageLayout::LE64
-    };
+    let layout =
+        PageLayout { commit_bytes: 4, data_offset: 12, big_endian: true, ..PageLayout::LE64 };
     let event = |pid: i32| {
         let loc = 12u32 | 5 << 16;
         [
@@ -617,35 +483,20 @@ fn a_big_endian_32_bit_machines_events_read_right_here() {
         ]
         .concat()
     };
-    let events: Vec<_> = (0..200i32)
-        .map(|i| ((1 << 33) + 1_000_000_000 * i as u64, event(-i)))
-        .collect();
+    let events: Vec<_> =
+        (0..200i32).map(|i| ((1 << 33) + 1_000_000_000 * i as u64, event(-i))).collect();
     let pages = pages_of(layout, &events);
     assert_eq!(assert_lossless(&meta, &layout, &pages), 200);
     let table = EventTable::from_meta(&meta.kernel).unwrap();
     let mut writer = Writer::new(Vec::new(), &meta).unwrap();
     writer
-        .blocks(&encode_kernel_blocks(
-            &table,
-            &layout,
-            0,
-            &pages,
-            &EncodeOptions::default(),
-        ))
+        .blocks(&encode_kernel_blocks(&table, &layout, 0, &pages, &EncodeOptions::default()))
         .unwrap();
     let file = writer.finish().unwrap().0;
     let recording = Recording::parse(&file).unwrap();
     let block = recording.kernel_block(0).unwrap();
     let group = block.group(table.find("a/x").unwrap()).unwrap();
     assert_eq!(group.column_by_name("pid").unwrap().i64s().unwrap()[7], -7);
-    assert_eq!(
-        group
-            .column_by_name("name")
-            .unwrap()
-            .bytes()
-            .unwrap()
-            .text(199),
-        "main"
-    );
+    assert_eq!(group.column_by_name("name").unwrap().bytes().unwrap().text(199), "main");
     assert_eq!(block.stamps[3] - block.stamps[0], 3_000_000_000);
 }

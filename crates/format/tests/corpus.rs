@@ -58,14 +58,8 @@ fn every_reader_survives_noise_and_damaged_seeds() {
                     let at = random.below(bad.len() as u64 + 1) as usize;
                     match random.below(3) {
                         0 => bad.truncate(at),
-                        1 => bad
-                            .splice(at..at, random.next().to_le_bytes())
-                            .for_each(drop),
-                        _ => bad
-                            .iter_mut()
-                            .skip(at)
-                            .take(1)
-                            .for_each(|b| *b = random.next() as u8),
+                        1 => bad.splice(at..at, random.next().to_le_bytes()).for_each(drop),
+                        _ => bad.iter_mut().skip(at).take(1).for_each(|b| *b = random.next() as u8),
                     }
                 }
                 driver(&bad);
@@ -100,11 +94,7 @@ fn write_seeds() {
     put("perf", "small", &[&[0], &small.perf[..]].concat());
     put("perf", "size-0", &[0; 9]);
     put("meta", "meta.json", common::meta().to_json().as_bytes());
-    put(
-        "meta",
-        "anchors.jsonl",
-        kasuri_format::meta::to_lines(&small.anchors).as_bytes(),
-    );
+    put("meta", "anchors.jsonl", kasuri_format::meta::to_lines(&small.anchors).as_bytes());
     put("meta", "half.json", b"{\"version\":1,\"host\":{");
     put("meta", "deep.json", "[".repeat(5000).as_bytes());
 }
@@ -127,19 +117,12 @@ fn write_page_seeds(small: &common::Small) {
         (
             "big-endian",
             2u8,
-            kasuri_format::tracefs::PageLayout {
-                big_endian: true,
-                ..common::LE64
-            },
+            kasuri_format::tracefs::PageLayout { big_endian: true, ..common::LE64 },
         ),
         (
             "short-commit",
             1,
-            kasuri_format::tracefs::PageLayout {
-                commit_bytes: 4,
-                data_offset: 12,
-                ..common::LE64
-            },
+            kasuri_format::tracefs::PageLayout { commit_bytes: 4, data_offset: 12, ..common::LE64 },
         ),
     ] {
         let mut pages = common::PageBuilder::new(layout);
@@ -149,11 +132,7 @@ fn write_page_seeds(small: &common::Small) {
         }
         put("page", name, &[&[choice], &pages.finish()[..]].concat());
     }
-    put(
-        "page",
-        "commit-too-long",
-        &[&[0u8][..], &[0; 8], &[0xff; 8]].concat(),
-    );
+    put("page", "commit-too-long", &[&[0u8][..], &[0; 8], &[0xff; 8]].concat());
     put(
         "page",
         "length-word-0",
@@ -166,11 +145,7 @@ fn write_container_seeds(small: &common::Small) {
     let file = small.pack();
     put("container", "small-v1", &file);
     put("container", "no-trailer", &file[..file.len() - 40]);
-    put(
-        "container",
-        "other-version",
-        &[&file[..8], &[9, 0, 0, 0], &file[12..]].concat(),
-    );
+    put("container", "other-version", &[&file[..8], &[9, 0, 0, 0], &file[12..]].concat());
     put("container", "empty", &[]);
     let recording = kasuri_format::container::Recording::parse(&file).unwrap();
     for info in recording.blocks() {

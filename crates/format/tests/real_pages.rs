@@ -14,17 +14,12 @@ use std::path::{Path, PathBuf};
 const TRACING: &str = "/sys/kernel/tracing";
 
 fn data(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
 }
 
 fn table(formats: &[(String, String)]) -> EventTable {
     EventTable::new(
-        formats
-            .iter()
-            .map(|(name, text)| EventFormat::parse(name, text).unwrap())
-            .collect(),
+        formats.iter().map(|(name, text)| EventFormat::parse(name, text).unwrap()).collect(),
     )
 }
 
@@ -43,10 +38,7 @@ fn flag_names(print_fmt: &str) -> Vec<(i64, String)> {
     pairs
         .filter_map(|p| {
             let (number, rest) = p.split_once(',')?;
-            Some((
-                i64::from_str_radix(number.trim(), 16).ok()?,
-                rest.split('"').nth(1)?.to_owned(),
-            ))
+            Some((i64::from_str_radix(number.trim(), 16).ok()?, rest.split('"').nth(1)?.to_owned()))
         })
         .collect()
 }
@@ -66,10 +58,8 @@ fn read_pages(cpu: usize, pages: &[u8], table: &EventTable, out: &mut Vec<Got>) 
                         let names = flag_names(&format.print_fmt);
                         assert!(names.len() >= 8, "state names stand in the print format");
                         let mask = names.iter().fold(0, |m, n| m | n.0);
-                        let name = names
-                            .iter()
-                            .find(|n| n.0 & state != 0)
-                            .map_or("R", |n| n.1.as_str());
+                        let name =
+                            names.iter().find(|n| n.0 & state != 0).map_or("R", |n| n.1.as_str());
                         name.to_owned() + if state & (mask + 1) != 0 { "+" } else { "" }
                     }
                     FieldKind::Int => field.int(event.data, 0, false).unwrap().to_string(),
@@ -87,13 +77,7 @@ fn read_pages(cpu: usize, pages: &[u8], table: &EventTable, out: &mut Vec<Got>) 
             }
             let pid = fields["common_pid"].parse().unwrap();
             let event_name = format.name.rsplit('/').next().unwrap().to_owned();
-            out.push(Got {
-                cpu,
-                stamp: event.stamp,
-                event: event_name,
-                pid,
-                fields,
-            });
+            out.push(Got { cpu, stamp: event.stamp, event: event_name, pid, fields });
         }
     }
 }
@@ -104,10 +88,7 @@ fn pairs<'a>(body: &'a str, fields: &BTreeMap<String, String>) -> Vec<(&'a str, 
     let mut start = None;
     let mut at = 0;
     for word in body.split(' ').chain(["==>"]) {
-        let key = word
-            .split_once('=')
-            .map(|(key, _)| key)
-            .filter(|key| fields.contains_key(*key));
+        let key = word.split_once('=').map(|(key, _)| key).filter(|key| fields.contains_key(*key));
         if key.is_some() || word == "==>" {
             if let Some((key, from)) = start.take() {
                 out.push((key, body[from..at].trim_end()));
@@ -122,17 +103,13 @@ fn pairs<'a>(body: &'a str, fields: &BTreeMap<String, String>) -> Vec<(&'a str, 
 /// Compares with the text of the same buffer (clock x86-tsc: stamps in full). Returns the number of `key=value`s that agree.
 fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
     got.sort_by_key(|g| g.stamp);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|l| !l.starts_with('#') && !l.trim().is_empty())
-        .collect();
+    let lines: Vec<&str> =
+        text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).collect();
     assert_eq!(got.len(), lines.len(), "as many events as lines");
     let mut compared = 0;
     // Equal stamps on two CPUs may stand in either order.
     let mut by_key: BTreeMap<(u64, usize), Vec<Got>> = BTreeMap::new();
-    got.into_iter()
-        .rev()
-        .for_each(|g| by_key.entry((g.stamp, g.cpu)).or_default().push(g));
+    got.into_iter().rev().for_each(|g| by_key.entry((g.stamp, g.cpu)).or_default().push(g));
     for line in lines {
         // `   <...>-26578   [001] d..2. 7760897732952: sched_switch: prev_comm=...`
         let (head, rest) = line.split_once("] ").unwrap();
@@ -140,14 +117,7 @@ fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
         let pid: i64 = task.trim().rsplit('-').next().unwrap().parse().unwrap();
         let cpu: usize = cpu.parse().unwrap();
         let mut parts = rest.splitn(3, ": ");
-        let stamp: u64 = parts
-            .next()
-            .unwrap()
-            .split_whitespace()
-            .last()
-            .unwrap()
-            .parse()
-            .unwrap();
+        let stamp: u64 = parts.next().unwrap().split_whitespace().last().unwrap().parse().unwrap();
         let name = parts.next().unwrap();
         let body = parts.next().unwrap_or("");
         let event = by_key
@@ -165,10 +135,7 @@ fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
                 compared += 7;
             }
             "softirq_entry" => {
-                assert!(
-                    body.starts_with(&format!("vec={} ", event.fields["vec"])),
-                    "{line}"
-                );
+                assert!(body.starts_with(&format!("vec={} ", event.fields["vec"])), "{line}");
                 compared += 1;
             }
             _ => {
@@ -180,11 +147,7 @@ fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
                         pair.1
                     };
                     let text = if text.is_empty() { "0" } else { text };
-                    let text = if (value.as_str(), text) == ("1", "true") {
-                        "1"
-                    } else {
-                        text
-                    };
+                    let text = if (value.as_str(), text) == ("1", "true") { "1" } else { text };
                     assert_eq!(value, text, "{} of {line}", pair.0);
                     compared += 1;
                 }
@@ -199,12 +162,7 @@ fn captured(damage: impl Fn(&mut [u8])) -> Vec<Got> {
     let mut formats = Vec::new();
     for entry in fs::read_dir(data("sched/formats")).unwrap() {
         let path = entry.unwrap().path();
-        let name = path
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replacen('.', "/", 1);
+        let name = path.file_name().unwrap().to_str().unwrap().replacen('.', "/", 1);
         formats.push((name, fs::read_to_string(&path).unwrap()));
     }
     let table = table(&formats);
@@ -242,10 +200,8 @@ fn the_comparison_sees_a_single_wrong_bit() {
 
 #[test]
 fn missed_flags_stand_where_marks_are_missing() {
-    let table = table(&[(
-        "ftrace/print".into(),
-        fs::read_to_string(data("formats/print")).unwrap(),
-    )]);
+    let table =
+        table(&[("ftrace/print".into(), fs::read_to_string(data("formats/print")).unwrap())]);
     let print = &table.types()[0];
     let buf = &print.fields[print.find("buf").unwrap()];
     let pages = fs::read(data("missed/cpu0.raw")).unwrap();
@@ -273,13 +229,8 @@ fn missed_flags_stand_where_marks_are_missing() {
         }
     }
     let stats = fs::read_to_string(data("missed/stats")).unwrap();
-    let overrun: u64 = stats
-        .lines()
-        .find_map(|l| l.strip_prefix("overrun: "))
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let overrun: u64 =
+        stats.lines().find_map(|l| l.strip_prefix("overrun: ")).unwrap().trim().parse().unwrap();
     assert_eq!(
         (lost, flagged),
         (overrun, gaps),
@@ -299,15 +250,9 @@ fn every_format_file_of_this_kernel_is_understood() {
             let Ok(text) = fs::read_to_string(event.path().join("format")) else {
                 continue;
             };
-            let name = format!(
-                "{}/{}",
-                system.file_name().display(),
-                event.file_name().display()
-            );
+            let name = format!("{}/{}", system.file_name().display(), event.file_name().display());
             let format = EventFormat::parse(&name, &text).unwrap();
-            let lines = text
-                .lines()
-                .filter(|l| l.trim_start().starts_with("field:"));
+            let lines = text.lines().filter(|l| l.trim_start().starts_with("field:"));
             assert_eq!(format.fields.len(), lines.clone().count(), "{name}");
             for (field, line) in format.fields.iter().zip(lines) {
                 let words = format!(
@@ -328,11 +273,7 @@ fn every_format_file_of_this_kernel_is_understood() {
                 let numbers = matches!(field.kind, FieldKind::Int | FieldKind::Ints { .. });
                 let located = matches!(field.kind, FieldKind::DataLoc | FieldKind::RelLoc);
                 assert_eq!(located, line.contains("_loc "), "{name}: {line}");
-                assert!(
-                    numbers || bytes || located,
-                    "{name}: {line} became {:?}",
-                    field.kind
-                );
+                assert!(numbers || bytes || located, "{name}: {line} became {:?}", field.kind);
             }
             assert!(text.contains("print fmt:") != format.print_fmt.is_empty());
             n += 1;
@@ -348,10 +289,8 @@ struct Instance(PathBuf);
 
 impl Instance {
     fn new() -> Option<Instance> {
-        let path = PathBuf::from(format!(
-            "{TRACING}/instances/kasuri-format-test-{}",
-            std::process::id()
-        ));
+        let path =
+            PathBuf::from(format!("{TRACING}/instances/kasuri-format-test-{}", std::process::id()));
         fs::create_dir(&path).ok()?;
         Some(Instance(path))
     }
@@ -363,11 +302,8 @@ impl Instance {
     fn raw(&self, cpu: usize) -> Vec<u8> {
         const O_NONBLOCK: i32 = 0o4000;
         let path = self.0.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-        let mut file = fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(O_NONBLOCK)
-            .open(path)
-            .unwrap();
+        let mut file =
+            fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).unwrap();
         let (mut out, mut page) = (Vec::new(), [0; 4096]);
         while let Ok(n) = file.read(&mut page)
             && n > 0

@@ -11,31 +11,14 @@ const SITES: &[u8] = include_bytes!("../../../tests/corpus/format/sites/quake");
 fn captured_annotations_have_names_and_nest() {
     let table = SiteTable::parse(SITES).unwrap();
     let (pid, generation) = (table.pid, table.generation);
-    assert!(
-        table
-            .sites
-            .iter()
-            .all(|s| s.file.ends_with(".c") && s.line > 0)
-    );
+    assert!(table.sites.iter().all(|s| s.file.ends_with(".c") && s.line > 0));
     let (chunks, error) = parse_chunks(CHUNKS);
     assert_eq!(error, None);
-    let mut writer = Writer::new(
-        Vec::new(),
-        &Meta {
-            version: 1,
-            ..Meta::default()
-        },
-    )
-    .unwrap();
+    let mut writer = Writer::new(Vec::new(), &Meta { version: 1, ..Meta::default() }).unwrap();
     writer.sites(&table).unwrap();
     for stream in streams(&chunks) {
         writer
-            .blocks(&encode_annotation_blocks(
-                pid,
-                generation,
-                &stream,
-                &EncodeOptions::default(),
-            ))
+            .blocks(&encode_annotation_blocks(pid, generation, &stream, &EncodeOptions::default()))
             .unwrap();
     }
     let file = writer.finish().unwrap().0;
@@ -49,10 +32,7 @@ fn captured_annotations_have_names_and_nest() {
         for event in block.events() {
             if event.site != 0 {
                 assert!(
-                    recording
-                        .sites()
-                        .resolve(pid, generation, event.site)
-                        .is_some(),
+                    recording.sites().resolve(pid, generation, event.site).is_some(),
                     "site {}",
                     event.site
                 );

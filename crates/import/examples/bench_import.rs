@@ -18,10 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (wall, cpu) = (Instant::now(), cpu_time()?);
         // SAFETY: nobody changes the file meanwhile. Mapped as the command maps it.
         let bytes = unsafe { memmap2::Mmap::map(&std::fs::File::open(&name)?) }?;
-        let file = File {
-            name: &name,
-            bytes: &bytes,
-        };
+        let file = File { name: &name, bytes: &bytes };
         let trace = load(&[file], &Options::default())?;
         let n = trace.n_kernel_events + trace.n_annotation_events;
         let (wall, cpu) = (wall.elapsed(), cpu_time()? - cpu);
@@ -36,10 +33,7 @@ fn status(key: &str) -> Result<u64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|l| l.strip_prefix(key));
     let kib = line.and_then(|l| l.split_whitespace().next());
-    Ok(kib
-        .ok_or("no such line in /proc/self/status")?
-        .parse::<u64>()?
-        << 10)
+    Ok(kib.ok_or("no such line in /proc/self/status")?.parse::<u64>()? << 10)
 }
 
 /// CPU time of this thread so far: the first number of its schedstat, ns.

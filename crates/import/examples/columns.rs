@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: columns FILE")?;
     let bytes = std::fs::read(&path)?;
-    let file = File {
-        name: &path,
-        bytes: &bytes,
-    };
+    let file = File { name: &path, bytes: &bytes };
     let trace = load(&[file], &Options::default())?;
     println!("{}", columns(&trace));
     Ok(())
@@ -47,13 +44,7 @@ fn columns(trace: &Trace) -> Value {
     });
     let f = &trace.flows;
     let flows = (0..f.id.len()).map(|k| {
-        json!([
-            f.id[k],
-            at(f.from_time[k]),
-            f.from_thread[k].0,
-            at(f.to_time[k]),
-            f.to_thread[k].0
-        ])
+        json!([f.id[k], at(f.from_time[k]), f.from_thread[k].0, at(f.to_time[k]), f.to_thread[k].0])
     });
     let k = &trace.kernel_spans;
     let spans = (0..k.start.len()).map(|j| {

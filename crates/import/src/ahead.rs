@@ -199,15 +199,8 @@ impl<'a, P: Producer + 'a> Ahead<'a, P> {
             ready: VecDeque::with_capacity(depth),
             is_queued: false,
         };
-        let shared = Shared {
-            shelf: Mutex::new(shelf),
-            came: Condvar::new(),
-            depth,
-        };
-        Ahead {
-            pool: pool.clone(),
-            shared: Arc::new(shared),
-        }
+        let shared = Shared { shelf: Mutex::new(shelf), came: Condvar::new(), depth };
+        Ahead { pool: pool.clone(), shared: Arc::new(shared) }
     }
 
     /// The next chunk; none: there is no more.
@@ -313,11 +306,7 @@ impl<'a> CpuAhead<'a> {
         source: Box<dyn CpuEvents + Send + 'a>,
         n_sources: usize,
     ) -> CpuAhead<'a> {
-        let decoder = Decoder {
-            source,
-            strings: Strings::default(),
-            is_over: false,
-        };
+        let decoder = Decoder { source, strings: Strings::default(), is_over: false };
         let depth = (CHUNKS / n_sources.max(1)).clamp(2, CHUNKS_OF_ONE);
         CpuAhead {
             chunks: Ahead::new(pool, decoder, depth),
@@ -336,11 +325,7 @@ impl<'a> CpuAhead<'a> {
 
 impl CpuEvents for CpuAhead<'_> {
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
-        if self
-            .steps
-            .as_ref()
-            .is_none_or(|s| self.next == s.ends.len())
-        {
+        if self.steps.as_ref().is_none_or(|s| self.next == s.ends.len()) {
             (self.steps, self.next) = (self.chunks.next(), 0);
         }
         let Some(steps) = &mut self.steps else {
@@ -412,10 +397,7 @@ mod tests {
         fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
             let Some(left) = self.left.checked_sub(1) else {
                 return match self.fails {
-                    true => Err(Error::TooMany {
-                        what: "tests",
-                        max: 7,
-                    }),
+                    true => Err(Error::TooMany { what: "tests", max: 7 }),
                     false => Ok(()),
                 };
             };
@@ -429,12 +411,7 @@ mod tests {
                     2,
                     StrIx::NONE,
                 );
-                if let What::Switch {
-                    prev_comm,
-                    next_comm,
-                    ..
-                } = &mut event.what
-                {
+                if let What::Switch { prev_comm, next_comm, .. } = &mut event.what {
                     *prev_comm = self.name(strings);
                     *next_comm = self.name(strings);
                 }
@@ -470,10 +447,7 @@ mod tests {
             let sources = || (0..1 + seed as usize % 6).map(move |cpu| Made::new(seed, cpu));
             let alone = read(seed, sources().map(|s| Box::new(s) as _).collect());
             for threads in [2, 3, 8] {
-                let options = Options {
-                    threads,
-                    ..Options::default()
-                };
+                let options = Options { threads, ..Options::default() };
                 let pool = Pool::new(&options, 0).expect("several threads");
                 let n = sources().len();
                 let ahead = |source| {
@@ -484,11 +458,7 @@ mod tests {
                 let with_workers = pool.during(|| read(seed, sources().map(ahead).collect()));
                 assert_eq!(with_workers, alone, "seed {seed}, {threads} threads");
                 // Nobody works: the one who wants a chunk makes it.
-                assert_eq!(
-                    read(seed, sources().map(ahead).collect()),
-                    alone,
-                    "seed {seed}"
-                );
+                assert_eq!(read(seed, sources().map(ahead).collect()), alone, "seed {seed}");
             }
         }
     }
@@ -496,11 +466,7 @@ mod tests {
     #[test]
     fn small_and_damaged_files_are_read_by_one_thread() {
         let pool = |salvage, threads, bytes| {
-            let options = Options {
-                salvage,
-                threads,
-                ..Options::default()
-            };
+            let options = Options { salvage, threads, ..Options::default() };
             Pool::new(&options, bytes).map(|pool| pool.n_workers)
         };
         assert_eq!(pool(false, 0, SMALL - 1), None);
@@ -519,10 +485,7 @@ mod tests {
                 panic!("of the source");
             }
         }
-        let options = Options {
-            threads: 2,
-            ..Options::default()
-        };
+        let options = Options { threads: 2, ..Options::default() };
         let pool = Pool::new(&options, 0).expect("several threads");
         pool.during(|| {
             let mut ahead = CpuAhead::new(&pool, Box::new(Bad), 1);

@@ -53,11 +53,7 @@ pub(crate) struct AnnotationLog {
 impl AnnotationLog {
     /// An empty log of this thread.
     pub fn new(pid: i32, tid: i32) -> AnnotationLog {
-        AnnotationLog {
-            pid,
-            tid,
-            ..AnnotationLog::default()
-        }
+        AnnotationLog { pid, tid, ..AnnotationLog::default() }
     }
 
     /// Gives the events to another thread. Counters use it: their thread is chosen last ([`Carriers`]).
@@ -151,9 +147,7 @@ impl AnnotationLog {
             events.sort_by_key(|e| e.time);
             let mut sorted = AnnotationLog::new(self.pid, self.tid);
             for same in events.chunk_by(|a, b| a.time == b.time) {
-                same.iter()
-                    .filter(|e| !is_told_by_hold(e, same))
-                    .for_each(|e| sorted.push(e));
+                same.iter().filter(|e| !is_told_by_hold(e, same)).for_each(|e| sorted.push(e));
             }
             *self = sorted;
             self.back_to_start();
@@ -171,9 +165,7 @@ impl AnnotationLog {
 /// slice, which begins at the same time; the model wants the acquisition only.
 fn is_told_by_hold(e: &Annotation, same: &[Annotation]) -> bool {
     e.kind == Kind::LockGivenUp as u8
-        && same
-            .iter()
-            .any(|other| other.kind == Kind::LockAcquired as u8 && other.a == e.a)
+        && same.iter().any(|other| other.kind == Kind::LockAcquired as u8 && other.a == e.a)
 }
 
 /// Swaps the bytes of doubles, in both directions. The low bytes of most doubles are zero, and LEB128 saves only high
@@ -274,14 +266,7 @@ mod tests {
             e(-5, Kind::Arg, 3, StrIx(0), 1.5f64.to_bits(), 0),
             e(-5, Kind::Arg, 2, StrIx(1), u64::MAX, u64::MAX),
             e(10, Kind::Counter, 0, StrIx::NONE, f64::NAN.to_bits(), 0),
-            e(
-                i64::MAX,
-                Kind::TaskJoin,
-                u16::MAX,
-                StrIx(u32::MAX - 1),
-                0,
-                1,
-            ),
+            e(i64::MAX, Kind::TaskJoin, u16::MAX, StrIx(u32::MAX - 1), 0, 1),
         ]
     }
 

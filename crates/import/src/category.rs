@@ -73,14 +73,7 @@ impl Category {
 
 /// An annotation whose second number (`b`) is 0.
 pub(crate) fn event(time: Time, kind: Kind, aux: u16, name: StrIx, a: u64) -> Annotation {
-    Annotation {
-        time,
-        kind: kind as u8,
-        aux,
-        name,
-        a,
-        b: 0,
-    }
+    Annotation { time, kind: kind as u8, aux, name, a, b: 0 }
 }
 
 /// An argument of the preceding slice or instant. `aux` holds the type, `a` the value's bits.

@@ -61,10 +61,7 @@ fn size(bytes: u64) -> String {
 impl Error {
     /// An error in the bytes of `file`.
     pub fn format(file: &str, error: kasuri_format::Error) -> Error {
-        Error::Format {
-            file: file.to_owned(),
-            error: Box::new(error),
-        }
+        Error::Format { file: file.to_owned(), error: Box::new(error) }
     }
 
     /// No reader knows these files. The message says what the first one looks like.
@@ -76,10 +73,7 @@ impl Error {
             let known = crate::known().join(", ");
             looks += &format!("; needed a kasuri recording or a trace of one of: {known}");
         }
-        Error::Unknown {
-            file: first.name.to_owned(),
-            looks,
-        }
+        Error::Unknown { file: first.name.to_owned(), looks }
     }
 
     /// The kind of damage, if the bytes are at fault.

@@ -231,10 +231,7 @@ struct Place {
 
 impl Place {
     fn new(whole: &str, text: &str, path: &str) -> Place {
-        Place {
-            at: offset_in(whole, text),
-            path: path.to_owned(),
-        }
+        Place { at: offset_in(whole, text), path: path.to_owned() }
     }
 }
 
@@ -295,13 +292,7 @@ pub(crate) fn open<'a>(
     opened.setup = Setup {
         span: first..last.max(first),
         root_pids: profile.own_pids(&known),
-        known: known
-            .iter()
-            .map(|known| KnownThread {
-                time: first,
-                ..known.clone()
-            })
-            .collect(),
+        known: known.iter().map(|known| KnownThread { time: first, ..known.clone() }).collect(),
         ..Setup::default()
     };
     opened.info = profile.info();
@@ -318,19 +309,13 @@ pub(crate) fn open<'a>(
 fn time(ms: f64) -> Time {
     let whole = ms.trunc();
     let rest = ((ms - whole) * 1e6).round() as i64;
-    Time(
-        (whole as i64)
-            .saturating_mul(1_000_000)
-            .saturating_add(rest),
-    )
+    Time((whole as i64).saturating_mul(1_000_000).saturating_add(rest))
 }
 
 /// What is wrong with JSON that is a part of the file, whose text `whole` is. The place is looked for from the beginning of both.
 fn damage(whole: &str, text: &str, error: &serde_json::Error) -> FormatError {
     let lines = text.split_inclusive('\n');
-    let before: usize = (lines.take(error.line().saturating_sub(1)))
-        .map(str::len)
-        .sum();
+    let before: usize = (lines.take(error.line().saturating_sub(1))).map(str::len).sum();
     let at = offset_in(whole, text) + (before + error.column().saturating_sub(1)) as u64;
     let kind = match error.is_eof() {
         true => ErrorKind::Truncated,
@@ -338,9 +323,7 @@ fn damage(whole: &str, text: &str, error: &serde_json::Error) -> FormatError {
     };
     let said = error.to_string();
     // That place is in the part.
-    let found = said
-        .rsplit_once(" at line ")
-        .map_or(&*said, |(said, _)| said);
+    let found = said.rsplit_once(" at line ").map_or(&*said, |(said, _)| said);
     // It may quote a value of any length.
     let found: String = found.chars().take(FOUND_MAX).collect();
     let what = at_path(&json_path(whole, at as usize));
@@ -420,10 +403,7 @@ impl Profile {
             out.add_samples(nth, &place)?;
         }
         if out.rows.is_empty()
-            && out
-                .threads
-                .iter()
-                .any(|t| t.samples.weight_type.as_deref() == Some("bytes"))
+            && out.threads.iter().any(|t| t.samples.weight_type.as_deref() == Some("bytes"))
         {
             let error = FormatError::new(
                 ErrorKind::Absent,
@@ -473,9 +453,7 @@ impl Profile {
         let mut distances: Vec<i64> = Vec::new();
         for thread in counted {
             let times = thread.samples.times();
-            let times = times
-                .windows(2)
-                .map(|pair| time(pair[1]).0 - time(pair[0]).0);
+            let times = times.windows(2).map(|pair| time(pair[1]).0 - time(pair[0]).0);
             distances.extend(times.filter(|ns| *ns > 0));
         }
         let middle = distances.len() / 2;
@@ -588,10 +566,7 @@ impl Profile {
             }
             let is_idle = stack.is_some_and(|stack| self.idle[tables][stack as usize]);
             let on_cpu_ns = self.on_cpu_ns(s, row, ns, is_idle);
-            let parts = [
-                (SampleKind::OnCpu, on_cpu_ns),
-                (SampleKind::BlockedRead, ns - on_cpu_ns),
-            ];
+            let parts = [(SampleKind::OnCpu, on_cpu_ns), (SampleKind::BlockedRead, ns - on_cpu_ns)];
             for (kind, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
                 if let Some((stack, kind)) = self.without_states(stack, kind) {
                     self.rows.push(Row {
@@ -693,9 +668,7 @@ impl Profile {
         }
         let n_markers: u64 = self.threads.iter().map(|t| t.markers.length).sum();
         if n_markers > 0 {
-            missing.push(format!(
-                "{n_markers} markers are not read; the profiler shows them"
-            ));
+            missing.push(format!("{n_markers} markers are not read; the profiler shows them"));
         }
         if self.meta.symbolicated == Some(false) {
             missing.push("functions have no names: the profile was not symbolicated; `samply load`, then \"Upload\" or \"Save\" in the profiler, adds them".to_owned());
@@ -714,20 +687,15 @@ impl Profile {
     /// Adds the samples and their call paths.
     fn finish(&self, trace: &mut Trace, known: &[KnownThread]) {
         let mut rows = PathRows::default();
-        let paths: Vec<Vec<PathIx>> = (self.tables.iter())
-            .map(|tables| self.paths(tables, trace, &mut rows))
-            .collect();
+        let paths: Vec<Vec<PathIx>> =
+            (self.tables.iter()).map(|tables| self.paths(tables, trace, &mut rows)).collect();
         let by_tid: HashMap<i32, u32> = (trace.threads.iter().enumerate())
             .map(|(row, thread)| (thread.tid, row as u32))
             .collect();
         let sample = |row: &Row| {
-            let of_thread = paths
-                .get(row.thread)
-                .filter(|_| paths.len() == self.threads.len());
+            let of_thread = paths.get(row.thread).filter(|_| paths.len() == self.threads.len());
             let paths = of_thread.or(paths.first());
-            let path = row
-                .stack
-                .and_then(|stack| paths?.get(stack as usize).copied());
+            let path = row.stack.and_then(|stack| paths?.get(stack as usize).copied());
             Some(Sample {
                 thread: ThreadIx(*by_tid.get(&known[row.thread].tid)?),
                 time: row.time,
@@ -749,12 +717,7 @@ impl Profile {
             .map(|row| rows.frame(self.frame(tables, row, trace), trace))
             .collect();
         let mut out: Vec<PathIx> = Vec::with_capacity(tables.stack_table.frame.len());
-        for (prefix, &frame) in tables
-            .stack_table
-            .prefix
-            .iter()
-            .zip(&tables.stack_table.frame)
-        {
+        for (prefix, &frame) in tables.stack_table.prefix.iter().zip(&tables.stack_table.frame) {
             let caller = prefix.map_or(PathIx::NONE, |prefix| out[prefix as usize]);
             out.push(rows.path(caller, frames[frame as usize], trace));
         }
@@ -765,24 +728,14 @@ impl Profile {
         let (f, funcs) = (&tables.frame_table, &tables.func_table);
         let func = f.func[row] as usize;
         let text = |row: Option<&u32>| {
-            row.and_then(|&row| tables.string_array.get(row as usize))
-                .map_or("", |text| text)
+            row.and_then(|&row| tables.string_array.get(row as usize)).map_or("", |text| text)
         };
-        let resource = funcs
-            .resource
-            .get(func)
-            .copied()
-            .flatten()
-            .and_then(|row| usize::try_from(row).ok());
+        let resource =
+            funcs.resource.get(func).copied().flatten().and_then(|row| usize::try_from(row).ok());
         let lib = resource.and_then(|row| tables.resource_table.lib.get(row).copied().flatten());
         let lib = lib.and_then(|lib| self.libs.get(usize::try_from(lib).ok()?));
-        let path = lib.map(|lib| {
-            if lib.path.is_empty() {
-                lib.name.as_str()
-            } else {
-                lib.path.as_str()
-            }
-        });
+        let path =
+            lib.map(|lib| if lib.path.is_empty() { lib.name.as_str() } else { lib.path.as_str() });
         let path = path
             .unwrap_or_else(|| text(resource.and_then(|row| tables.resource_table.name.get(row))));
         let own_file = funcs.file_name.get(func).and_then(Option::as_ref);
@@ -809,12 +762,7 @@ impl Profile {
         };
         let module = intern(path);
         if let Some(address) = nameless(name, path) {
-            return CodeFrame {
-                module,
-                address,
-                kind,
-                ..CodeFrame::default()
-            };
+            return CodeFrame { module, address, kind, ..CodeFrame::default() };
         }
         CodeFrame {
             function: intern(name),
@@ -830,10 +778,7 @@ impl Profile {
 /// The address of a place without a name: writers call it `0x1234` or, as Kasuri, `libc.so.6+0x1234`.
 fn nameless(name: &str, module: &str) -> Option<u64> {
     let base = module.rsplit('/').next().unwrap_or_default();
-    let address = match name
-        .strip_prefix(base)
-        .and_then(|rest| rest.strip_prefix('+'))
-    {
+    let address = match name.strip_prefix(base).and_then(|rest| rest.strip_prefix('+')) {
         Some(address) if !base.is_empty() => address,
         _ => name,
     };
@@ -843,9 +788,7 @@ fn nameless(name: &str, module: &str) -> Option<u64> {
 /// A number as number or text; of `1234.1`, the second life of a number, the number. 0: none.
 fn number(value: &Value) -> i32 {
     let number = match value {
-        Value::Number(number) => number
-            .as_i64()
-            .and_then(|number| i32::try_from(number).ok()),
+        Value::Number(number) => number.as_i64().and_then(|number| i32::try_from(number).ok()),
         Value::String(text) => text.split('.').next().and_then(|text| text.parse().ok()),
         _ => None,
     };

@@ -40,14 +40,7 @@ pub(crate) struct FlowEnds(Vec<FlowEnd>);
 impl FlowEnds {
     /// Adds an end; `id` must be unique in the whole trace.
     pub fn add(&mut self, id: u64, time: Time, (pid, tid): (i32, i32), role: Role, name: StrIx) {
-        self.0.push(FlowEnd {
-            id,
-            time,
-            pid,
-            tid,
-            role,
-            name,
-        });
+        self.0.push(FlowEnd { id, time, pid, tid, role, name });
     }
 
     /// Adds the arrows to a trace that was built from the same events. An arrow whose thread the trace does not have is
@@ -72,11 +65,7 @@ impl FlowEnds {
                     };
                     let (from_time, from_thread) = at(from);
                     let (to_time, to_thread) = at(end);
-                    let name = if from.name.is_some() {
-                        from.name
-                    } else {
-                        end.name
-                    };
+                    let name = if from.name.is_some() { from.name } else { end.name };
                     if from_thread.is_some() && to_thread.is_some() {
                         rows.push(Row {
                             id: end.id,
@@ -133,9 +122,7 @@ impl Threads {
         let mut rows: HashMap<_, Vec<ThreadIx>> = HashMap::new();
         for (ix, thread) in trace.threads.iter().enumerate() {
             let pid = (trace.processes.get(thread.process.ix())).map_or(thread.tid, |p| p.pid);
-            rows.entry((pid, thread.tid))
-                .or_default()
-                .push(ThreadIx(ix as u32));
+            rows.entry((pid, thread.tid)).or_default().push(ThreadIx(ix as u32));
         }
         Threads(rows)
     }
@@ -144,10 +131,6 @@ impl Threads {
     fn find(&self, trace: &Trace, end: &FlowEnd, time: Time) -> ThreadIx {
         let rows = self.0.get(&(end.pid, end.tid)).map_or(&[][..], |rows| rows);
         let alive = |row: &&ThreadIx| trace.threads[row.ix()].alive.end >= time;
-        rows.iter()
-            .find(alive)
-            .or(rows.last())
-            .copied()
-            .unwrap_or(ThreadIx::NONE)
+        rows.iter().find(alive).or(rows.last()).copied().unwrap_or(ThreadIx::NONE)
     }
 }

@@ -95,10 +95,7 @@ struct Part<'a> {
 /// The text of a file: the whole file, or the scripts of class `trace-data` of an HTML page, or its literal.
 fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
     if !is_html(bytes) {
-        return Ok(vec![Part {
-            text: Cow::Borrowed(bytes),
-            offset: 0,
-        }]);
+        return Ok(vec![Part { text: Cow::Borrowed(bytes), offset: 0 }]);
     }
     let mut out = Vec::new();
     let mut at = 0;
@@ -132,10 +129,7 @@ fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
             let what = "trace in HTML";
             return Err(FormatError::damaged(what, from as u64, found, needed));
         }
-        out.push(Part {
-            text: Cow::Owned(text),
-            offset: from as u64,
-        });
+        out.push(Part { text: Cow::Owned(text), offset: from as u64 });
     }
     Ok(out)
 }
@@ -175,25 +169,16 @@ fn script(content: &[u8], offset: u64) -> Result<Cow<'_, [u8]>, FormatError> {
         return Ok(Cow::Borrowed(content));
     }
     let bad = |found: String| {
-        FormatError::damaged(
-            "compressed trace in HTML",
-            offset,
-            found,
-            "base64 of zlib or gzip",
-        )
+        FormatError::damaged("compressed trace in HTML", offset, found, "base64 of zlib or gzip")
     };
     let packed = (base64::engine::general_purpose::STANDARD.decode(packed))
         .map_err(|e| bad(e.to_string()))?;
     let limit = (packed.len() as u64).saturating_mul(RATIO).max(64 << 20);
     let mut out = Vec::new();
     let unpacked = if packed.starts_with(&[0x1f, 0x8b]) {
-        flate2::read::MultiGzDecoder::new(&packed[..])
-            .take(limit + 1)
-            .read_to_end(&mut out)
+        flate2::read::MultiGzDecoder::new(&packed[..]).take(limit + 1).read_to_end(&mut out)
     } else {
-        flate2::read::ZlibDecoder::new(&packed[..])
-            .take(limit + 1)
-            .read_to_end(&mut out)
+        flate2::read::ZlibDecoder::new(&packed[..]).take(limit + 1).read_to_end(&mut out)
     };
     unpacked.map_err(|e| bad(e.to_string()))?;
     if out.len() as u64 > limit {
@@ -269,11 +254,7 @@ impl Survey {
                 self.lost.push((cpu, after, count));
                 self.cpu(cpu).0.push(at.place);
             }
-            ftrace_text::Kind::Header {
-                kept,
-                written,
-                cpus,
-            } => {
+            ftrace_text::Kind::Header { kept, written, cpus } => {
                 self.overwritten += written.saturating_sub(kept);
                 self.header_cpus = self.header_cpus.max(cpus.min(CPUS_MAX));
             }
@@ -380,10 +361,7 @@ pub(crate) fn embedded<'a>(
     text: Vec<u8>,
     strings: &mut Strings,
 ) -> Result<Opened<'a>, FormatError> {
-    let part = Part {
-        text: Cow::Owned(text),
-        offset: 0,
-    };
+    let part = Part { text: Cow::Owned(text), offset: 0 };
     read(vec![part], false, false, strings)
 }
 
@@ -423,9 +401,7 @@ fn read<'a>(
                 dropped: dropped.clone(),
                 last: opened.setup.span.start,
             };
-            opened
-                .cpus
-                .push((cpu as u16, Source::Here(Box::new(source))));
+            opened.cpus.push((cpu as u16, Source::Here(Box::new(source))));
         }
     }
     opened.finish = Box::new(move |trace| finish(&survey, &dropped.borrow(), trace));
@@ -519,11 +495,7 @@ fn setup(survey: &Survey, strings: &Strings) -> Setup {
         pid,
         tid,
         ppid: 0,
-        comm: survey
-            .comms
-            .get(&tid)
-            .map_or("", |&comm| strings.get(comm))
-            .to_owned(),
+        comm: survey.comms.get(&tid).map_or("", |&comm| strings.get(comm)).to_owned(),
     });
     let mut known: Vec<KnownThread> = known.filter(|k| k.tid > 0).collect();
     known.sort_by_key(|k| k.tid);
@@ -545,9 +517,7 @@ fn stops(survey: &Survey) -> Vec<(u16, Time)> {
     if survey.overwritten > 0 {
         return Vec::new();
     }
-    (0..survey.cpus.len())
-        .map(|cpu| (cpu as u16, Time::MIN))
-        .collect()
+    (0..survey.cpus.len()).map(|cpu| (cpu as u16, Time::MIN)).collect()
 }
 
 /// Facts for people, among them what the trace cannot show.
@@ -570,12 +540,7 @@ fn info(survey: &Survey, is_html: bool) -> Info {
             _ => "ftrace text",
         }
         .into(),
-        kernel_source: if has("sched_switch") {
-            "tracefs"
-        } else {
-            "none"
-        }
-        .into(),
+        kernel_source: if has("sched_switch") { "tracefs" } else { "none" }.into(),
         event_costs: (counts.iter())
             .map(|(name, n)| EventCost {
                 name: String::from_utf8_lossy(name).into_owned(),
@@ -627,18 +592,14 @@ fn finish(survey: &Survey, dropped: &Dropped, trace: &mut Trace) {
     if let Some((offset, number, head)) = &survey.first_other {
         let cause =
             format!("lines not understood, the first at byte {offset}, line {number}: {head:?}");
-        trace
-            .losses
-            .push(loss(cause, None, survey.n_other, whole, ""));
+        trace.losses.push(loss(cause, None, survey.n_other, whole, ""));
     }
     if let Some((offset, head)) = &dropped.first {
         let cause = format!("events not understood, the first at byte {offset}: {head:?}");
         let whole = trace.span.clone();
         trace.losses.push(loss(cause, None, dropped.n, whole, ""));
     }
-    trace
-        .losses
-        .sort_by_key(|l| (l.when.start, l.cpu, l.thread));
+    trace.losses.sort_by_key(|l| (l.when.start, l.cpu, l.thread));
 }
 
 /// Events that the passes use and whose text is not understood: a number that is none, a name that is missing.
@@ -686,10 +647,8 @@ impl CpuEvents for CpuSource<'_> {
                 }
             };
             self.last = self.last.max(Time(line.time));
-            let (name, text) = (
-                String::from_utf8_lossy(line.event),
-                String::from_utf8_lossy(line.text),
-            );
+            let (name, text) =
+                (String::from_utf8_lossy(line.event), String::from_utf8_lossy(line.text));
             let event = TextEvent {
                 name: &name,
                 text: &text,
@@ -703,9 +662,7 @@ impl CpuEvents for CpuSource<'_> {
                     let offset = self.parts[part as usize].offset + u64::from(at);
                     let mut dropped = self.dropped.borrow_mut();
                     dropped.n += 1;
-                    dropped
-                        .first
-                        .get_or_insert_with(|| (offset, beginning(whole)));
+                    dropped.first.get_or_insert_with(|| (offset, beginning(whole)));
                 }
                 None => {}
             }

@@ -72,11 +72,7 @@ struct Named {
 
 /// A row of [`NAMES`].
 const fn named(tracefs: &'static str, lttng: &'static str, role: Role) -> Named {
-    Named {
-        tracefs,
-        lttng,
-        role,
-    }
+    Named { tracefs, lttng, role }
 }
 
 /// sched_wakeup: it comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
@@ -86,27 +82,15 @@ const LATE_WAKING: &str = "sched/sched_wakeup";
 const NAMES: [Named; 19] = [
     named("sched/sched_switch", "sched_switch", Role::Switch),
     named("sched/sched_waking", "sched_waking", Role::Waking),
-    named(
-        "sched/sched_stat_runtime",
-        "sched_stat_runtime",
-        Role::RunTime,
-    ),
+    named("sched/sched_stat_runtime", "sched_stat_runtime", Role::RunTime),
     named("raw_syscalls/sys_enter", "", Role::SyscallEntry),
     named("raw_syscalls/sys_exit", "", Role::SyscallExit),
-    named(
-        "sched/sched_migrate_task",
-        "sched_migrate_task",
-        Role::Migrate,
-    ),
+    named("sched/sched_migrate_task", "sched_migrate_task", Role::Migrate),
     named("irq/softirq_entry", "irq_softirq_entry", Role::SoftirqEntry),
     named("irq/softirq_exit", "irq_softirq_exit", Role::SoftirqExit),
     named("irq/irq_handler_entry", "irq_handler_entry", Role::IrqEntry),
     named("irq/irq_handler_exit", "irq_handler_exit", Role::IrqExit),
-    named(
-        "lock/contention_begin",
-        "lock_contention_begin",
-        Role::LockBegin,
-    ),
+    named("lock/contention_begin", "lock_contention_begin", Role::LockBegin),
     named("lock/contention_end", "lock_contention_end", Role::LockEnd),
     named(LATE_WAKING, "sched_wakeup", Role::Waking),
     named("sched/sched_wakeup_new", "sched_wakeup_new", Role::Waking),
@@ -182,10 +166,7 @@ impl Role {
     /// The fields that the role needs: first numbers, then names (of threads, or of an interrupt handler).
     pub const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            Role::Switch => (
-                &["prev_pid", "prev_state", "next_pid"],
-                &["prev_comm", "next_comm"],
-            ),
+            Role::Switch => (&["prev_pid", "prev_state", "next_pid"], &["prev_comm", "next_comm"]),
             Role::Waking => (&["pid", "target_cpu", "common_flags"], &["comm"]),
             Role::Migrate => (&["pid", "orig_cpu", "dest_cpu"], &[]),
             Role::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
@@ -232,8 +213,7 @@ fn without_compat(name: &str) -> &str {
 /// The name of the system call that LTTng's event is the entry of.
 pub(crate) fn syscall_of_lttng(name: &str) -> Option<&str> {
     let name = without_compat(name);
-    name.strip_prefix("syscall_entry_")
-        .or_else(|| name.strip_prefix("sys_"))
+    name.strip_prefix("syscall_entry_").or_else(|| name.strip_prefix("sys_"))
 }
 
 /// The kind of lock for `flags` of lock:contention_begin (LCB_F_* in include/trace/events/lock.h): spin 1, read 2,
@@ -310,15 +290,9 @@ impl Role {
                 tid,
                 comm: values.name(0),
                 cpu: int(1) as i32,
-                in_softirq: values
-                    .int(2)
-                    .is_some_and(|flags| flags & i64::from(IN_SOFTIRQ) != 0),
+                in_softirq: values.int(2).is_some_and(|flags| flags & i64::from(IN_SOFTIRQ) != 0),
             },
-            Role::Migrate => What::Migrate {
-                tid,
-                from: int(1) as u16,
-                to: int(2) as u16,
-            },
+            Role::Migrate => What::Migrate { tid, from: int(1) as u16, to: int(2) as u16 },
             Role::Fork => What::Fork {
                 parent: tid,
                 child: int(1) as i32,
@@ -333,22 +307,10 @@ impl Role {
                 pid: None,
                 same_process: values.int(1).map(|flags| flags & CLONE_THREAD != 0),
             },
-            Role::Exec => What::Exec {
-                tid,
-                old_tid: int(1) as i32,
-            },
-            Role::Exit => What::Exit {
-                tid,
-                at_once: false,
-            },
-            Role::Rename => What::Rename {
-                tid,
-                comm: values.name(0),
-            },
-            Role::RunTime => What::RunTime {
-                tid,
-                ns: int(1).clamp(0, i64::from(u32::MAX)) as u32,
-            },
+            Role::Exec => What::Exec { tid, old_tid: int(1) as i32 },
+            Role::Exit => What::Exit { tid, at_once: false },
+            Role::Rename => What::Rename { tid, comm: values.name(0) },
+            Role::RunTime => What::RunTime { tid, ns: int(1).clamp(0, i64::from(u32::MAX)) as u32 },
             _ => return None,
         })
     }

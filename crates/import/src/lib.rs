@@ -150,52 +150,16 @@ struct Reader {
 /// All readers. [`detect`] takes the first that matches, so formats with a magic number come before those that are
 /// recognized by their look (JSON, text).
 const READERS: &[Reader] = &[
-    Reader {
-        kind: Kind::Kasuri,
-        detect: recording::detect,
-        open: recording::open,
-    },
-    Reader {
-        kind: Kind::TraceDat,
-        detect: trace_dat::detect,
-        open: trace_dat::open,
-    },
-    Reader {
-        kind: Kind::Ctf,
-        detect: ctf::detect,
-        open: ctf::open,
-    },
-    Reader {
-        kind: Kind::PerfData,
-        detect: perf_data::detect,
-        open: perf_data::open,
-    },
+    Reader { kind: Kind::Kasuri, detect: recording::detect, open: recording::open },
+    Reader { kind: Kind::TraceDat, detect: trace_dat::detect, open: trace_dat::open },
+    Reader { kind: Kind::Ctf, detect: ctf::detect, open: ctf::open },
+    Reader { kind: Kind::PerfData, detect: perf_data::detect, open: perf_data::open },
     // Before Perfetto, whose packets begin with the same tag.
-    Reader {
-        kind: Kind::Pprof,
-        detect: pprof::detect,
-        open: pprof::open,
-    },
-    Reader {
-        kind: Kind::Perfetto,
-        detect: perfetto::detect,
-        open: perfetto::open,
-    },
-    Reader {
-        kind: Kind::Firefox,
-        detect: firefox::detect,
-        open: firefox::open,
-    },
-    Reader {
-        kind: Kind::ChromeJson,
-        detect: chrome::detect,
-        open: chrome::open,
-    },
-    Reader {
-        kind: Kind::FtraceText,
-        detect: ftrace_text::detect,
-        open: ftrace_text::open,
-    },
+    Reader { kind: Kind::Pprof, detect: pprof::detect, open: pprof::open },
+    Reader { kind: Kind::Perfetto, detect: perfetto::detect, open: perfetto::open },
+    Reader { kind: Kind::Firefox, detect: firefox::detect, open: firefox::open },
+    Reader { kind: Kind::ChromeJson, detect: chrome::detect, open: chrome::open },
+    Reader { kind: Kind::FtraceText, detect: ftrace_text::detect, open: ftrace_text::open },
 ];
 
 /// The format of a trace; none: no reader knows it.
@@ -255,19 +219,10 @@ mod tests {
     #[test]
     fn unknown_content_is_named() {
         for (bytes, looks) in [
-            (
-                &b"not a trace"[..],
-                "is text, but of no trace: it begins with \"not a trace\";",
-            ),
-            (
-                b"\x00\x01",
-                "begins with the bytes [00, 01], which no format has;",
-            ),
+            (&b"not a trace"[..], "is text, but of no trace: it begins with \"not a trace\";"),
+            (b"\x00\x01", "begins with the bytes [00, 01], which no format has;"),
         ] {
-            let file = File {
-                name: "some/file",
-                bytes,
-            };
+            let file = File { name: "some/file", bytes };
             let error = load(&[file], &Options::default()).unwrap_err().to_string();
             assert!(error.starts_with(&format!("some/file: {looks}")), "{error}");
         }

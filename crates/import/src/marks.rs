@@ -136,34 +136,20 @@ fn on_track<'a>(kind: &str, pid: impl Fn() -> Option<i32>, rest: &'a str) -> Opt
             let (name, number) = rest.rsplit_once('|')?;
             let (pid, cookie, track) = (pid()?, cookie(number)?, name);
             Some(match kind {
-                "S" => Mark::AsyncBegin {
-                    pid,
-                    track,
-                    name,
-                    cookie,
-                },
+                "S" => Mark::AsyncBegin { pid, track, name, cookie },
                 _ => Mark::AsyncEnd { pid, track, cookie },
             })
         }
         "G" => {
             let (track, rest) = rest.split_once('|')?;
             let (name, number) = rest.rsplit_once('|')?;
-            Some(Mark::AsyncBegin {
-                pid: pid()?,
-                track,
-                name,
-                cookie: cookie(number)?,
-            })
+            Some(Mark::AsyncBegin { pid: pid()?, track, name, cookie: cookie(number)? })
         }
         "H" => {
             // Older writers repeat the name before the cookie.
             let (track, rest) = rest.split_once('|')?;
             let number = rest.rsplit('|').next()?;
-            Some(Mark::AsyncEnd {
-                pid: pid()?,
-                track,
-                cookie: cookie(number)?,
-            })
+            Some(Mark::AsyncEnd { pid: pid()?, track, cookie: cookie(number)? })
         }
         "N" => {
             let (track, name) = rest.split_once('|')?;
@@ -213,17 +199,11 @@ impl Marks {
             }
             Mark::End => event(Kind::End, StrIx::NONE),
             Mark::Instant(name) => event(Kind::Instant, strings.intern(name)),
-            Mark::Counter(name, value) => Annotation {
-                a: value.to_bits(),
-                ..event(Kind::Counter, strings.intern(name))
-            },
+            Mark::Counter(name, value) => {
+                Annotation { a: value.to_bits(), ..event(Kind::Counter, strings.intern(name)) }
+            }
             Mark::Message(text) => event(Kind::Message, strings.intern(text)),
-            Mark::AsyncBegin {
-                pid,
-                track,
-                name,
-                cookie,
-            } => {
+            Mark::AsyncBegin { pid, track, name, cookie } => {
                 let (track, name) = (strings.intern(track), strings.intern(name));
                 return self.tracks.begin(time, pid, track, cookie, name);
             }
@@ -300,56 +280,12 @@ mod tests {
             ("E|12", Mark::End),
             ("I|12|vsync", Mark::Instant("vsync")),
             ("C|12|bytes free|-3", Mark::Counter("bytes free", -3.0)),
-            (
-                "S|12|load|7",
-                Mark::AsyncBegin {
-                    pid: 12,
-                    track: "load",
-                    name: "load",
-                    cookie: 7,
-                },
-            ),
-            (
-                "F|12|load|-1",
-                Mark::AsyncEnd {
-                    pid: 12,
-                    track: "load",
-                    cookie: u64::MAX,
-                },
-            ),
-            (
-                "G|12|net|get|7",
-                Mark::AsyncBegin {
-                    pid: 12,
-                    track: "net",
-                    name: "get",
-                    cookie: 7,
-                },
-            ),
-            (
-                "H|12|net|7",
-                Mark::AsyncEnd {
-                    pid: 12,
-                    track: "net",
-                    cookie: 7,
-                },
-            ),
-            (
-                "H|12|net|get|7",
-                Mark::AsyncEnd {
-                    pid: 12,
-                    track: "net",
-                    cookie: 7,
-                },
-            ),
-            (
-                "N|12|net|up",
-                Mark::AsyncInstant {
-                    pid: 12,
-                    track: "net",
-                    name: "up",
-                },
-            ),
+            ("S|12|load|7", Mark::AsyncBegin { pid: 12, track: "load", name: "load", cookie: 7 }),
+            ("F|12|load|-1", Mark::AsyncEnd { pid: 12, track: "load", cookie: u64::MAX }),
+            ("G|12|net|get|7", Mark::AsyncBegin { pid: 12, track: "net", name: "get", cookie: 7 }),
+            ("H|12|net|7", Mark::AsyncEnd { pid: 12, track: "net", cookie: 7 }),
+            ("H|12|net|get|7", Mark::AsyncEnd { pid: 12, track: "net", cookie: 7 }),
+            ("N|12|net|up", Mark::AsyncInstant { pid: 12, track: "net", name: "up" }),
             ("trace_event_clock_sync: parent_ts=12.5", Mark::OtherClock),
             (
                 "trace_event_clock_sync: realtime_ts=1700000000123",
@@ -361,10 +297,7 @@ mod tests {
             ("hello", Mark::Message("hello")),
             ("", Mark::Message("")),
             ("B", Mark::Message("B")),
-            (
-                "trace_event_clock_sync: x=y",
-                Mark::Message("trace_event_clock_sync: x=y"),
-            ),
+            ("trace_event_clock_sync: x=y", Mark::Message("trace_event_clock_sync: x=y")),
         ] {
             assert_eq!(Mark::parse(text), mark, "{text:?}");
         }
@@ -378,9 +311,8 @@ mod tests {
         marks.add(Time(10), 6, 0, b"B|5|a\n\0junk", &mut strings);
         marks.add(Time(15), 7, 5, b"C|5|n|2.5\n", &mut strings);
         let streams = marks.streams(&mut strings);
-        let who: Vec<(i32, i32, usize)> = (streams.iter())
-            .map(|s| (s.pid, s.tid, s.events.len()))
-            .collect();
+        let who: Vec<(i32, i32, usize)> =
+            (streams.iter()).map(|s| (s.pid, s.tid, s.events.len())).collect();
         assert_eq!(who, [(5, 6, 2), (5, 7, 1)]);
         assert_eq!(streams[0].events[0].time, Time(10));
         assert_eq!(strings.get(streams[0].events[0].name), "a");

@@ -128,9 +128,7 @@ impl Ends {
 
     /// The row at the other end; none: it has no other end.
     fn partner(&self, ix: usize) -> Option<usize> {
-        Some(self.of[ix])
-            .filter(|&ix| ix != NONE)
-            .map(|ix| ix as usize)
+        Some(self.of[ix]).filter(|&ix| ix != NONE).map(|ix| ix as usize)
     }
 
     /// When the slice that this row begins ends; none: never, or it begins none.
@@ -176,12 +174,7 @@ impl Thread {
         if let Some(first) = first_row.into_iter().chain(self.first_arrow).min() {
             log.push(&event(Time(first), Kind::ThreadName, 0, self.name, 0));
         }
-        let mut nesting = Nesting {
-            thread: &self,
-            ends,
-            open: Vec::new(),
-            log,
-        };
+        let mut nesting = Nesting { thread: &self, ends, open: Vec::new(), log };
         for ix in order {
             nesting.row(ix as usize, odd);
         }
@@ -274,18 +267,10 @@ impl Nesting<'_> {
         self.log.push(&begin);
         self.thread.push_args(row, row.time, false, &mut self.log);
         let open = match end {
-            Some(end) if end <= within => Open {
-                row: ix,
-                end,
-                waits: row.what == What::Begin,
-                has_end: true,
-            },
-            _ => Open {
-                row: ix,
-                end: within,
-                waits,
-                has_end: end.is_some(),
-            },
+            Some(end) if end <= within => {
+                Open { row: ix, end, waits: row.what == What::Begin, has_end: true }
+            }
+            _ => Open { row: ix, end: within, waits, has_end: end.is_some() },
         };
         odd.crossings += u64::from(end.is_some_and(|end| end > within));
         self.open.push(open);
@@ -398,9 +383,9 @@ fn order(rows: &[Row], ends: &Ends) -> Vec<u32> {
                 _ => ix,
             };
             let length = match row.what {
-                What::Begin | What::Complete(_) => ends
-                    .end(rows, ix as usize)
-                    .map_or(i64::MAX, |end| end.saturating_sub(time)),
+                What::Begin | What::Complete(_) => {
+                    ends.end(rows, ix as usize).map_or(i64::MAX, |end| end.saturating_sub(time))
+                }
                 _ => 0,
             };
             match row.what {

@@ -143,9 +143,7 @@ impl<'a> Opened<'a> {
         }
         let n_annotations = Rc::new(Cell::new(0));
         let cpus = self.cpus.into_iter();
-        let cpus = cpus
-            .map(|(n, source)| (n, Shifted { source, shift }))
-            .collect();
+        let cpus = cpus.map(|(n, source)| (n, Shifted { source, shift })).collect();
         let streams = self.streams.into_iter();
         let streams = streams
             .map(|source| Counted {
@@ -158,9 +156,8 @@ impl<'a> Opened<'a> {
         let mut trace = kasuri_model::build(setup, strings, cpus, streams)?;
         let origin = self.origin_ns.unwrap_or(shift);
         trace.origin_monotonic_ns = origin;
-        trace.origin_realtime_ns = self
-            .realtime_offset_ns
-            .map_or(0, |offset| offset.saturating_add(origin));
+        trace.origin_realtime_ns =
+            self.realtime_offset_ns.map_or(0, |offset| offset.saturating_add(origin));
         trace.info = self.info;
         if trace.info.format.is_empty() {
             self.kind.name().clone_into(&mut trace.info.format);

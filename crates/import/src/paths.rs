@@ -121,10 +121,8 @@ impl<'a> Expansion<'a> {
             Some(module) if !module.path.is_empty() => trace.strings.intern(&module.path),
             _ => StrIx::NONE,
         };
-        let names: Option<&Names> = self
-            .names
-            .get(&(frame as u32))
-            .map(|&row| &self.tables.names[row]);
+        let names: Option<&Names> =
+            self.names.get(&(frame as u32)).map(|&row| &self.tables.names[row]);
         // Innermost first: the function whose code was inlined deepest, and last the one that the symbol table names.
         let calls: &[Call] = names.map_or(&[], |names| &names.calls);
         // Kasuri's own code is not the program's: what it calls is called by who called it.

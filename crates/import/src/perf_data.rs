@@ -66,10 +66,7 @@ pub(crate) fn open<'a>(
             big_endian: data.big_endian,
             machine: &data.features.arch,
             has_waking: has("sched/sched_waking"),
-            switch_format: data
-                .formats
-                .get("sched/sched_switch")
-                .map_or("", String::as_str),
+            switch_format: data.formats.get("sched/sched_switch").map_or("", String::as_str),
         },
     );
     let root = root(&data);
@@ -101,10 +98,7 @@ pub(crate) fn open<'a>(
         switches,
         salvage: options.salvage,
         start: opened.setup.span.start,
-        seen: Mutex::new(Seen {
-            errors,
-            ..Seen::default()
-        }),
+        seen: Mutex::new(Seen { errors, ..Seen::default() }),
     });
     // Without switches a fork or an exit would be all that is known of when a thread ran.
     for (cpu, _) in shared.data.cpus().filter(|_| !is_profile) {
@@ -282,9 +276,8 @@ fn formats(
         }
     }
     // A format alone does not mean that the event was recorded.
-    let opened_ids: Vec<u64> = (data.attrs.iter().filter(|a| a.is_tracepoint()))
-        .map(|a| a.config)
-        .collect();
+    let opened_ids: Vec<u64> =
+        (data.attrs.iter().filter(|a| a.is_tracepoint())).map(|a| a.config).collect();
     formats.retain(|f| opened_ids.contains(&f.id.into()));
     Ok(formats)
 }
@@ -303,12 +296,7 @@ fn add_known(data: &PerfData<'_>, setup: &mut Setup, until: Time) {
             let RecordWhat::Record { pid, tid, kind, .. } = record.what else {
                 continue;
             };
-            let known = KnownThread {
-                time,
-                pid,
-                tid,
-                ..KnownThread::default()
-            };
+            let known = KnownThread { time, pid, tid, ..KnownThread::default() };
             match kind {
                 RecordKind::Comm { comm, .. } => setup.known.push(KnownThread { comm, ..known }),
                 RecordKind::Fork { ppid, .. } => setup.known.push(KnownThread { ppid, ..known }),
@@ -380,11 +368,8 @@ fn info(
 ) -> Info {
     let features = &data.features;
     let mut kind = "perf.data".to_owned();
-    let marks = [
-        (data.pipe, "pipe"),
-        (data.compressed, "compressed"),
-        (data.big_endian, "big-endian"),
-    ];
+    let marks =
+        [(data.pipe, "pipe"), (data.compressed, "compressed"), (data.big_endian, "big-endian")];
     let marks: Vec<&str> = marks.iter().filter(|m| m.0).map(|m| m.1).collect();
     if !marks.is_empty() {
         kind = format!("{kind} ({})", marks.join(", "));
@@ -508,21 +493,11 @@ impl Shared<'_> {
             }
         }
         let unknown = left.iter().sum();
-        let records = seen
-            .records
-            .iter()
-            .map(|(name, n)| ((*name).to_owned(), *n));
-        let all = (kinds.into_iter())
-            .chain([("perf/unknown".to_owned(), unknown)])
-            .chain(records);
+        let records = seen.records.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        let all = (kinds.into_iter()).chain([("perf/unknown".to_owned(), unknown)]).chain(records);
         trace.info.event_costs = all
             .filter(|(_, n)| *n > 0)
-            .map(|(name, n)| EventCost {
-                name,
-                n,
-                n_program: n,
-                ..EventCost::default()
-            })
+            .map(|(name, n)| EventCost { name, n, n_program: n, ..EventCost::default() })
             .collect();
         trace.n_kernel_events = trace.info.event_costs.iter().map(|kind| kind.n).sum();
         // PERF_RECORD_LOST has the number of events, and comes where the next one found room.
@@ -546,9 +521,7 @@ impl Shared<'_> {
                 remedy: String::new(),
             });
         }
-        trace
-            .losses
-            .sort_by_key(|l| (l.when.start, l.cpu, l.thread));
+        trace.losses.sort_by_key(|l| (l.when.start, l.cpu, l.thread));
     }
 }
 
@@ -607,10 +580,7 @@ impl CpuSource<'_> {
         let (name, what) = match kind {
             RecordKind::SwitchIn { .. } => {
                 self.on = tid;
-                (
-                    "perf/switch",
-                    (switches != Switches::Tracepoint).then_some(What::In { tid }),
-                )
+                ("perf/switch", (switches != Switches::Tracepoint).then_some(What::In { tid }))
             }
             RecordKind::SwitchOut { preempted, .. } => {
                 // An exiting thread has no id any more at its last switch, and the record says -1.
@@ -643,13 +613,9 @@ impl CpuSource<'_> {
                     at_once: !is_system_wide(&self.shared.data),
                 }),
             ),
-            RecordKind::Comm { comm, .. } => (
-                "perf/comm",
-                Some(What::Rename {
-                    tid,
-                    comm: strings.intern(&comm),
-                }),
-            ),
+            RecordKind::Comm { comm, .. } => {
+                ("perf/comm", Some(What::Rename { tid, comm: strings.intern(&comm) }))
+            }
             RecordKind::Lost { count } => {
                 let loss = (self.cpu, self.last, time.max(self.last), count);
                 lock(&self.shared.seen).losses.push(loss);
@@ -662,12 +628,7 @@ impl CpuSource<'_> {
             }
         };
         *self.records.entry(name).or_default() += 1;
-        Some(Event {
-            time,
-            context,
-            in_interrupt: false,
-            what: what?,
-        })
+        Some(Event { time, context, in_interrupt: false, what: what? })
     }
 
     /// Adds this CPU's counts to those of all CPUs. They are kept apart until then, so that no event costs a borrow.
@@ -718,12 +679,9 @@ impl CpuEvents for CpuSource<'_> {
                     *self.records.entry("perf/sample").or_default() += 1;
                     None
                 }
-                RecordWhat::Record {
-                    pid,
-                    tid,
-                    context,
-                    kind,
-                } => self.record(time, (pid, tid), context, kind, strings),
+                RecordWhat::Record { pid, tid, context, kind } => {
+                    self.record(time, (pid, tid), context, kind, strings)
+                }
             };
             self.last = self.last.max(time);
             out.extend(event);
@@ -771,11 +729,7 @@ mod tests {
 
     #[test]
     fn a_process_that_was_asked_for_is_the_program_unless_all_were_recorded() {
-        let mut data = recorded(
-            "perf record -p 5",
-            &[(5, "bash")],
-            &[(9, "cron"), (5, "ls")],
-        );
+        let mut data = recorded("perf record -p 5", &[(5, "bash")], &[(9, "cron"), (5, "ls")]);
         data.asked_pids = vec![5];
         data.system_wide = Some(false);
         assert_eq!(root(&data), Some((5, "ls")));
@@ -784,10 +738,7 @@ mod tests {
         // Where the file does not say, events that the exec enables are those of one program.
         data.system_wide = None;
         assert_eq!(root(&data), None);
-        data.attrs = vec![Attr {
-            enable_on_exec: true,
-            ..Attr::default()
-        }];
+        data.attrs = vec![Attr { enable_on_exec: true, ..Attr::default() }];
         assert_eq!(root(&data), Some((5, "ls")));
     }
 
@@ -816,10 +767,7 @@ mod tests {
             (None, Clock::Sched),
         ] {
             let mut data = PerfData::default();
-            data.attrs = vec![Attr {
-                clockid,
-                ..Attr::default()
-            }];
+            data.attrs = vec![Attr { clockid, ..Attr::default() }];
             assert_eq!(clock(&data), expected);
             assert!(!clock_name(expected).is_empty());
         }

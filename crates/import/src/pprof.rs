@@ -103,49 +103,27 @@ struct Uses {
 
 impl Uses {
     fn of(profile: &Profile<'_>) -> Result<Uses, FormatError> {
-        let name = |of: &ValueType| {
-            (
-                profile.text(of.of).to_lowercase(),
-                unit_ns(profile.text(of.unit)),
-            )
-        };
+        let name =
+            |of: &ValueType| (profile.text(of.of).to_lowercase(), unit_ns(profile.text(of.unit)));
         let types: Vec<(String, Option<i64>)> = profile.types.iter().map(name).collect();
         let of_time = || {
-            types
-                .iter()
-                .enumerate()
-                .filter_map(|(at, (of, ns))| Some((at, of.as_str(), (*ns)?)))
+            types.iter().enumerate().filter_map(|(at, (of, ns))| Some((at, of.as_str(), (*ns)?)))
         };
-        let period = profile
-            .period_type
-            .as_ref()
-            .map(name)
-            .and_then(|(_, ns)| ns);
+        let period = profile.period_type.as_ref().map(name).and_then(|(_, ns)| ns);
         let period = period.map_or(0, |ns| profile.period.max(0).saturating_mul(ns));
-        let is_wait = |of: &str| {
-            ["delay", "block", "wait", "off", "sleep"]
-                .iter()
-                .any(|w| of.contains(w))
-        };
+        let is_wait =
+            |of: &str| ["delay", "block", "wait", "off", "sleep"].iter().any(|w| of.contains(w));
         let is_known = |of: &str| of != "account" && of != "wall";
         let wait = of_time().find(|(_, of, _)| is_wait(of));
         let cpu = of_time().find(|(_, of, _)| of.contains("cpu") && !is_wait(of));
         let other = || of_time().find(|(_, of, _)| !is_wait(of) && is_known(of));
         let wall = || of_time().find(|(_, of, _)| *of == "wall");
         let counted = || {
-            let at = types
-                .iter()
-                .position(|(of, _)| of == "samples" || of == "cpu")?;
+            let at = types.iter().position(|(of, _)| of == "samples" || of == "cpu")?;
             (period > 0).then_some((at, "samples", period))
         };
         let on_cpu = cpu.or_else(other);
-        let on_cpu = on_cpu.or_else(|| {
-            if wait.is_some() {
-                None
-            } else {
-                counted().or_else(wall)
-            }
-        });
+        let on_cpu = on_cpu.or_else(|| if wait.is_some() { None } else { counted().or_else(wall) });
         let column = |kind| move |(column, _, ns)| Use { column, ns, kind };
         let columns: Vec<Use> = (on_cpu.map(column(SampleKind::OnCpu)).into_iter())
             .chain(wait.map(column(SampleKind::BlockedRead)))
@@ -189,11 +167,7 @@ struct Row {
 /// The samples with their times; those without any are left out, as they say nothing.
 fn weigh(profile: &Profile<'_>, uses: &Uses) -> Result<Vec<Row>, FormatError> {
     let mut rows = Vec::new();
-    for (sample, values) in profile
-        .values
-        .chunks_exact(profile.types.len().max(1))
-        .enumerate()
-    {
+    for (sample, values) in profile.values.chunks_exact(profile.types.len().max(1)).enumerate() {
         for of in &uses.columns {
             let value = values[of.column];
             if value < 0 {
@@ -252,18 +226,13 @@ impl Threads {
 
 /// The program's name.
 fn program<'p>(profile: &'p Profile<'_>) -> &'p str {
-    let path = profile
-        .mappings
-        .first()
-        .map_or("", |m| profile.text(m.file));
+    let path = profile.mappings.first().map_or("", |m| profile.text(m.file));
     path.rsplit('/').next().unwrap_or_default()
 }
 
 /// The number that one of these labels has, also as text; 0 without one.
 fn number(profile: &Profile<'_>, labels: &[Label], keys: &[&str]) -> i32 {
-    let found = labels
-        .iter()
-        .find(|label| keys.contains(&profile.text(label.key)));
+    let found = labels.iter().find(|label| keys.contains(&profile.text(label.key)));
     let number = found.and_then(|label| match profile.text(label.text) {
         "" => i32::try_from(label.num).ok(),
         text => text.parse().ok(),
@@ -289,10 +258,7 @@ fn info(profile: &Profile<'_>, uses: &Uses, threads: &Threads) -> Info {
             "not all samples have a label with their thread: they are shown as one".to_owned(),
         );
     }
-    let program = profile
-        .mappings
-        .first()
-        .map_or("", |m| profile.text(m.file));
+    let program = profile.mappings.first().map_or("", |m| profile.text(m.file));
     Info {
         command: match program {
             "" => Vec::new(),
@@ -312,9 +278,8 @@ fn finish(trace: &mut Trace, profile: &Profile<'_>, uses: &Uses, threads: &Threa
     let locations: Vec<Vec<FrameIx>> = (0..profile.locations.len())
         .map(|row| frames.of_location(row, trace, profile, &mut path_rows))
         .collect();
-    let by_tid: HashMap<i32, u32> = (trace.threads.iter().enumerate())
-        .map(|(row, thread)| (thread.tid, row as u32))
-        .collect();
+    let by_tid: HashMap<i32, u32> =
+        (trace.threads.iter().enumerate()).map(|(row, thread)| (thread.tid, row as u32)).collect();
     let mut path_of: HashMap<usize, PathIx> = HashMap::new();
     let mut samples = Vec::with_capacity(rows.len());
     for (row, &thread) in rows.iter().zip(&threads.of_row) {
@@ -387,9 +352,7 @@ impl Frames {
                 path => (trace.strings.intern(path), kind),
             }
         };
-        Frames {
-            modules: profile.mappings.iter().map(module).collect(),
-        }
+        Frames { modules: profile.mappings.iter().map(module).collect() }
     }
 
     /// The functions of a location, outermost first; none where it stands for no code.
@@ -401,32 +364,20 @@ impl Frames {
         rows: &mut PathRows,
     ) -> Vec<FrameIx> {
         let location = &profile.locations[row];
-        let (module, kind) = location
-            .mapping
-            .map_or((StrIx::NONE, FrameKind::Native), |m| {
-                self.modules[m as usize]
-            });
+        let (module, kind) =
+            location.mapping.map_or((StrIx::NONE, FrameKind::Native), |m| self.modules[m as usize]);
         let lines = &profile.lines[location.lines.start as usize..location.lines.end as usize];
         let mut out = Vec::with_capacity(lines.len().max(1));
-        let nameless = CodeFrame {
-            module,
-            address: location.address,
-            kind,
-            ..CodeFrame::default()
-        };
+        let nameless =
+            CodeFrame { module, address: location.address, kind, ..CodeFrame::default() };
         if lines.is_empty() {
             return vec![rows.frame(nameless, trace)];
         }
         for (at, line) in lines.iter().enumerate().rev() {
-            let function = line
-                .function
-                .map(|row| profile.functions[row as usize])
-                .unwrap_or_default();
+            let function =
+                line.function.map(|row| profile.functions[row as usize]).unwrap_or_default();
             let names = [function.system_name, function.name].map(|name| profile.text(name));
-            let name = names
-                .into_iter()
-                .find(|name| !name.is_empty())
-                .unwrap_or_default();
+            let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
             let is_last = at + 1 == lines.len();
             if location.mapping.is_none() && lines.len() == 1 && name == NO_PATH {
                 return Vec::new();
@@ -455,12 +406,7 @@ impl Frames {
 
 /// How Kasuri's export calls a place without a name.
 fn place(trace: &Trace, module: StrIx, address: u64) -> String {
-    let base = trace
-        .strings
-        .get(module)
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
+    let base = trace.strings.get(module).rsplit('/').next().unwrap_or_default();
     match base {
         "" => format!("{address:#x}"),
         base => format!("{base}+{address:#x}"),

@@ -39,20 +39,13 @@ impl PrevState {
 
     /// The bits since Linux 4.14: `TASK_REPORT` in include/linux/sched.h.
     pub fn newest() -> PrevState {
-        let letters = "SDTtXZPI"
-            .chars()
-            .enumerate()
-            .map(|(bit, letter)| (1 << bit, letter))
-            .collect();
+        let letters =
+            "SDTtXZPI".chars().enumerate().map(|(bit, letter)| (1 << bit, letter)).collect();
         PrevState::new(letters, 0x100)
     }
 
     fn new(letters: Vec<(u64, char)>, plus: u64) -> PrevState {
-        let mut states = PrevState {
-            table: Vec::new(),
-            letters,
-            plus,
-        };
+        let mut states = PrevState { table: Vec::new(), letters, plus };
         states.table = (0..SMALL).map(|value| states.slow(value)).collect();
         states
     }
@@ -73,9 +66,7 @@ impl PrevState {
             return ThreadState::RunnablePreempted;
         }
         let has = |wanted: &str| {
-            self.letters
-                .iter()
-                .any(|&(bits, l)| value & bits == bits && wanted.contains(l))
+            self.letters.iter().any(|&(bits, l)| value & bits == bits && wanted.contains(l))
         };
         match () {
             _ if has("XZx") => ThreadState::Dead,
@@ -122,11 +113,7 @@ fn plus_bit(print: &str) -> Option<u64> {
 
 /// The value of a constant expression of numbers, parentheses, `|`, `<<`, `+`, `-`; none: it is something else.
 fn constant(text: &str) -> Option<u64> {
-    let mut parser = Parser {
-        text: text.trim().as_bytes(),
-        at: 0,
-        depth: 0,
-    };
+    let mut parser = Parser { text: text.trim().as_bytes(), at: 0, depth: 0 };
     let value = parser.or()?;
     parser.space();
     (parser.at == parser.text.len()).then_some(value)
@@ -144,11 +131,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     /// Skips spaces.
     fn space(&mut self) {
-        while self
-            .text
-            .get(self.at)
-            .is_some_and(|c| c.is_ascii_whitespace())
-        {
+        while self.text.get(self.at).is_some_and(|c| c.is_ascii_whitespace()) {
             self.at += 1;
         }
     }
@@ -205,11 +188,7 @@ impl Parser<'_> {
         }
         self.space();
         let start = self.at;
-        while self
-            .text
-            .get(self.at)
-            .is_some_and(|c| c.is_ascii_alphanumeric())
-        {
+        while self.text.get(self.at).is_some_and(|c| c.is_ascii_alphanumeric()) {
             self.at += 1;
         }
         let word = std::str::from_utf8(&self.text[start..self.at])

@@ -40,15 +40,8 @@ pub(crate) fn number_them<'n>(all: &[NamedThread<'n>], program: &str) -> Vec<Kno
             tid if given.insert(tid) => tid,
             _ => free(),
         };
-        let name = [t.name, t.process]
-            .into_iter()
-            .find(|name| !name.is_empty());
-        KnownThread {
-            pid,
-            tid,
-            comm: name.unwrap_or(program).to_owned(),
-            ..KnownThread::default()
-        }
+        let name = [t.name, t.process].into_iter().find(|name| !name.is_empty());
+        KnownThread { pid, tid, comm: name.unwrap_or(program).to_owned(), ..KnownThread::default() }
     };
     all.iter().map(row).collect()
 }

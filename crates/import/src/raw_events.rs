@@ -36,45 +36,21 @@ impl Number {
         Some(match self.size {
             4 => {
                 let b = *rest.first_chunk()?;
-                let v = if big_endian {
-                    u32::from_be_bytes(b)
-                } else {
-                    u32::from_le_bytes(b)
-                };
-                if self.signed {
-                    i64::from(v as i32)
-                } else {
-                    i64::from(v)
-                }
+                let v = if big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) };
+                if self.signed { i64::from(v as i32) } else { i64::from(v) }
             }
             8 => {
                 let b = *rest.first_chunk()?;
-                if big_endian {
-                    i64::from_be_bytes(b)
-                } else {
-                    i64::from_le_bytes(b)
-                }
+                if big_endian { i64::from_be_bytes(b) } else { i64::from_le_bytes(b) }
             }
             2 => {
                 let b = *rest.first_chunk()?;
-                let v = if big_endian {
-                    u16::from_be_bytes(b)
-                } else {
-                    u16::from_le_bytes(b)
-                };
-                if self.signed {
-                    i64::from(v as i16)
-                } else {
-                    i64::from(v)
-                }
+                let v = if big_endian { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) };
+                if self.signed { i64::from(v as i16) } else { i64::from(v) }
             }
             _ => {
                 let v = *rest.first()?;
-                if self.signed {
-                    i64::from(v as i8)
-                } else {
-                    i64::from(v)
-                }
+                if self.signed { i64::from(v as i8) } else { i64::from(v) }
             }
         })
     }
@@ -128,9 +104,7 @@ const RECENT: usize = 1024;
 
 impl RecentNames {
     fn new() -> RecentNames {
-        RecentNames {
-            slots: vec![(0, StrIx::NONE); RECENT],
-        }
+        RecentNames { slots: vec![(0, StrIx::NONE); RECENT] }
     }
 
     /// The string of a name.
@@ -235,24 +209,16 @@ impl RawEvents {
                 _ => intern(bytes, strings),
             };
         }
-        if matches!(
-            kind.role,
-            Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin
-        ) {
+        if matches!(kind.role, Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin) {
             let number = kind.ints[0].and_then(|n| n.read(data, self.big_endian));
             let number = number.unwrap_or(-1);
             let (role, machine) = (kind.role, &self.machine);
-            names[0] = *self.numbered.entry((ix, number)).or_insert_with(|| {
-                role.name_of(number, machine, strings)
-                    .unwrap_or(StrIx::NONE)
-            });
+            names[0] = *self
+                .numbered
+                .entry((ix, number))
+                .or_insert_with(|| role.name_of(number, machine, strings).unwrap_or(StrIx::NONE));
         }
-        let values = RawValues {
-            kind,
-            data,
-            names,
-            big_endian: self.big_endian,
-        };
+        let values = RawValues { kind, data, names, big_endian: self.big_endian };
         kind.role.event(time, &values, &self.states)
     }
 }
@@ -308,10 +274,7 @@ mod tests {
         let lines: String = COMMON.iter().chain(fields).map(line).collect();
         let text = format!("name: {event}\nID: 300\nformat:\n{lines}\nprint fmt: \"\"\n");
         let format = EventFormat::parse(name, &text).unwrap();
-        let setup = RawSetup {
-            big_endian,
-            ..RawSetup::default()
-        };
+        let setup = RawSetup { big_endian, ..RawSetup::default() };
         RawEvents::new(&[format], &setup)
     }
 
@@ -326,10 +289,7 @@ mod tests {
         let mut events = decoder("sched/sched_stat_runtime", &fields, big_endian);
         let mut data = vec![0; 16];
         data.extend(bytes);
-        match decode(&mut events, &data, &mut Strings::default())
-            .unwrap()
-            .what
-        {
+        match decode(&mut events, &data, &mut Strings::default()).unwrap().what {
             What::RunTime { ns, .. } => ns,
             other => panic!("{other:?}"),
         }
@@ -338,11 +298,9 @@ mod tests {
     #[test]
     fn numbers_of_each_size_order_and_sign() {
         let bytes = [1, 2, 3, 4];
-        for (size, little, big) in [
-            (1, 0x01, 0x01),
-            (2, 0x0201, 0x0102),
-            (4, 0x0403_0201, 0x0102_0304),
-        ] {
+        for (size, little, big) in
+            [(1, 0x01, 0x01), (2, 0x0201, 0x0102), (4, 0x0403_0201, 0x0102_0304)]
+        {
             for signed in [false, true] {
                 assert_eq!(run_time(&bytes[..size], signed, false), little, "{size}");
                 assert_eq!(run_time(&bytes[..size], signed, true), big, "{size}");
@@ -381,31 +339,19 @@ mod tests {
 
     #[test]
     fn an_event_has_its_thread_its_names_and_whether_it_interrupted() {
-        let (mut events, mut strings) = (
-            decoder("sched/sched_waking", &WAKING, false),
-            Strings::default(),
-        );
+        let (mut events, mut strings) =
+            (decoder("sched/sched_waking", &WAKING, false), Strings::default());
         // Hardware interrupt and NMI are interrupts; softirq (0x10) and need-resched (0x04) are not.
-        for (flags, in_interrupt) in [
-            (0, false),
-            (0x08, true),
-            (0x40, true),
-            (0x10, false),
-            (0x04, false),
-        ] {
+        for (flags, in_interrupt) in
+            [(0, false), (0x08, true), (0x40, true), (0x10, false), (0x04, false)]
+        {
             // Different names with equal beginnings, and again the first: the cache is keyed by all bytes.
             for comm in ["worker", "worker2", "", "worker"] {
                 let data = waking(flags, 77, comm.as_bytes(), 88);
                 let event = decode(&mut events, &data, &mut strings).unwrap();
                 assert_eq!((event.time, event.context), (Time(5), 77));
                 assert_eq!(event.in_interrupt, in_interrupt, "{flags:#x}");
-                let What::Waking {
-                    tid,
-                    comm: name,
-                    cpu,
-                    in_softirq,
-                } = event.what
-                else {
+                let What::Waking { tid, comm: name, cpu, in_softirq } = event.what else {
                     panic!("{:?}", event.what);
                 };
                 assert_eq!((tid, cpu, strings.get(name)), (88, 3, comm));
@@ -421,10 +367,7 @@ mod tests {
         let mut events = RawEvents::new(&[format], &RawSetup::default());
         let event = decode(&mut events, &[0x2c, 0x01, 0, 0], &mut Strings::default()).unwrap();
         assert_eq!(event.context, -1, "the format has no common_pid");
-        let What::LockCall {
-            object, function, ..
-        } = event.what
-        else {
+        let What::LockCall { object, function, .. } = event.what else {
             panic!("{:?}", event.what);
         };
         assert_eq!((object, function), (7, 6));
@@ -432,10 +375,8 @@ mod tests {
 
     #[test]
     fn short_events_and_other_types_are_none() {
-        let (mut events, mut strings) = (
-            decoder("sched/sched_waking", &WAKING, false),
-            Strings::default(),
-        );
+        let (mut events, mut strings) =
+            (decoder("sched/sched_waking", &WAKING, false), Strings::default());
         let data = waking(0, 77, b"x", 88);
         assert!(decode(&mut events, &data, &mut strings).is_some());
         assert!(decode(&mut events, &data[..31], &mut strings).is_none());

@@ -97,11 +97,7 @@ impl TextEvents {
     /// The event of the passes; none: no pass uses it, or its text is not understood.
     pub fn event(&self, event: &TextEvent<'_>, strings: &mut Strings) -> Option<Event> {
         let role = Role::of_printed(event.name, self.has_waking);
-        let mut found = Found {
-            context: event.context,
-            ints: [None; 3],
-            names: [StrIx::NONE; 2],
-        };
+        let mut found = Found { context: event.context, ints: [None; 3], names: [StrIx::NONE; 2] };
         match role {
             Role::VectorEntry
             | Role::VectorExit
@@ -300,20 +296,9 @@ fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
     }
     let (prev, next) = text.rsplit_once(" ==> ")?;
     let (comm, tid, state) = plugin(prev)?;
-    let prev = Side {
-        comm,
-        tid,
-        state: state_bits(state),
-    };
+    let prev = Side { comm, tid, state: state_bits(state) };
     let (comm, tid, _) = plugin(next)?;
-    Some((
-        prev,
-        Side {
-            comm,
-            tid,
-            state: 0,
-        },
-    ))
+    Some((prev, Side { comm, tid, state: 0 }))
 }
 
 /// Parses `sh:7 [120] S` into the name, the thread id and the rest.
@@ -332,9 +317,7 @@ fn waking(text: &str) -> Option<(&str, i64, Option<i64>)> {
         return Some((comm, int(text, "pid")?, int(text, "target_cpu")));
     }
     let (comm, tid, rest) = plugin(text)?;
-    let cpu = rest
-        .rsplit_once("CPU:")
-        .and_then(|(_, cpu)| cpu.trim().parse().ok());
+    let cpu = rest.rsplit_once("CPU:").and_then(|(_, cpu)| cpu.trim().parse().ok());
     Some((comm, tid, cpu))
 }
 
@@ -365,10 +348,9 @@ fn lock_flags(text: &str) -> i64 {
         "RT" => 8,
         "PERCPU" => 16,
         "MUTEX" => 32,
-        word => word
-            .strip_prefix("0x")
-            .and_then(|hex| i64::from_str_radix(hex, 16).ok())
-            .unwrap_or(0),
+        word => {
+            word.strip_prefix("0x").and_then(|hex| i64::from_str_radix(hex, 16).ok()).unwrap_or(0)
+        }
     };
     text.split('|').map(bit).fold(0, |all, bit| all | bit)
 }
@@ -381,13 +363,7 @@ mod tests {
 
     fn what(name: &str, text: &str) -> Option<(What, Strings)> {
         let mut strings = Strings::default();
-        let event = TextEvent {
-            name,
-            text,
-            time: Time(5),
-            context: 9,
-            flags: 0,
-        };
+        let event = TextEvent { name, text, time: Time(5), context: 9, flags: 0 };
         let event = TextEvents::new(true, "x86_64").event(&event, &mut strings)?;
         Some((event.what, strings))
     }
@@ -399,21 +375,10 @@ mod tests {
             "a prev_pid=1:7 [120] R+ ==> x:3 [120]",
         ] {
             let (what, strings) = what("sched_switch", text).unwrap();
-            let What::Switch {
-                prev,
-                prev_comm,
-                left_as,
-                next,
-                ..
-            } = what
-            else {
+            let What::Switch { prev, prev_comm, left_as, next, .. } = what else {
                 panic!("{what:?}");
             };
-            assert_eq!(
-                (prev, next, left_as),
-                (7, 3, ThreadState::RunnablePreempted),
-                "{text}"
-            );
+            assert_eq!((prev, next, left_as), (7, 3, ThreadState::RunnablePreempted), "{text}");
             assert!(strings.get(prev_comm).starts_with("a prev_pid=1"), "{text}");
         }
     }
@@ -423,20 +388,11 @@ mod tests {
         let good = [
             ("sched_waking", "comm=a pid=3 prio=120 target_cpu=001"),
             ("sched_waking", "a b:3 [120] CPU:001"),
-            (
-                "sched_migrate_task",
-                "comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=1",
-            ),
-            (
-                "sched_process_fork",
-                "comm=a pid=3 child_comm=b child_pid=4",
-            ),
+            ("sched_migrate_task", "comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=1"),
+            ("sched_process_fork", "comm=a pid=3 child_comm=b child_pid=4"),
             ("sched_process_exec", "filename=/bin/sh pid=3 old_pid=3"),
             ("sched_process_exit", "comm=a pid=3 prio=120"),
-            (
-                "task_newtask",
-                "pid=4 comm=a clone_flags=3d0f00 oom_score_adj=0",
-            ),
+            ("task_newtask", "pid=4 comm=a clone_flags=3d0f00 oom_score_adj=0"),
             ("task_rename", "pid=3 oldcomm=a newcomm=b oom_score_adj=0"),
             ("sched_stat_runtime", "comm=a pid=3 runtime=17106 [ns]"),
             ("irq_handler_entry", "irq=24 name=virtio0"),

@@ -52,26 +52,15 @@ pub(crate) fn open<'a>(
         true => TraceDat::salvage(file.bytes).map_err(fail)?,
         false => (TraceDat::parse(file.bytes).map_err(fail)?, Vec::new()),
     };
-    let mut faults = Faults {
-        salvage: options.salvage,
-        errors: damage,
-    };
+    let mut faults = Faults { salvage: options.salvage, errors: damage };
     let formats = formats(&dat, &mut faults).map_err(fail)?;
     let main_clock = main_clock(&dat);
     let mut survey = Survey::new(&formats);
     for buffer in &dat.buffers {
         let same_clock = dat.clock(buffer) == main_clock;
-        survey
-            .buffer(file.bytes, &dat, buffer, same_clock, &mut faults, strings)
-            .map_err(fail)?;
+        survey.buffer(file.bytes, &dat, buffer, same_clock, &mut faults, strings).map_err(fail)?;
     }
-    let source = Source {
-        bytes: file.bytes,
-        dat,
-        formats,
-        survey,
-        faults,
-    };
+    let source = Source { bytes: file.bytes, dat, formats, survey, faults };
     let mut opened = source.opened(strings).map_err(fail)?;
     opened.pool = Pool::new(options, file.bytes.len());
     Ok(opened)
@@ -285,10 +274,7 @@ impl<'a> Source<'a> {
             out.push(format!("guest {:?} with {} CPUs was traced in a file of its own (session {:#x}); `kasuri merge` puts them together", guest.name, guest.cpus.len(), guest.trace_id));
         }
         if let Some(shift) = &self.dat.options.time_shift {
-            out.push(format!(
-                "a guest's trace on its host's clock (session {:#x})",
-                shift.peer
-            ));
+            out.push(format!("a guest's trace on its host's clock (session {:#x})", shift.peer));
         }
         if !self.survey.unknown.is_empty() {
             let n: u64 = self.survey.unknown.values().sum();
@@ -427,31 +413,17 @@ mod tests {
     use kasuri_model::{Process, Thread};
 
     fn gap(cpu: u16, from: i64, count: Option<u64>, damaged: bool) -> Gap {
-        Gap {
-            cpu,
-            from: Time(from),
-            to: Time(from + 10),
-            count,
-            damaged,
-        }
+        Gap { cpu, from: Time(from), to: Time(from + 10), count, damaged }
     }
 
     fn stat(cpu: u32, overrun: u64, dropped: u64, commit_overrun: u64) -> CpuStat {
-        CpuStat {
-            cpu,
-            overrun,
-            dropped,
-            commit_overrun,
-        }
+        CpuStat { cpu, overrun, dropped, commit_overrun }
     }
 
     /// (cause, CPU, from, to, count) of each loss; the trace's origin is 1000, and it lasts for 500.
     fn lost(gaps: &[Gap], stats: &[CpuStat]) -> Vec<(String, u16, i64, i64, u64)> {
-        let mut trace = Trace {
-            span: Time(0)..Time(500),
-            origin_monotonic_ns: 1000,
-            ..Trace::default()
-        };
+        let mut trace =
+            Trace { span: Time(0)..Time(500), origin_monotonic_ns: 1000, ..Trace::default() };
         losses(&mut trace, gaps, stats);
         let row = |l: &Loss| {
             let (from, to) = (l.when.start.0, l.when.end.0);
@@ -490,21 +462,14 @@ mod tests {
                 row("kernel commit overrun", 1, 0, 500, 2),
             ]
         );
-        assert_eq!(
-            lost(&[gap(0, 1010, None, false)], &[]),
-            [row(overrun, 0, 10, 20, 0)]
-        );
+        assert_eq!(lost(&[gap(0, 1010, None, false)], &[]), [row(overrun, 0, 10, 20, 0)]);
     }
 
     #[test]
     fn names_of_the_end_are_for_threads_that_no_event_named() {
         let mut trace = Trace::default();
         let known = trace.strings.intern("known");
-        let process = |pid, threads| Process {
-            pid,
-            threads,
-            ..Process::default()
-        };
+        let process = |pid, threads| Process { pid, threads, ..Process::default() };
         trace.processes = vec![process(10, 0..2), process(20, 2..3)];
         let thread = |process, tid, name| Thread {
             process: kasuri_model::ProcessIx(process),
@@ -513,11 +478,7 @@ mod tests {
             ..Thread::default()
         };
         let none = kasuri_model::StrIx::NONE;
-        trace.threads = vec![
-            thread(0, 10, none),
-            thread(0, 11, known),
-            thread(1, 21, none),
-        ];
+        trace.threads = vec![thread(0, 10, none), thread(0, 11, known), thread(1, 21, none)];
         let names = [(10, "main"), (11, "other"), (21, "worker")];
         let cmdlines: Vec<_> = names.iter().map(|&(t, n)| (t, n.to_owned())).collect();
         name_threads(&mut trace, &cmdlines);

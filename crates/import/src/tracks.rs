@@ -82,10 +82,7 @@ impl Lane {
 impl Tracks {
     /// Tracks whose writer means one slice from the first begin of a key to its first end.
     pub fn once() -> Tracks {
-        Tracks {
-            once: true,
-            ..Tracks::default()
-        }
+        Tracks { once: true, ..Tracks::default() }
     }
 
     /// The slice `key` of a track begins.
@@ -104,13 +101,7 @@ impl Tracks {
     }
 
     fn add(&mut self, time: Time, pid: i32, track: StrIx, what: What) {
-        self.events.push(Event {
-            time,
-            pid,
-            track,
-            what,
-            args: (0, 0),
-        });
+        self.events.push(Event { time, pid, track, what, args: (0, 0) });
     }
 
     /// Adds an argument of the slice that began or ended last, or of the last point in time.
@@ -128,14 +119,10 @@ impl Tracks {
     /// All lanes as streams: by process, track and lane.
     pub fn streams(mut self, strings: &mut Strings) -> Vec<AnnotationVec> {
         // At equal times ends come first, so a slice that directly follows another fits into the same lane.
-        self.events
-            .sort_by_key(|e| (e.time, !matches!(e.what, What::End(_))));
+        self.events.sort_by_key(|e| (e.time, !matches!(e.what, What::End(_))));
         let mut tracks: BTreeMap<(i32, StrIx), Vec<Event>> = BTreeMap::new();
         for event in self.events {
-            tracks
-                .entry((event.pid, event.track))
-                .or_default()
-                .push(event);
+            tracks.entry((event.pid, event.track)).or_default().push(event);
         }
         let mut out = Vec::new();
         let mut last_tid: HashMap<i32, i32> = HashMap::new();
@@ -157,12 +144,7 @@ impl Tracks {
                 };
                 let first = lane.first().map_or(Time(0), |e| e.time);
                 lane.insert(0, annotation(first, Kind::ThreadName, name));
-                out.push(AnnotationVec {
-                    pid,
-                    tid: *tid,
-                    events: lane,
-                    at: 0,
-                });
+                out.push(AnnotationVec { pid, tid: *tid, events: lane, at: 0 });
             }
         }
         out
@@ -171,12 +153,7 @@ impl Tracks {
 
 /// An event of a lane.
 fn annotation(time: Time, kind: Kind, name: StrIx) -> Annotation {
-    Annotation {
-        time,
-        kind: kind as u8,
-        name,
-        ..Annotation::default()
-    }
+    Annotation { time, kind: kind as u8, name, ..Annotation::default() }
 }
 
 /// The arguments of the slice or instant before them; those that come with the end of a slice (`is_end`), of the innermost one.
@@ -328,13 +305,8 @@ mod tests {
     #[test]
     fn overlapping_slices_get_lanes_and_nested_ones_share() {
         let lanes = drawn(|t, s| {
-            let (track, a, b, c, d) = (
-                s.intern("net"),
-                s.intern("a"),
-                s.intern("b"),
-                s.intern("c"),
-                s.intern("d"),
-            );
+            let (track, a, b, c, d) =
+                (s.intern("net"), s.intern("a"), s.intern("b"), s.intern("c"), s.intern("d"));
             t.end(Time(30), 5, track, 1);
             t.begin(Time(10), 5, track, 1, a);
             t.begin(Time(12), 5, track, 2, b);
@@ -344,13 +316,7 @@ mod tests {
             t.begin(Time(30), 5, track, 4, d);
             t.end(Time(40), 5, track, 4);
         });
-        assert_eq!(
-            lanes,
-            [
-                "5/-1: T10net B10a B12b E20 E30 B30d E40",
-                "5/-2: T25net #2 B25c E40"
-            ]
-        );
+        assert_eq!(lanes, ["5/-1: T10net B10a B12b E20 E30 B30d E40", "5/-2: T25net #2 B25c E40"]);
     }
 
     #[test]

@@ -4,31 +4,13 @@ use serde::de::IgnoredAny;
 
 /// Beginnings of files that people take for a trace, or in which a trace may be.
 const BEGINNINGS: &[(&[u8], &str)] = &[
-    (
-        b"\xfd7zXZ\0",
-        "is packed by xz: unpack it first (`xz -d -k`)",
-    ),
-    (
-        b"BZh",
-        "is packed by bzip2: unpack it first (`bzip2 -d -k`)",
-    ),
-    (
-        b"\x04\x22\x4d\x18",
-        "is packed by lz4: unpack it first (`lz4 -d`)",
-    ),
-    (
-        b"7z\xbc\xaf\x27\x1c",
-        "is an archive of 7-Zip: unpack it first (`7z x`)",
-    ),
+    (b"\xfd7zXZ\0", "is packed by xz: unpack it first (`xz -d -k`)"),
+    (b"BZh", "is packed by bzip2: unpack it first (`bzip2 -d -k`)"),
+    (b"\x04\x22\x4d\x18", "is packed by lz4: unpack it first (`lz4 -d`)"),
+    (b"7z\xbc\xaf\x27\x1c", "is an archive of 7-Zip: unpack it first (`7z x`)"),
     (b"PK\x05\x06", "is a zip archive without files"),
-    (
-        b"\xff\xfe",
-        "begins like text in UTF-16: `iconv -f UTF-16 -t UTF-8` makes it readable",
-    ),
-    (
-        b"\xfe\xff",
-        "begins like text in UTF-16: `iconv -f UTF-16 -t UTF-8` makes it readable",
-    ),
+    (b"\xff\xfe", "begins like text in UTF-16: `iconv -f UTF-16 -t UTF-8` makes it readable"),
+    (b"\xfe\xff", "begins like text in UTF-16: `iconv -f UTF-16 -t UTF-8` makes it readable"),
     (
         b"\xc1\x1f\xfc\xc1",
         "is one stream of a CTF trace: give the folder that has `metadata` in it",
@@ -46,19 +28,10 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"GIF8", "is a picture"),
     (b"MZ", "begins like a program for Windows"),
     (b"\xcf\xfa\xed\xfe", "is a program for macOS"),
-    (
-        b"\xca\xfe\xba\xbe",
-        "is a class of Java, or a program for macOS",
-    ),
+    (b"\xca\xfe\xba\xbe", "is a class of Java, or a program for macOS"),
     (b"\0asm", "is a program in WebAssembly"),
-    (
-        b"JAVA PROFILE",
-        "is a dump of a Java heap, which tells one moment: no trace",
-    ),
-    (
-        b"FLR\0",
-        "is a recording of Java's Flight Recorder, which is not read",
-    ),
+    (b"JAVA PROFILE", "is a dump of a Java heap, which tells one moment: no trace"),
+    (b"FLR\0", "is a recording of Java's Flight Recorder, which is not read"),
     (b"\xd4\xc3\xb2\xa1", "is a capture of network packets"),
     (b"\x0a\x0d\x0d\x0a", "is a capture of network packets"),
     (b"PAR1", "is a table in Parquet, and no trace"),
@@ -79,10 +52,7 @@ const TEXTS: &[(&str, &str)] = &[
         "# To display the perf.data header info",
         "is what `perf report` prints: the perf.data itself is read, and what `perf script` prints of tracepoints",
     ),
-    (
-        "Performance counter stats for",
-        "is what `perf stat` prints: sums, and no trace",
-    ),
+    ("Performance counter stats for", "is what `perf stat` prints: sums, and no trace"),
     ("<?xml", "is XML, and no trace"),
     ("<svg", "is a picture"),
 ];
@@ -125,13 +95,10 @@ pub(crate) fn looks(file: &File<'_>) -> String {
     if bytes.get(TAR.0..).is_some_and(|at| at.starts_with(TAR.1)) {
         return "is an archive of tar: unpack it first (`tar -xf`)".to_owned();
     }
-    json(bytes)
-        .or_else(|| zeros(bytes))
-        .or_else(|| text(bytes))
-        .unwrap_or_else(|| {
-            let head = &bytes[..bytes.len().min(8)];
-            format!("begins with the bytes {head:02x?}, which no format has")
-        })
+    json(bytes).or_else(|| zeros(bytes)).or_else(|| text(bytes)).unwrap_or_else(|| {
+        let head = &bytes[..bytes.len().min(8)];
+        format!("begins with the bytes {head:02x?}, which no format has")
+    })
 }
 
 /// A program, or another kind of ELF file.
@@ -157,11 +124,7 @@ fn command(path: &str) -> String {
     if ["-", "stdin"].contains(&path) || path.starts_with("/dev/") {
         return "PROGRAM".to_owned();
     }
-    let path = if path.contains('/') {
-        path.to_owned()
-    } else {
-        format!("./{path}")
-    };
+    let path = if path.contains('/') { path.to_owned() } else { format!("./{path}") };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if path.chars().all(is_plain) {
         return path;
@@ -193,9 +156,7 @@ fn json(bytes: &[u8]) -> Option<String> {
             if names.is_empty() && is_cut {
                 return None;
             }
-            let known = PROFILES
-                .iter()
-                .find(|(name, _)| names.iter().any(|n| n == name));
+            let known = PROFILES.iter().find(|(name, _)| names.iter().any(|n| n == name));
             if let Some((_, what)) = known {
                 return Some((*what).to_owned());
             }
@@ -233,10 +194,7 @@ fn zeros(bytes: &[u8]) -> Option<String> {
         ));
     }
     let text: Vec<u8> = head.iter().copied().filter(|&b| b != 0).collect();
-    let file = File {
-        name: "",
-        bytes: &text,
-    };
+    let file = File { name: "", bytes: &text };
     if !ftrace_text::detect(&[file]) {
         return None;
     }
@@ -263,10 +221,7 @@ fn text(bytes: &[u8]) -> Option<String> {
             "is what `perf script` prints without the CPU of each event: `-F +cpu` adds it".into(),
         );
     }
-    Some(format!(
-        "is text, but of no trace: it begins with \"{}\"",
-        shown(line)
-    ))
+    Some(format!("is text, but of no trace: it begins with \"{}\"", shown(line)))
 }
 
 /// The beginning of a text that comes from a file.
@@ -320,24 +275,12 @@ mod tests {
                 r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
                 "is JSON without `traceEvents`: its members are a, b, c, d, e, ...",
             ),
-            (
-                r#"[{"x": 1}]"#,
-                "begins like a JSON list whose first event has no phase (`ph`)",
-            ),
+            (r#"[{"x": 1}]"#, "begins like a JSON list whose first event has no phase (`ph`)"),
             ("[[1, 2], [3]]", "is a JSON list, but not of events"),
             ("[1]", "is a JSON list, but not of events"),
-            (
-                "[1] 4711",
-                "is text, but of no trace: it begins with \"[1] 4711\"",
-            ),
-            (
-                "[ 0.000000] Linux",
-                "is text, but of no trace: it begins with \"[ 0.000000] Linux\"",
-            ),
-            (
-                "{ some C }",
-                "is text, but of no trace: it begins with \"{ some C }\"",
-            ),
+            ("[1] 4711", "is text, but of no trace: it begins with \"[1] 4711\""),
+            ("[ 0.000000] Linux", "is text, but of no trace: it begins with \"[ 0.000000] Linux\""),
+            ("{ some C }", "is text, but of no trace: it begins with \"{ some C }\""),
         ] {
             assert_eq!(of("t.json", text.as_bytes()), told);
         }
@@ -375,23 +318,14 @@ mod tests {
             (b"PERFFILE\0", "is a perf.data of the first version"),
             (b"PAR1\x15", "is a table in Parquet"),
             (b"/* CTF 1.8 */\n", "is the metadata of a CTF trace"),
-            (
-                b"\x57\x1d\xd1\x75\x2a\x64",
-                "is the metadata of a CTF trace",
-            ),
-            (
-                b"\n Performance counter stats for 'ls':",
-                "is what `perf stat` prints",
-            ),
+            (b"\x57\x1d\xd1\x75\x2a\x64", "is the metadata of a CTF trace"),
+            (b"\n Performance counter stats for 'ls':", "is what `perf stat` prints"),
             (
                 b"a 7 1.000001: sched:sched_waking: comm=b",
                 "is what `perf script` prints without the CPU",
             ),
             (b"[ ]", "is JSON, a list without events"),
-            (
-                b"{\"nodes\": [], \"timeDeltas\": []}",
-                "is a CPU profile of V8",
-            ),
+            (b"{\"nodes\": [], \"timeDeltas\": []}", "is a CPU profile of V8"),
             (b"{\"$schema\": \"x\"}", "is JSON of another kind"),
             (b"caf\xe9 latin one\n", "begins with the bytes"),
         ] {
@@ -401,10 +335,7 @@ mod tests {
         let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
         assert!(of("t.tar", &tar).contains("tar -xf"));
         let long = format!("\n{}\nmore", "e".repeat(100));
-        let told = format!(
-            "is text, but of no trace: it begins with \"{}...\"",
-            "e".repeat(60)
-        );
+        let told = format!("is text, but of no trace: it begins with \"{}...\"", "e".repeat(60));
         assert_eq!(of("t", long.as_bytes()), told);
         assert!(of("t", b"a\x1b[2J").starts_with("begins with the bytes"));
     }

@@ -65,14 +65,8 @@ fn unpack_within<'a>(file: &str, bytes: &'a [u8], always: u64) -> Result<Cow<'a,
     };
     match out {
         Ok(out) => Ok(Cow::Owned(out)),
-        Err(Stop::Limit(limit)) => Err(Error::TooLarge {
-            file: file.to_owned(),
-            limit,
-        }),
-        Err(Stop::Damage(error)) => Err(Error::Unpack {
-            file: file.to_owned(),
-            error,
-        }),
+        Err(Stop::Limit(limit)) => Err(Error::TooLarge { file: file.to_owned(), limit }),
+        Err(Stop::Damage(error)) => Err(Error::Unpack { file: file.to_owned(), error }),
     }
 }
 
@@ -184,10 +178,7 @@ mod tests {
         bomb.extend(std::iter::repeat_n(0x55, 1 << 20));
         for bomb in [bomb, zstd::encode_all(&vec![0; 64 << 20][..], 1).unwrap()] {
             let error = unpack_within("bomb", &bomb, 2 << 20).unwrap_err();
-            assert!(
-                matches!(error, Error::TooLarge { limit, .. } if limit <= 3 << 20),
-                "{error}"
-            );
+            assert!(matches!(error, Error::TooLarge { limit, .. } if limit <= 3 << 20), "{error}");
         }
     }
 
@@ -300,10 +291,7 @@ mod tests {
     fn cut_files_are_errors() {
         let packed = gzip(b"some text that is long enough to be cut in the middle");
         for n in 4..packed.len() {
-            assert!(matches!(
-                unpack("cut.gz", &packed[..n]),
-                Err(Error::Unpack { .. })
-            ));
+            assert!(matches!(unpack("cut.gz", &packed[..n]), Err(Error::Unpack { .. })));
         }
         let half = &packed[..packed.len() / 2];
         assert_eq!(

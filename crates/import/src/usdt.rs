@@ -67,21 +67,15 @@ pub(crate) fn meanings(probes: &[UsdtProbe]) -> HashMap<String, Meaning> {
         let (stem, side) = stem(&probe.name);
         let (pair, both) = pairs.get(stem).copied().unwrap_or_default();
         let side = if both == [true; 2] { side } else { Side::Point };
-        let args: Vec<Arg> = (probe.args.iter().zip(1..))
-            .filter_map(|(text, n)| argument(text, n, side))
-            .collect();
+        let args: Vec<Arg> =
+            (probe.args.iter().zip(1..)).filter_map(|(text, n)| argument(text, n, side)).collect();
         // Of a function, its file and its name are given: the name is the last text.
         let names_itself = ["function", "method", "sub"];
         let is_function = names_itself.iter().any(|word| stem.ends_with(word));
         let text = args.iter().rposition(|a| a.kind == ArgType::Str);
         let meaning = Meaning {
             probe: probe.name.clone(),
-            name: if side == Side::Point {
-                &probe.name
-            } else {
-                stem
-            }
-            .to_owned(),
+            name: if side == Side::Point { &probe.name } else { stem }.to_owned(),
             side,
             pair,
             named_by: text.filter(|_| is_function && side != Side::Point),
@@ -170,10 +164,7 @@ mod tests {
             probe("e", "python:function__entry", &args),
             probe("r", "python:function__return", &args),
         ]);
-        assert_eq!(
-            (found["e"].named_by, found["r"].named_by),
-            (Some(1), Some(1))
-        );
+        assert_eq!((found["e"].named_by, found["r"].named_by), (Some(1), Some(1)));
     }
 
     #[test]
@@ -195,10 +186,7 @@ mod tests {
     #[test]
     fn constants_are_arguments_and_nonsense_is_none() {
         let constant = argument("=-7", 2, Side::Point).unwrap();
-        assert_eq!(
-            (constant.from, &*constant.name),
-            (From::Constant(-7), "arg2")
-        );
+        assert_eq!((constant.from, &*constant.name), (From::Constant(-7), "arg2"));
         assert_eq!(argument("=x", 1, Side::Point), None);
         assert_eq!(argument("", 1, Side::Point), None);
     }

@@ -67,9 +67,7 @@ pub(crate) fn only_file(bytes: &[u8]) -> Result<Entry<'_>, String> {
                 .collect();
             let dots = if files.len() > NAMED { ", ..." } else { "" };
             let (n, names) = (files.len(), names.join(", "));
-            Err(format!(
-                "it has {n} files ({names}{dots}): unpack it and choose one"
-            ))
+            Err(format!("it has {n} files ({names}{dots}): unpack it and choose one"))
         }
     }
 }
@@ -91,11 +89,7 @@ fn file(bytes: &[u8], at: usize) -> Result<Entry<'_>, String> {
     let (n_name, n_more) = name.ok_or_else(|| damaged(head))?;
     let start = head + HEAD_BYTES + usize::from(n_name) + usize::from(n_more);
     let packed = bytes.get(start..start + size);
-    Ok(Entry {
-        packed: packed.ok_or_else(|| damaged(head))?,
-        method: short(10)?,
-        crc: long(16)?,
-    })
+    Ok(Entry { packed: packed.ok_or_else(|| damaged(head))?, method: short(10)?, crc: long(16)? })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

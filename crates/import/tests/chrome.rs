@@ -12,10 +12,7 @@ fn golden(name: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Trace {
-    let file = File {
-        name: "t.json",
-        bytes,
-    };
+    let file = File { name: "t.json", bytes };
     let trace = load(&[file], &Options::default()).unwrap();
     let problems = trace.broken_rules();
     assert!(problems.is_empty(), "{problems:?}");
@@ -44,12 +41,7 @@ fn rows(trace: &Trace) -> (Vec<Row>, Vec<InstantRow>) {
     let p = &trace.instants;
     let point = |i: usize| {
         let (pid, tid) = who(p.thread[i]);
-        (
-            pid,
-            tid,
-            trace.strings.get(p.name[i]).to_owned(),
-            at(p.time[i]),
-        )
+        (pid, tid, trace.strings.get(p.name[i]).to_owned(), at(p.time[i]))
     };
     let mut points: Vec<_> = (0..p.time.len()).map(point).filter(|r| r.1 >= 0).collect();
     slices.sort();
@@ -107,30 +99,16 @@ fn of_events_that_begin_together_the_longest_is_outside() {
         event("later", 40, 5),
     ];
     let text = format!("[{}]", events.join(","));
-    let file = File {
-        name: "trace.json",
-        bytes: text.as_bytes(),
-    };
+    let file = File { name: "trace.json", bytes: text.as_bytes() };
     let trace = load(&[file], &Options::default()).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     let s = &trace.slices;
     let rows: Vec<_> = (0..s.start.len())
-        .map(|i| {
-            (
-                trace.strings.get(s.name[i]),
-                s.depth[i],
-                (s.end[i] - s.start[i]).ns(),
-            )
-        })
+        .map(|i| (trace.strings.get(s.name[i]), s.depth[i], (s.end[i] - s.start[i]).ns()))
         .collect();
     assert_eq!(
         rows,
-        [
-            ("outer", 0, 20_000),
-            ("middle", 1, 9000),
-            ("inner", 2, 5000),
-            ("later", 0, 5000)
-        ]
+        [("outer", 0, 20_000), ("middle", 1, 9000), ("inner", 2, 5000), ("later", 0, 5000)]
     );
 }
 
@@ -138,10 +116,7 @@ fn of_events_that_begin_together_the_longest_is_outside() {
 fn events_that_are_no_list_are_refused() {
     for (value, told) in [("5", "5"), ("null", "null"), ("\"\u{1b}[2J\"", r"\u{1b}")] {
         let text = format!("{{\"traceEvents\": {value}}}");
-        let file = kasuri_import::File {
-            name: "x.json",
-            bytes: text.as_bytes(),
-        };
+        let file = kasuri_import::File { name: "x.json", bytes: text.as_bytes() };
         let error = kasuri_import::load(&[file], &kasuri_import::Options::default());
         let error = error.unwrap_err().to_string();
         let wanted = "x.json: is JSON whose `traceEvents` is no list of events: ";

@@ -4,14 +4,8 @@ use kasuri_import::{File, Options, load};
 use kasuri_model::{ArgValue, SliceKind, ThreadIx, Time, Trace};
 
 fn try_read(text: &str, salvage: bool) -> Result<Trace, String> {
-    let file = File {
-        name: "t.json",
-        bytes: text.as_bytes(),
-    };
-    let options = Options {
-        salvage,
-        ..Options::default()
-    };
+    let file = File { name: "t.json", bytes: text.as_bytes() };
+    let options = Options { salvage, ..Options::default() };
     let trace = load(&[file], &options).map_err(|e| e.to_string())?;
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     Ok(trace)
@@ -66,11 +60,7 @@ fn begin_step_and_end_of_one_id_make_arrows_in_order_of_time() {
     let trace = read(&events.each_ref().map(|e| e.as_str()));
     assert_eq!(
         arrows(&trace),
-        [
-            ("f", (100, 1), (120, 2)),
-            ("f", (120, 2), (140, 3)),
-            ("f", (150, 3), (160, 1))
-        ]
+        [("f", (100, 1), (120, 2)), ("f", (120, 2), (140, 3)), ("f", (150, 3), (160, 1))]
     );
 }
 
@@ -142,11 +132,7 @@ fn a_counter_has_one_series_for_each_argument() {
     };
     let trace = read(&[
         &count(100, "", r#"{"value":1,"used":2.5,"mem":"7"}"#),
-        &count(
-            110,
-            "",
-            r#"{"value":-3,"used":18446744073709551615,"mem":"none"}"#,
-        ),
+        &count(110, "", r#"{"value":-3,"used":18446744073709551615,"mem":"none"}"#),
         &count(120, r#","id":"0x10""#, r#"{"value":4}"#),
         &count(130, r#","id":"0x10""#, r#"{"free":5}"#),
     ]);
@@ -226,10 +212,7 @@ fn the_older_phases_are_joined_by_name_too() {
     ]);
     let mut found = on_tracks(&trace);
     found.sort();
-    assert_eq!(
-        found,
-        [("net", "a", 100, 120, 0), ("net #2", "b", 110, 130, 0)]
-    );
+    assert_eq!(found, [("net", "a", 100, 120, 0), ("net #2", "b", 110, 130, 0)]);
     assert_eq!(trace.instants.time.len(), 2);
 }
 
@@ -238,15 +221,10 @@ fn a_global_id_joins_processes_and_a_local_one_does_not() {
     for (id, ends) in [
         (r#""id2":{"global":"0x7"}"#, vec![("net", "a", 100, 120, 0)]),
         // The track of process 2 begins with the end that it has.
-        (
-            r#""id2":{"local":"0x7"}"#,
-            vec![("net", "a", 100, 120, 2), ("net", "net", 120, 120, 1)],
-        ),
+        (r#""id2":{"local":"0x7"}"#, vec![("net", "a", 100, 120, 2), ("net", "net", 120, 120, 1)]),
     ] {
-        let trace = read(&[
-            &asynchronous("b", 100, 1, "a", id),
-            &asynchronous("e", 120, 2, "a", id),
-        ]);
+        let trace =
+            read(&[&asynchronous("b", 100, 1, "a", id), &asynchronous("e", 120, 2, "a", id)]);
         let mut found = on_tracks(&trace);
         found.sort();
         assert_eq!(found, ends, "{id}");
@@ -344,20 +322,12 @@ fn slices_that_overlap_are_cut_and_counted() {
     let slice = |name: &str, ts: i64, dur: i64| {
         format!(r#"{{"ph":"X","pid":1,"tid":1,"ts":{ts},"dur":{dur},"name":"{name}"}}"#)
     };
-    let trace = read(&[
-        &slice("a", 100, 20),
-        &slice("b", 110, 30),
-        &slice("c", 150, 5),
-    ]);
+    let trace = read(&[&slice("a", 100, 20), &slice("b", 110, 30), &slice("c", 150, 5)]);
     let s = &trace.slices;
     let ends: Vec<i64> = s.end.iter().map(|&t| us(&trace, t)).collect();
     assert_eq!(ends, [120, 120, 155]);
     assert!(
-        trace
-            .info
-            .missing
-            .iter()
-            .any(|m| m.starts_with("1 slices overlapped")),
+        trace.info.missing.iter().any(|m| m.starts_with("1 slices overlapped")),
         "{:?}",
         trace.info.missing
     );
@@ -379,28 +349,10 @@ fn waits_and_critical_sections_come_back_from_kasuris_own_export() {
         own,
         r#"{"ph":"X","pid":0,"tid":1,"ts":101,"dur":1,"name":"on CPU 1"}"#,
         &event("X", 100, state_row, "state", r#","dur":50"#),
-        &event(
-            "X",
-            100,
-            6,
-            "lost events",
-            r#","dur":30,"args":{"count":12}"#,
-        )
-        .replace(r#""m""#, r#""lost events: ring full""#),
-        &event(
-            "X",
-            105,
-            6,
-            "lock wait",
-            r#","dur":5,"args":{"object":"0xa0"}"#,
-        ),
-        &event(
-            "b",
-            110,
-            6,
-            "lock held",
-            r#","id":"0x1","args":{"object":"0xa0"}"#,
-        ),
+        &event("X", 100, 6, "lost events", r#","dur":30,"args":{"count":12}"#)
+            .replace(r#""m""#, r#""lost events: ring full""#),
+        &event("X", 105, 6, "lock wait", r#","dur":5,"args":{"object":"0xa0"}"#),
+        &event("b", 110, 6, "lock held", r#","id":"0x1","args":{"object":"0xa0"}"#),
         &event("e", 120, 6, "lock held", r#","id":"0x1""#),
         &event("B", 130, 6, "barrier wait", r#","args":{"object":"0xb0"}"#),
         &event("E", 140, 6, "barrier wait", ""),
@@ -408,14 +360,7 @@ fn waits_and_critical_sections_come_back_from_kasuris_own_export() {
     ]);
     let s = &trace.slices;
     let rows: Vec<_> = (0..s.start.len())
-        .map(|i| {
-            (
-                s.kind[i],
-                us(&trace, s.start[i]),
-                us(&trace, s.end[i]),
-                s.object[i],
-            )
-        })
+        .map(|i| (s.kind[i], us(&trace, s.start[i]), us(&trace, s.end[i]), s.object[i]))
         .collect();
     assert_eq!(
         rows,
@@ -428,10 +373,7 @@ fn waits_and_critical_sections_come_back_from_kasuris_own_export() {
     assert!(trace.instants.time.is_empty(), "the ends of arrows suffice");
     let loss = &trace.losses[0];
     let when = us(&trace, loss.when.start)..us(&trace, loss.when.end);
-    assert_eq!(
-        (&*loss.cause, loss.count, when),
-        ("ring full", 12, 100..130)
-    );
+    assert_eq!((&*loss.cause, loss.count, when), ("ring full", 12, 100..130));
     assert!(
         trace
             .info
@@ -489,23 +431,14 @@ fn scheduler_events_of_an_own_export_are_read() {
     assert!(trace.cpus[1].recorded, "a silent CPU");
     let thread = trace.threads.iter().position(|t| t.tid == 7).unwrap();
     let runs = trace.states_of(kasuri_model::ThreadIx(thread as u32));
-    let runs: Vec<_> = runs
-        .filter(|s| s.state == kasuri_model::ThreadState::Running)
-        .collect();
-    assert_eq!(
-        (runs.len(), runs[0].start.0, runs[0].end.0),
-        (1, 500, 100_000)
-    );
+    let runs: Vec<_> = runs.filter(|s| s.state == kasuri_model::ThreadState::Running).collect();
+    assert_eq!((runs.len(), runs[0].start.0, runs[0].end.0), (1, 500, 100_000));
 }
 
 #[test]
 fn scheduler_events_of_a_damaged_export_are_left_out_or_bounded() {
     let said = |text: &str, about: &str| own_export(text, about).info.missing.join("; ");
-    for text in [
-        "lines of nothing",
-        "# tracer: nop\n",
-        "CPU:4000000000 [LOST 1 EVENTS]\n",
-    ] {
+    for text in ["lines of nothing", "# tracer: nop\n", "CPU:4000000000 [LOST 1 EVENTS]\n"] {
         assert!(
             said(text, "{}").contains("the scheduler's events of this export are not read"),
             "{text}"
@@ -529,12 +462,7 @@ fn events_without_a_time_are_left_out_and_the_first_is_named() {
         (r#"{"ph":"X","ts":NaN}"#, r#"ts "NaN""#),
         (r#"{"ph":"X","ts":1e300}"#, "ts 1e300"),
     ] {
-        let text = format!(
-            "[{},\n{bad},\n{},{{}},{},{{}}]",
-            good(100),
-            good(110),
-            good(120)
-        );
+        let text = format!("[{},\n{bad},\n{},{{}},{},{{}}]", good(100), good(110), good(120));
         let at = text.find(bad).unwrap();
         let trace = try_read(&text, false).unwrap();
         assert_eq!(trace.instants.time.len(), 3, "{bad}");
@@ -624,18 +552,10 @@ fn complete_events_keep_their_place_among_others_of_their_time() {
     let s = &trace.slices;
     let rows: Vec<_> = (0..s.start.len())
         .map(|i| {
-            (
-                trace.strings.get(s.name[i]),
-                us(&trace, s.start[i]),
-                us(&trace, s.end[i]),
-                s.depth[i],
-            )
+            (trace.strings.get(s.name[i]), us(&trace, s.start[i]), us(&trace, s.end[i]), s.depth[i])
         })
         .collect();
-    assert_eq!(
-        rows,
-        [("a", 100, 110, 0), ("b", 110, 115, 0), ("c", 120, 125, 0)]
-    );
+    assert_eq!(rows, [("a", 100, 110, 0), ("b", 110, 115, 0), ("c", 120, 125, 0)]);
 }
 
 #[test]
@@ -659,10 +579,7 @@ fn a_name_of_20_mb_is_read() {
     for text in [
         format!(r#"{{"traceEvents":[{}]}}"#, event("")),
         // Beyond where the format is told by.
-        format!(
-            r#"{{"otherData":{{"n":"{name}"}},"traceEvents":[{}]}}"#,
-            event("")
-        ),
+        format!(r#"{{"otherData":{{"n":"{name}"}},"traceEvents":[{}]}}"#, event("")),
         format!("[{}]", event(r#""args":{"n":1},"#)),
     ] {
         let trace = try_read(&text, false).unwrap();

@@ -5,10 +5,7 @@ use kasuri_model::{Time, Trace, open};
 
 fn read(events: &[String]) -> Trace {
     let text = format!("[{}]", events.join(",\n"));
-    let file = File {
-        name: "t.json",
-        bytes: text.as_bytes(),
-    };
+    let file = File { name: "t.json", bytes: text.as_bytes() };
     let trace = load(&[file], &Options::default()).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new(), "{text}");
     trace
@@ -23,13 +20,7 @@ fn slices(trace: &Trace) -> Vec<(&str, i64, i64, u16, u8)> {
     let s = &trace.slices;
     let row = |i: usize| {
         let (start, end) = (us(trace, s.start[i]), us(trace, s.end[i]));
-        (
-            trace.strings.get(s.name[i]),
-            start,
-            end,
-            s.depth[i],
-            s.open[i],
-        )
+        (trace.strings.get(s.name[i]), start, end, s.depth[i], s.open[i])
     };
     (0..s.start.len()).map(row).collect()
 }
@@ -129,11 +120,7 @@ fn complete_events_among_begins_and_ends_change_nothing() {
         found.sort();
         let text = events.join("\n");
         assert_eq!(found, expected, "seed {seed}:\n{text}");
-        assert_eq!(
-            trace.info.missing,
-            Vec::<String>::new(),
-            "seed {seed}:\n{text}"
-        );
+        assert_eq!(trace.info.missing, Vec::<String>::new(), "seed {seed}:\n{text}");
     }
 }
 
@@ -148,11 +135,7 @@ fn a_complete_event_and_a_begun_one_that_end_together() {
     ]);
     assert_eq!(
         slices(&trace),
-        [
-            ("outer", 100, 120, 0, 0),
-            ("inner", 110, 120, 1, 0),
-            ("next", 120, 130, 0, 0)
-        ]
+        [("outer", 100, 120, 0, 0), ("inner", 110, 120, 1, 0), ("next", 120, 130, 0, 0)]
     );
 }
 
@@ -232,11 +215,7 @@ fn begins_without_ends_and_ends_without_begins_are_counted() {
         ]
     );
     // Inside of a slice there is no place for an end without a begin.
-    let trace = read(&[
-        complete(100, 120, "x"),
-        end(110, ""),
-        complete(112, 115, "y"),
-    ]);
+    let trace = read(&[complete(100, 120, "x"), end(110, ""), complete(112, 115, "y")]);
     let names: Vec<_> = slices(&trace).iter().map(|s| (s.0, s.2)).collect();
     assert_eq!(names, [("x", 120), ("y", 115)]);
 }

@@ -11,10 +11,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n.max(1)
     }
 
@@ -49,9 +47,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     let Ok(folder) = std::fs::read_dir(tests().join("corpus").join(name)) else {
         return Vec::new();
     };
-    folder
-        .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
-        .collect()
+    folder.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
 }
 
 /// Runs `driver` on each file, and on `n` damaged copies of it.
@@ -90,15 +86,9 @@ fn directory(path: &Path) -> Vec<u8> {
 #[test]
 fn traces_of_other_tools_and_damaged_ones_do_no_harm() {
     let golden = tests().join("golden");
-    let names = [
-        "chrome/node.json",
-        "ftrace_text/trace.txt",
-        "perfetto/sched.pftrace",
-    ];
-    let mut files: Vec<_> = names
-        .iter()
-        .map(|name| std::fs::read(golden.join(name)).unwrap())
-        .collect();
+    let names = ["chrome/node.json", "ftrace_text/trace.txt", "perfetto/sched.pftrace"];
+    let mut files: Vec<_> =
+        names.iter().map(|name| std::fs::read(golden.join(name)).unwrap()).collect();
     files.push(directory(&golden.join("ctf/kernel-bt/golden")));
     replay(&files, 30, traces::traces);
     // What was found once.

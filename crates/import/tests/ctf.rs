@@ -12,10 +12,7 @@ fn goldens() -> PathBuf {
 
 /// All files below a directory, with their paths from there.
 fn files(dir: &Path, under: &str, out: &mut Vec<(String, Vec<u8>)>) {
-    let mut entries: Vec<_> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap())
-        .collect();
+    let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap()).collect();
     entries.sort_by_key(|e| e.file_name());
     for entry in entries {
         let name = format!("{under}{}", entry.file_name().to_string_lossy());
@@ -35,17 +32,8 @@ fn golden(name: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn read(files: &[(String, Vec<u8>)], salvage: bool) -> Result<Trace, kasuri_import::Error> {
-    let files: Vec<File<'_>> = files
-        .iter()
-        .map(|(name, bytes)| File { name, bytes })
-        .collect();
-    load(
-        &files,
-        &Options {
-            salvage,
-            ..Options::default()
-        },
-    )
+    let files: Vec<File<'_>> = files.iter().map(|(name, bytes)| File { name, bytes }).collect();
+    load(&files, &Options { salvage, ..Options::default() })
 }
 
 /// What babeltrace2 reads in a trace: the same in all that the same events were written as.
@@ -64,9 +52,7 @@ fn check(trace: &Trace) {
 }
 
 fn int(value: &Value) -> i64 {
-    value
-        .as_i64()
-        .unwrap_or_else(|| panic!("a number: {value}"))
+    value.as_i64().unwrap_or_else(|| panic!("a number: {value}"))
 }
 
 /// A golden of kernel events: each thread's time, switches, moves and wake-ups, to the nanosecond.
@@ -76,23 +62,13 @@ fn kernel(name: &str) {
     check(&trace);
     let want = expected(name);
     let epoch = trace.origin_realtime_ns;
-    assert_eq!(
-        epoch + trace.span.start.0,
-        int(&want["span"][0]),
-        "{name}: begin"
-    );
-    assert_eq!(
-        epoch + trace.span.end.0,
-        int(&want["span"][1]),
-        "{name}: end"
-    );
-    let by_name: BTreeMap<&str, u64> = (trace.info.event_costs.iter())
-        .map(|kind| (kind.name.as_str(), kind.n))
-        .collect();
+    assert_eq!(epoch + trace.span.start.0, int(&want["span"][0]), "{name}: begin");
+    assert_eq!(epoch + trace.span.end.0, int(&want["span"][1]), "{name}: end");
+    let by_name: BTreeMap<&str, u64> =
+        (trace.info.event_costs.iter()).map(|kind| (kind.name.as_str(), kind.n)).collect();
     let names = want["by_name"].as_object().unwrap();
-    let names: BTreeMap<&str, u64> = (names.iter())
-        .map(|(name, n)| (name.as_str(), int(n) as u64))
-        .collect();
+    let names: BTreeMap<&str, u64> =
+        (names.iter()).map(|(name, n)| (name.as_str(), int(n) as u64)).collect();
     assert_eq!(by_name, names, "{name}");
     assert_eq!(trace.n_kernel_events, int(&want["events"]) as u64, "{name}");
     let mut on_cpu: BTreeMap<i32, [i64; 4]> = BTreeMap::new();
@@ -129,36 +105,20 @@ fn kernel(name: &str) {
         .collect();
     let rows = |name: &str| want["kernel"][name].as_array().unwrap().clone();
     let moved = rows("migrations");
-    let moved: Vec<[i64; 4]> = moved
-        .iter()
-        .map(|r| [0, 1, 2, 3].map(|c| int(&r[c])))
-        .collect();
+    let moved: Vec<[i64; 4]> = moved.iter().map(|r| [0, 1, 2, 3].map(|c| int(&r[c]))).collect();
     assert_eq!(got, moved, "{name}: migrations");
     let wakes = &trace.wakeups;
     let got: Vec<[i64; 3]> = (0..wakes.time.len())
-        .map(|i| {
-            [
-                epoch + wakes.time[i].0,
-                tid(wakes.wakee[i]),
-                wakes.latency[i].ns().max(-1),
-            ]
-        })
+        .map(|i| [epoch + wakes.time[i].0, tid(wakes.wakee[i]), wakes.latency[i].ns().max(-1)])
         .collect();
     let woken = rows("wakeups");
-    let woken: Vec<[i64; 3]> = woken
-        .iter()
-        .map(|r| [0, 1, 2].map(|c| int(&r[c])))
-        .collect();
+    let woken: Vec<[i64; 3]> = woken.iter().map(|r| [0, 1, 2].map(|c| int(&r[c]))).collect();
     assert_eq!(got, woken, "{name}: wake-ups");
     for (tid, known) in want["kernel"]["known"].as_object().unwrap() {
         let tid: i32 = tid.parse().unwrap();
         let thread = trace.threads.iter().find(|t| t.tid == tid).unwrap();
         let process = &trace.processes[thread.process.ix()];
-        assert_eq!(
-            i64::from(process.pid),
-            int(&known[0]),
-            "{name}: process of {tid}"
-        );
+        assert_eq!(i64::from(process.pid), int(&known[0]), "{name}: process of {tid}");
         assert_eq!(trace.strings.get(thread.name), known[2].as_str().unwrap());
     }
     let calls = |prefix: &str| -> i64 {
@@ -166,37 +126,16 @@ fn kernel(name: &str) {
         let of = names.iter().filter(|(n, _)| n.starts_with(prefix));
         of.map(|(_, n)| int(n)).sum()
     };
-    let spans = |kind| {
-        trace
-            .kernel_spans
-            .kind
-            .iter()
-            .filter(|k| **k == kind)
-            .count() as i64
-    };
+    let spans = |kind| trace.kernel_spans.kind.iter().filter(|k| **k == kind).count() as i64;
     use kasuri_model::KernelSpanKind::*;
-    assert_eq!(
-        spans(Syscall),
-        calls("syscall_entry_"),
-        "{name}: system calls"
-    );
+    assert_eq!(spans(Syscall), calls("syscall_entry_"), "{name}: system calls");
     assert_eq!(spans(Irq), calls("irq_handler_entry"), "{name}: interrupts");
-    assert_eq!(
-        spans(Softirq),
-        calls("irq_softirq_entry"),
-        "{name}: softirqs"
-    );
+    assert_eq!(spans(Softirq), calls("irq_softirq_entry"), "{name}: softirqs");
 }
 
 #[test]
 fn kernel_traces_answer_as_babeltrace2_reads_them() {
-    for name in [
-        "kernel",
-        "kernel-be",
-        "kernel-large",
-        "kernel-bt",
-        "kernel-ctf2",
-    ] {
+    for name in ["kernel", "kernel-be", "kernel-large", "kernel-bt", "kernel-ctf2"] {
         kernel(name);
     }
 }
@@ -228,9 +167,7 @@ fn args(trace: &Trace, wanted: impl Fn(usize) -> bool) -> Args {
 }
 
 fn facts(trace: &Trace) -> Facts {
-    let mut out = Facts {
-        rows: BTreeMap::new(),
-    };
+    let mut out = Facts { rows: BTreeMap::new() };
     let mut add =
         |time: kasuri_model::Time, what, name: &str, thread: kasuri_model::ThreadIx, args| {
             let key = (trace.origin_realtime_ns + time.0, what, name.to_owned());
@@ -240,13 +177,7 @@ fn facts(trace: &Trace) -> Facts {
     for i in 0..trace.instants.time.len() {
         let own = args(trace, |row| trace.args.instant[row] == InstantIx(i as u32));
         let name = trace.strings.get(trace.instants.name[i]);
-        add(
-            trace.instants.time[i],
-            "instant",
-            name,
-            trace.instants.thread[i],
-            own,
-        );
+        add(trace.instants.time[i], "instant", name, trace.instants.thread[i], own);
     }
     let s = &trace.slices;
     for i in 0..s.start.len() {
@@ -298,8 +229,7 @@ fn has_all(got: &BTreeMap<String, Value>, want: &BTreeMap<String, Value>) -> boo
     let same = |a: &Value, b: &Value| {
         a == b || (a.is_number() && b.is_number() && a.as_f64() == b.as_f64())
     };
-    want.iter()
-        .all(|(name, value)| got.get(name).is_some_and(|v| same(v, value)))
+    want.iter().all(|(name, value)| got.get(name).is_some_and(|v| same(v, value)))
 }
 
 /// A golden of user-space events: each event's stamp, thread and fields.
@@ -336,11 +266,7 @@ fn user(name: &str) -> Trace {
         );
     }
     let lost: u64 = trace.losses.iter().map(|l| l.count).sum();
-    assert_eq!(
-        lost as i64,
-        int(&want["discarded_events"]),
-        "{name}: discarded"
-    );
+    assert_eq!(lost as i64, int(&want["discarded_events"]), "{name}: discarded");
     trace
 }
 
@@ -348,19 +274,11 @@ fn user(name: &str) -> Trace {
 fn user_space_events_have_their_stamps_and_fields() {
     for name in ["ust", "ust-ctf2", "ust-rotated"] {
         let trace = user(name);
-        let process = trace
-            .processes
-            .iter()
-            .find(|p| trace.strings.get(p.name) == "golden");
+        let process = trace.processes.iter().find(|p| trace.strings.get(p.name) == "golden");
         assert!(process.is_some(), "{name}: the process has its name");
     }
     let lossy = user("ust-lossy");
-    assert!(
-        lossy
-            .losses
-            .iter()
-            .any(|l| l.cause == "ring buffer full" && l.count > 0)
-    );
+    assert!(lossy.losses.iter().any(|l| l.cause == "ring buffer full" && l.count > 0));
 }
 
 #[test]
@@ -368,16 +286,8 @@ fn events_without_a_thread_stand_on_a_track_of_their_stream() {
     let trace = user("ust-pid");
     assert!(trace.threads.iter().any(|t| t.tid < 0));
     assert_eq!(trace.slices.start.len(), 0, "no slices of mixed threads");
-    assert!(
-        trace.info.missing.iter().any(|m| m.contains("vtid")),
-        "{:?}",
-        trace.info.missing
-    );
-    let names: Vec<&str> = trace
-        .processes
-        .iter()
-        .map(|p| trace.strings.get(p.name))
-        .collect();
+    assert!(trace.info.missing.iter().any(|m| m.contains("vtid")), "{:?}", trace.info.missing);
+    let names: Vec<&str> = trace.processes.iter().map(|p| trace.strings.get(p.name)).collect();
     assert!(names.contains(&"golden"), "{names:?}");
 }
 
@@ -415,11 +325,7 @@ fn cut_files_are_errors_with_a_place_or_keep_what_is_whole() {
         let whole = golden(name);
         for ix in 0..whole.len() {
             let len = whole[ix].1.len();
-            let step = if std::env::var_os("KASURI_ALL_CUTS").is_some() {
-                1
-            } else {
-                499
-            };
+            let step = if std::env::var_os("KASURI_ALL_CUTS").is_some() { 1 } else { 499 };
             for at in (0..len).filter(|at| *at < 100 || at % step == 0 || len - at < 16) {
                 let mut files = whole.clone();
                 files[ix].1.truncate(at);
@@ -431,11 +337,7 @@ fn cut_files_are_errors_with_a_place_or_keep_what_is_whole() {
 
 #[test]
 fn flipped_bits_never_panic_or_hang() {
-    let step = if std::env::var_os("KASURI_ALL_CUTS").is_some() {
-        1
-    } else {
-        251
-    };
+    let step = if std::env::var_os("KASURI_ALL_CUTS").is_some() { 1 } else { 251 };
     for name in CUT {
         let whole = golden(name);
         for ix in 0..whole.len() {
@@ -458,11 +360,7 @@ fn salvage_keeps_what_lies_before_the_damage() {
     assert!(read(&files, false).is_err());
     let trace = read(&files, true).unwrap();
     check(&trace);
-    assert!(
-        trace.losses.iter().any(|l| l.cause.contains("channel0_0")),
-        "{:?}",
-        trace.losses
-    );
+    assert!(trace.losses.iter().any(|l| l.cause.contains("channel0_0")), "{:?}", trace.losses);
     assert!(trace.wakeups.time.len() > 50);
 }
 
@@ -506,10 +404,7 @@ fn packets_that_begin_before_the_one_before_ends_are_read_whole() {
     let whole = golden("kernel-large");
     let mut overlapping = whole.clone();
     let mut n = 0;
-    for (_, bytes) in overlapping
-        .iter_mut()
-        .filter(|f| f.0.starts_with("channel"))
-    {
+    for (_, bytes) in overlapping.iter_mut().filter(|f| f.0.starts_with("channel")) {
         for pair in packets(bytes).windows(2) {
             let begin = &bytes[pair[1].start + 32..pair[1].start + 40];
             let end = u64::from_le_bytes(begin.try_into().unwrap()) + 1_500;
@@ -518,10 +413,7 @@ fn packets_that_begin_before_the_one_before_ends_are_read_whole() {
         }
     }
     assert!(n > 1);
-    let (whole, overlapping) = (
-        read(&whole, false).unwrap(),
-        read(&overlapping, false).unwrap(),
-    );
+    let (whole, overlapping) = (read(&whole, false).unwrap(), read(&overlapping, false).unwrap());
     assert_eq!(overlapping.span, whole.span);
     assert_eq!(overlapping.states.start, whole.states.start);
     assert_eq!(overlapping.states.state, whole.states.state);
@@ -557,11 +449,7 @@ fn metadata_without_stream_files_is_refused_and_says_what_lacks() {
     for name in ["kernel", "ust", "ust-ctf2"] {
         let whole = golden(name);
         let is_metadata = |path: &str| path.rsplit('/').next() == Some("metadata");
-        let alone: Vec<_> = whole
-            .iter()
-            .filter(|(path, _)| is_metadata(path))
-            .cloned()
-            .collect();
+        let alone: Vec<_> = whole.iter().filter(|(path, _)| is_metadata(path)).cloned().collect();
         assert!(alone.len() < whole.len());
         let emptied: Vec<_> = (whole.iter().cloned())
             .map(|(path, bytes)| match is_metadata(&path) {
@@ -572,14 +460,8 @@ fn metadata_without_stream_files_is_refused_and_says_what_lacks() {
         for files in [&alone, &emptied] {
             for salvage in [false, true] {
                 let error = read(files, salvage).unwrap_err().to_string();
-                assert!(
-                    error.contains("beside it no file that is not empty"),
-                    "{name}: {error}"
-                );
-                assert!(
-                    error.contains("copy the whole directory"),
-                    "{name}: {error}"
-                );
+                assert!(error.contains("beside it no file that is not empty"), "{name}: {error}");
+                assert!(error.contains("copy the whole directory"), "{name}: {error}");
             }
         }
     }

@@ -5,9 +5,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 fn read(files: &[(String, Vec<u8>)]) -> Trace {
-    let files: Vec<File<'_>> = (files.iter())
-        .map(|(name, bytes)| File { name, bytes })
-        .collect();
+    let files: Vec<File<'_>> = (files.iter()).map(|(name, bytes)| File { name, bytes }).collect();
     let trace = load(&files, &Options::default()).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     trace
@@ -30,11 +28,7 @@ fn metadata(per_cpu: bool) -> String {
     };
     let (u8, u32, u64) = (unsigned(8, ""), unsigned(32, ""), unsigned(64, ""));
     let stamp = unsigned(64, "map = clock.perf_clock.value;");
-    let cpu_id = if per_cpu {
-        format!("{u32} cpu_id;")
-    } else {
-        String::new()
-    };
+    let cpu_id = if per_cpu { format!("{u32} cpu_id;") } else { String::new() };
     let text = |name: &str| format!("string {{ encoding = UTF8; }} {name};\n");
     let common: String = [int(64, "perf_ip"), int(32, "perf_tid")]
         .into_iter()
@@ -53,16 +47,10 @@ fn metadata(per_cpu: bool) -> String {
             ]
             .concat(),
         ),
-        (
-            "sched:sched_waking",
-            [text("comm"), int(32, "pid"), int(32, "target_cpu")].concat(),
-        ),
+        ("sched:sched_waking", [text("comm"), int(32, "pid"), int(32, "target_cpu")].concat()),
         ("raw_syscalls:sys_enter", int(64, "id")),
         ("raw_syscalls:sys_exit", int(64, "id")),
-        (
-            "lock:contention_begin",
-            [int(64, "lock_addr"), int(32, "flags")].concat(),
-        ),
+        ("lock:contention_begin", [int(64, "lock_addr"), int(32, "flags")].concat()),
         ("lock:contention_end", int(64, "lock_addr")),
     ];
     let events = fields.iter().enumerate().map(|(id, (name, fields))| {
@@ -94,13 +82,7 @@ use Field::{I32, I64, Text};
 
 fn events() -> Vec<Row> {
     let switch = |time, cpu, prev: (&'static str, i32), state, next: (&'static str, i32)| {
-        let fields = vec![
-            Text(prev.0),
-            I32(prev.1),
-            I64(state),
-            Text(next.0),
-            I32(next.1),
-        ];
+        let fields = vec![Text(prev.0), I32(prev.1), I64(state), Text(next.0), I32(next.1)];
         (time, cpu, prev.1, 1, 0, fields)
     };
     vec![
@@ -161,10 +143,7 @@ fn stream(rows: &[Row], cpu: Option<u32>) -> Vec<u8> {
 fn tracepoints_that_perf_converted_are_read_from_one_stream_or_from_one_a_cpu() {
     let rows = events();
     let metadata = |per_cpu| ("metadata".to_owned(), metadata(per_cpu).into_bytes());
-    let mixed = vec![
-        metadata(false),
-        ("perf_stream_0".into(), stream(&rows, None)),
-    ];
+    let mixed = vec![metadata(false), ("perf_stream_0".into(), stream(&rows, None))];
     let mut per_cpu = vec![metadata(true)];
     for cpu in [0, 1] {
         let rows: Vec<Row> = events().into_iter().filter(|row| row.1 == cpu).collect();
@@ -178,36 +157,20 @@ fn tracepoints_that_perf_converted_are_read_from_one_stream_or_from_one_a_cpu() 
         let thread = |tid| trace.threads.iter().find(|t| t.tid == tid).unwrap();
         let states = |tid| -> Vec<(i64, ThreadState)> {
             let rows = thread(tid).states.start as usize..thread(tid).states.end as usize;
-            rows.map(|row| (trace.states.start[row].0, trace.states.state[row]))
-                .collect()
+            rows.map(|row| (trace.states.start[row].0, trace.states.state[row])).collect()
         };
         assert_eq!(trace.strings.get(thread(22).name), "two");
         use ThreadState::*;
         assert_eq!(states(11), [(0, Running), (8000, DiskSleep)], "{form}");
-        let of_two = [
-            (1000, Running),
-            (4000, Sleeping),
-            (5000, RunnableWoken),
-            (6000, Running),
-        ];
+        let of_two = [(1000, Running), (4000, Sleeping), (5000, RunnableWoken), (6000, Running)];
         // perf's packets end with their last event: what ran on CPU 1 after it is known where both CPUs share a packet.
         let of_two = match form {
             "mixed" => of_two.to_vec(),
             _ => [&of_two[..3], &[(6000, Unknown)]].concat(),
         };
-        assert_eq!(
-            &states(22)[states(22).len() - of_two.len()..],
-            of_two,
-            "{form}"
-        );
+        assert_eq!(&states(22)[states(22).len() - of_two.len()..], of_two, "{form}");
         let wakers: Vec<i32> = (trace.wakeups.waker.iter())
-            .map(|w| {
-                if w.is_some() {
-                    trace.threads[w.ix()].tid
-                } else {
-                    -1
-                }
-            })
+            .map(|w| if w.is_some() { trace.threads[w.ix()].tid } else { -1 })
             .collect();
         assert_eq!(wakers, [11, -1], "{form}");
         let spans = &trace.kernel_spans;
@@ -225,14 +188,9 @@ fn drafted(value: &Value, uuid: &Value) -> Value {
             other => other.clone(),
         };
     };
-    let mut out: Map<String, Value> = (object.iter())
-        .map(|(name, value)| (name.clone(), drafted(value, uuid)))
-        .collect();
-    let kind = out
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_owned();
+    let mut out: Map<String, Value> =
+        (object.iter()).map(|(name, value)| (name.clone(), drafted(value, uuid))).collect();
+    let kind = out.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
     if out.contains_key("mappings") {
         out.insert("type".into(), kind.replace("integer", "enumeration").into());
     }
@@ -276,10 +234,7 @@ fn metadata_in_the_words_of_the_drafts_means_the_same() {
         let (_, text) = files.iter_mut().find(|f| f.0 == "metadata").unwrap();
         let uuid: Value = (0..16).collect();
         let mut out = Vec::new();
-        for fragment in text
-            .split(|&b| b == 0x1e)
-            .filter(|f| !f.trim_ascii().is_empty())
-        {
+        for fragment in text.split(|&b| b == 0x1e).filter(|f| !f.trim_ascii().is_empty()) {
             let value: Value = serde_json::from_slice(fragment).unwrap();
             let fragment = drafted(&value, &uuid).to_string();
             for (n, word) in n_words.iter_mut().zip([
@@ -296,15 +251,8 @@ fn metadata_in_the_words_of_the_drafts_means_the_same() {
         let draft = read(&files);
         assert_eq!(draft.span.end, whole.span.end, "{name}");
         assert_eq!(draft.states.start, whole.states.start, "{name}");
-        assert_eq!(
-            format!("{:?}", draft.args),
-            format!("{:?}", whole.args),
-            "{name}"
-        );
-        assert_eq!(
-            draft.n_annotation_events, whole.n_annotation_events,
-            "{name}"
-        );
+        assert_eq!(format!("{:?}", draft.args), format!("{:?}", whole.args), "{name}");
+        assert_eq!(draft.n_annotation_events, whole.n_annotation_events, "{name}");
     }
     assert!(n_words.iter().all(|n| *n > 0), "{n_words:?}");
 }
@@ -313,10 +261,7 @@ fn metadata_in_the_words_of_the_drafts_means_the_same() {
 fn stamps_that_go_back_are_told() {
     let metadata = ("metadata".to_owned(), metadata(false).into_bytes());
     let told = |rows: &[Row]| -> Vec<String> {
-        let files = vec![
-            metadata.clone(),
-            ("perf_stream_0".into(), stream(rows, None)),
-        ];
+        let files = vec![metadata.clone(), ("perf_stream_0".into(), stream(rows, None))];
         let losses = read(&files).losses;
         losses.into_iter().map(|loss| loss.cause).collect()
     };

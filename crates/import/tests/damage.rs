@@ -11,14 +11,8 @@ use kasuri_import::{File, Options};
 use kasuri_model::Trace;
 
 fn load(bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
-    let file = File {
-        name: "run.kasuri",
-        bytes,
-    };
-    let options = Options {
-        salvage,
-        ..Options::default()
-    };
+    let file = File { name: "run.kasuri", bytes };
+    let options = Options { salvage, ..Options::default() };
     kasuri_import::load(&[file], &options)
 }
 
@@ -36,27 +30,13 @@ fn meta() -> Meta {
         root_pids: vec![7],
         ..Meta::default()
     };
-    meta.host = Host {
-        n_cpus: 2,
-        online: vec![0, 1],
-        ..Host::default()
-    };
-    meta.start = Anchor {
-        native: 1000,
-        monotonic_ns: 1000,
-        realtime_ns: 5,
-    };
-    meta.end = Some(Anchor {
-        native: 9000,
-        monotonic_ns: 9000,
-        realtime_ns: 8005,
-    });
+    meta.host = Host { n_cpus: 2, online: vec![0, 1], ..Host::default() };
+    meta.start = Anchor { native: 1000, monotonic_ns: 1000, realtime_ns: 5 };
+    meta.end = Some(Anchor { native: 9000, monotonic_ns: 9000, realtime_ns: 8005 });
     meta.kernel.source = "tracefs".into();
     meta.kernel.clock = "mono".into();
     meta.annotations.clock = "native".into();
-    meta.kernel
-        .formats
-        .insert("sched/sched_process_exit".into(), EXIT.into());
+    meta.kernel.formats.insert("sched/sched_process_exit".into(), EXIT.into());
     meta
 }
 
@@ -84,16 +64,11 @@ fn chunk() -> Vec<u8> {
     out[12] = 7;
     let mut put = |stamp: u64, kind: u64, aux: u64, payload: &[u64]| {
         let slots = 1 + payload.len() as u64 / 2;
-        for word in [stamp, kind | slots << 8 | aux << 16 | 1 << 32]
-            .iter()
-            .chain(payload)
-        {
+        for word in [stamp, kind | slots << 8 | aux << 16 | 1 << 32].iter().chain(payload) {
             out.extend_from_slice(&word.to_le_bytes());
         }
     };
-    for (n, kind) in [1u64, 7, 8, 10, 11, 1, 12, 13, 2, 14, 9, 15, 16, 4, 2]
-        .into_iter()
-        .enumerate()
+    for (n, kind) in [1u64, 7, 8, 10, 11, 1, 12, 13, 2, 14, 9, 15, 16, 4, 2].into_iter().enumerate()
     {
         let payload: &[u64] = if kind > 2 { &[9, 0] } else { &[] };
         put(3000 + 10 * n as u64, kind, 0, payload);
@@ -118,34 +93,13 @@ fn recording() -> Vec<u8> {
             ..Proc::default()
         }])
         .unwrap();
-    let loss = |ns, overrun| KernelLoss {
-        monotonic_ns: ns,
-        cpu: 0,
-        overrun,
-        ..KernelLoss::default()
-    };
-    writer
-        .kernel_losses(&[loss(1000, 0), loss(9000, 4)])
-        .unwrap();
+    let loss =
+        |ns, overrun| KernelLoss { monotonic_ns: ns, cpu: 0, overrun, ..KernelLoss::default() };
+    writer.kernel_losses(&[loss(1000, 0), loss(9000, 4)]).unwrap();
     let table = EventTable::from_meta(&meta.kernel).unwrap();
-    writer
-        .blocks(&encode_kernel_blocks(
-            &table,
-            &PageLayout::LE64,
-            0,
-            &page(),
-            &options,
-        ))
-        .unwrap();
+    writer.blocks(&encode_kernel_blocks(&table, &PageLayout::LE64, 0, &page(), &options)).unwrap();
     let raw = chunk();
-    writer
-        .blocks(&encode_annotation_blocks(
-            7,
-            0,
-            &parse_chunks(&raw).0,
-            &options,
-        ))
-        .unwrap();
+    writer.blocks(&encode_annotation_blocks(7, 0, &parse_chunks(&raw).0, &options)).unwrap();
     writer.finish().unwrap().0
 }
 
@@ -155,14 +109,7 @@ fn the_whole_one_loads() {
     let trace = load(&file, false).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     assert_eq!((trace.n_kernel_events, trace.n_annotation_events), (13, 16));
-    assert!(
-        trace
-            .processes
-            .iter()
-            .find(|p| p.pid == 7)
-            .unwrap()
-            .is_target
-    );
+    assert!(trace.processes.iter().find(|p| p.pid == 7).unwrap().is_target);
     assert_eq!(trace.tasks.len(), 1);
     assert_eq!(trace.strings.get(trace.instants.name[0]), "hello");
     assert_eq!(trace.losses.iter().map(|l| l.count).sum::<u64>(), 4);

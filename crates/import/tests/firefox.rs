@@ -9,14 +9,8 @@ fn read(profile: &Value, salvage: bool) -> Result<Trace, String> {
 }
 
 fn read_bytes(bytes: &[u8], salvage: bool) -> Result<Trace, String> {
-    let file = File {
-        name: "profile.json",
-        bytes,
-    };
-    let options = Options {
-        salvage,
-        ..Options::default()
-    };
+    let file = File { name: "profile.json", bytes };
+    let options = Options { salvage, ..Options::default() };
     let trace = load(&[file], &options).map_err(|error| error.to_string())?;
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     Ok(trace)
@@ -81,10 +75,7 @@ fn rows(trace: &Trace) -> Vec<(String, SampleKind, i64, i64)> {
 fn samples_with_weights_are_read_as_samply_writes_them() {
     let profile = samply();
     let bytes = profile.to_string();
-    let file = File {
-        name: "a",
-        bytes: bytes.as_bytes(),
-    };
+    let file = File { name: "a", bytes: bytes.as_bytes() };
     assert_eq!(detect(&[file]), Some(Kind::Firefox));
     let trace = read(&profile, false).unwrap();
     let row = |path: &str, kind, ms: f64, weight_us: i64| {
@@ -103,41 +94,21 @@ fn samples_with_weights_are_read_as_samply_writes_them() {
             row(nameless, SampleKind::BlockedRead, 90.0, 1100),
         ]
     );
-    let kinds: Vec<FrameKind> = trace
-        .frames_of(trace.samples.path[1])
-        .map(|f| trace.frames.kind[f.ix()])
-        .collect();
-    assert_eq!(
-        kinds,
-        [FrameKind::Kernel, FrameKind::Inlined, FrameKind::Native]
-    );
+    let kinds: Vec<FrameKind> =
+        trace.frames_of(trace.samples.path[1]).map(|f| trace.frames.kind[f.ix()]).collect();
+    assert_eq!(kinds, [FrameKind::Kernel, FrameKind::Inlined, FrameKind::Native]);
     let thread = &trace.threads[trace.samples.thread[0].ix()];
-    assert_eq!(
-        (thread.tid, trace.processes[thread.process.ix()].pid),
-        (101, 100)
-    );
+    assert_eq!((thread.tid, trace.processes[thread.process.ix()].pid), (101, 100));
     assert_eq!(trace.strings.get(thread.name), "worker");
     assert_eq!(trace.origin_realtime_ns, 1_800_000_000_000_500_000);
-    assert!(
-        trace
-            .info
-            .missing
-            .iter()
-            .any(|m| m.contains("1 markers are not read"))
-    );
+    assert!(trace.info.missing.iter().any(|m| m.contains("1 markers are not read")));
 }
 
 #[test]
 fn times_as_differences_weights_left_out_and_shared_tables_are_read() {
     let mut profile = samply();
     let mut thread = profile["threads"][0].take();
-    for table in [
-        "stackTable",
-        "frameTable",
-        "funcTable",
-        "resourceTable",
-        "stringArray",
-    ] {
+    for table in ["stackTable", "frameTable", "funcTable", "resourceTable", "stringArray"] {
         profile["shared"][table] = thread[table].take();
         thread.as_object_mut().unwrap().remove(table);
     }
@@ -198,10 +169,7 @@ fn what_is_wrong_is_told_with_its_place_and_the_rest_kept() {
         let error = read(&profile, false).unwrap_err();
         let (place, said) = said.split_once(&at_thread.to_string()).unwrap();
         assert!(error.contains(place) && error.contains(said), "{error}");
-        assert!(
-            error.starts_with("profile.json: Firefox profile, "),
-            "{error}"
-        );
+        assert!(error.starts_with("profile.json: Firefox profile, "), "{error}");
         let remedy = "; load it in profiler.firefox.com and save it again";
         assert!(error.ends_with(remedy), "{error}");
         let kept = read(&profile, true).unwrap();
@@ -211,15 +179,8 @@ fn what_is_wrong_is_told_with_its_place_and_the_rest_kept() {
     let mut profile = samply();
     profile["threads"][0]["samples"]["stack"][0] = "one".into();
     let error = read(&profile, false).unwrap_err();
-    let byte: usize = error
-        .split("byte ")
-        .nth(1)
-        .unwrap()
-        .split(':')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let byte: usize =
+        error.split("byte ").nth(1).unwrap().split(':').next().unwrap().parse().unwrap();
     assert!(
         (at_thread..text.len()).contains(&byte)
             && profile.to_string()[..byte + 1].ends_with("\"one\""),
@@ -238,35 +199,19 @@ fn without_cpu_times_only_the_category_says_that_a_thread_waited() {
     profile["meta"]["categories"][1]["name"] = "Idle".into();
     let kinds = |profile: &Value| {
         let trace = read(profile, false).unwrap();
-        rows(&trace)
-            .iter()
-            .map(|row| (row.1, row.3 / 1000))
-            .collect::<Vec<_>>()
+        rows(&trace).iter().map(|row| (row.1, row.3 / 1000)).collect::<Vec<_>>()
     };
     use SampleKind::{BlockedRead, OnCpu};
-    let by_category = [
-        (OnCpu, 1000),
-        (BlockedRead, 1000),
-        (BlockedRead, 80_000),
-        (OnCpu, 2000),
-    ];
+    let by_category = [(OnCpu, 1000), (BlockedRead, 1000), (BlockedRead, 80_000), (OnCpu, 2000)];
     profile["threads"][0]["samples"]["threadCPUDelta"] = json!([null, null, null, null]);
     assert_eq!(kinds(&profile), by_category);
     profile["threads"][0]["stackTable"]["category"] = Value::Null;
-    profile["threads"][0]["stackTable"]
-        .as_object_mut()
-        .unwrap()
-        .remove("category");
+    profile["threads"][0]["stackTable"].as_object_mut().unwrap().remove("category");
     assert_eq!(kinds(&profile), by_category, "of frames");
     // Cycles: how many is not known to be much or little.
     profile["threads"][0]["samples"]["threadCPUDelta"] = json!([1, 1, 0, 0]);
     profile["meta"]["sampleUnits"]["threadCPUDelta"] = "variable CPU cycles".into();
-    let by_cycles = [
-        (OnCpu, 1000),
-        (OnCpu, 1000),
-        (BlockedRead, 80_000),
-        (BlockedRead, 2000),
-    ];
+    let by_cycles = [(OnCpu, 1000), (OnCpu, 1000), (BlockedRead, 80_000), (BlockedRead, 2000)];
     assert_eq!(kinds(&profile), by_cycles);
     profile["meta"]["sampleUnits"]["threadCPUDelta"] = "ns".into();
     profile["threads"][0]["samples"]["threadCPUDelta"] = json!([400_000, 9_000_000, 0, 0]);
@@ -291,11 +236,7 @@ fn without_an_interval_samples_weigh_their_median_distance() {
         "length": 4, "stack": [1, 1, 1, 1], "time": [1.0, 3.0, 5.0, 50.0], "weight": null, "weightType": "samples",
     });
     let trace = read(&profile, false).unwrap();
-    assert!(
-        rows(&trace).iter().all(|row| row.3 == 2_000_000),
-        "{:?}",
-        rows(&trace)
-    );
+    assert!(rows(&trace).iter().all(|row| row.3 == 2_000_000), "{:?}", rows(&trace));
     let said = "does not say its interval: samples weigh 2.000 ms";
     assert!(trace.info.missing.iter().any(|m| m.contains(said)));
 }
@@ -320,21 +261,11 @@ fn main_threads_of_firefox_have_the_names_of_their_processes() {
     let trace = read(&profile, false).unwrap();
     let name = |row: usize| {
         let thread = &trace.threads[trace.samples.thread[row].ix()];
-        (
-            trace.processes[thread.process.ix()].pid,
-            trace.strings.get(thread.name),
-        )
+        (trace.processes[thread.process.ix()].pid, trace.strings.get(thread.name))
     };
     let mut names: Vec<_> = (0..trace.samples.time.len()).map(name).collect();
     names.dedup();
-    assert_eq!(
-        names,
-        [
-            (10, "Parent Process"),
-            (10, "Compositor"),
-            (20, "Web Content")
-        ]
-    );
+    assert_eq!(names, [(10, "Parent Process"), (10, "Compositor"), (20, "Web Content")]);
     assert_eq!(trace.samples.time.len(), 18, "each has its own samples");
 }
 
@@ -345,10 +276,7 @@ fn a_thread_that_cannot_be_read_does_not_cost_the_others() {
     broken["frameTable"]["func"][0] = "x".into();
     profile["threads"] = json!([broken, profile["threads"][0]]);
     let error = read(&profile, false).unwrap_err();
-    assert!(
-        error.contains("Firefox profile, threads[0].frameTable.func[0]: byte"),
-        "{error}"
-    );
+    assert!(error.contains("Firefox profile, threads[0].frameTable.func[0]: byte"), "{error}");
     let kept = read(&profile, true).unwrap();
     assert_eq!(rows(&kept), rows(&read(&samply(), false).unwrap()));
 }
@@ -383,16 +311,10 @@ fn a_hundred_thousand_broken_threads_are_passed_over() {
 #[test]
 fn what_firefox_itself_writes_is_told_from_what_is_read() {
     let raw = r#"{ "meta": {"version": 29, "interval": 1}, "libs": [], "threads": [{"samples": {"schema": {}}}]}"#;
-    let file = File {
-        name: "a",
-        bytes: raw.as_bytes(),
-    };
+    let file = File { name: "a", bytes: raw.as_bytes() };
     assert_eq!(detect(&[file]), Some(Kind::Firefox));
     let error = read_bytes(raw.as_bytes(), false).unwrap_err();
-    assert!(
-        error.contains("found a profile as Firefox itself writes it"),
-        "{error}"
-    );
+    assert!(error.contains("found a profile as Firefox itself writes it"), "{error}");
 }
 
 #[test]
@@ -400,10 +322,7 @@ fn samples_of_memory_are_refused() {
     let mut profile = samply();
     profile["threads"][0]["samples"]["weightType"] = "bytes".into();
     let error = read(&profile, false).unwrap_err();
-    assert!(
-        error.contains("found samples that weigh bytes, needed samples of time"),
-        "{error}"
-    );
+    assert!(error.contains("found samples that weigh bytes, needed samples of time"), "{error}");
 }
 
 /// Flipped bits: an error, or columns that keep their rules.

@@ -7,9 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/golden/ftrace_text")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ftrace_text").join(name)
 }
 
 fn text() -> Vec<u8> {
@@ -18,13 +16,7 @@ fn text() -> Vec<u8> {
 
 fn read(bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
     let name = "trace.txt";
-    load(
-        &[File { name, bytes }],
-        &Options {
-            salvage,
-            ..Options::default()
-        },
-    )
+    load(&[File { name, bytes }], &Options { salvage, ..Options::default() })
 }
 
 fn stamp(trace: &Trace, time: Time) -> i64 {
@@ -60,30 +52,19 @@ fn compare(trace: &Trace) {
             stamp(trace, on.start[ix]) == row[1] && who == row[2]
         });
         // Of several switches within one microsecond only the last took time.
-        let same = theirs
-            .iter()
-            .filter(|other| other[0] == row[0] && other[1] == row[1])
-            .count();
+        let same = theirs.iter().filter(|other| other[0] == row[0] && other[1] == row[1]).count();
         // Who came with a CPU's last event is not known to have stayed.
-        let is_last = theirs
-            .iter()
-            .all(|other| other[0] != row[0] || other[1] <= row[1]);
+        let is_last = theirs.iter().all(|other| other[0] != row[0] || other[1] <= row[1]);
         assert!(found || same > 1 || is_last, "{row:?}");
         compared += usize::from(found);
     }
-    assert!(
-        compared * 10 > theirs.len() * 9 && compared > 50,
-        "{compared} of {}",
-        theirs.len()
-    );
+    assert!(compared * 10 > theirs.len() * 9 && compared > 50, "{compared} of {}", theirs.len());
     let wakes = &trace.wakeups;
     let ours: Vec<Vec<i64>> = (0..wakes.time.len())
         .map(|ix| vec![stamp(trace, wakes.time[ix]), tid(trace, wakes.wakee[ix])])
         .collect();
-    let mut theirs: Vec<Vec<i64>> = rows(&expected["wakeups"])
-        .iter()
-        .map(|row| vec![row[0], row[2]])
-        .collect();
+    let mut theirs: Vec<Vec<i64>> =
+        rows(&expected["wakeups"]).iter().map(|row| vec![row[0], row[2]]).collect();
     let mut sorted = ours.clone();
     sorted.sort();
     theirs.sort();
@@ -101,12 +82,7 @@ fn switches_and_wakeups_are_those_of_the_text() {
 #[test]
 fn marks_become_slices_and_counters() {
     let trace = read(&text(), false).unwrap();
-    let names: Vec<&str> = trace
-        .slices
-        .name
-        .iter()
-        .map(|&name| trace.strings.get(name))
-        .collect();
+    let names: Vec<&str> = trace.slices.name.iter().map(|&name| trace.strings.get(name)).collect();
     assert_eq!(names, ["run the program"]);
     assert!((trace.slices.end[0] - trace.slices.start[0]).ns() > 1_000_000);
     assert_eq!(trace.counters[0].value, [20.0]);
@@ -135,12 +111,7 @@ fn text_inside_html_plain_and_compressed() {
 /// A `trace_pipe` has no head, so the first line is an event's, often the idle thread's.
 #[test]
 fn a_first_line_of_the_idle_thread_is_no_html() {
-    for name in [
-        "<idle>-0",
-        "<...>-812",
-        "<unknown>-200",
-        "<unknown>-200   (-----)",
-    ] {
+    for name in ["<idle>-0", "<...>-812", "<unknown>-200", "<unknown>-200   (-----)"] {
         let line = format!(
             "          {name}     [001] d..2.   100.000100: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 \
              prev_state=R ==> next_comm=cat next_pid=7 next_prio=120\n"
@@ -157,10 +128,7 @@ fn a_bomb_inside_html_is_refused() {
     let zeros = vec![b'\n'; 1 << 20];
     (0..100).for_each(|_| packer.write_all(&zeros).unwrap());
     let packed = base64::engine::general_purpose::STANDARD.encode(packer.finish().unwrap());
-    let error = read(&html(packed.as_bytes()), false)
-        .err()
-        .unwrap()
-        .to_string();
+    let error = read(&html(packed.as_bytes()), false).err().unwrap().to_string();
     assert!(error.contains("needed at most"), "{error}");
 }
 
@@ -172,22 +140,11 @@ fn losses_and_other_columns() {
         a b-7  (     7) [001] d..2. 1.000500: sched_waking: comm=x-8 pid=8 prio=120 target_cpu=000\n\
         what is this\n";
     let trace = read(text, false).unwrap();
-    let causes: Vec<(&str, u64)> = trace
-        .losses
-        .iter()
-        .map(|l| (l.cause.as_str(), l.count))
-        .collect();
+    let causes: Vec<(&str, u64)> =
+        trace.losses.iter().map(|l| (l.cause.as_str(), l.count)).collect();
     assert!(causes.contains(&("kernel buffer overrun", 5)), "{causes:?}");
-    assert!(
-        causes.contains(&("overwritten before it was read", 7)),
-        "{causes:?}"
-    );
-    assert!(
-        causes
-            .iter()
-            .any(|(cause, n)| cause.contains("line 8") && *n == 1),
-        "{causes:?}"
-    );
+    assert!(causes.contains(&("overwritten before it was read", 7)), "{causes:?}");
+    assert!(causes.iter().any(|(cause, n)| cause.contains("line 8") && *n == 1), "{causes:?}");
     assert_eq!(trace.cpus.len(), 2);
 }
 
@@ -205,13 +162,7 @@ fn switch(prev: i32, state: &str, next: i32) -> String {
 #[test]
 fn the_column_of_processes_and_the_first_name_of_a_thread_are_known_from_the_start() {
     let text = [
-        line(
-            "<...>",
-            8,
-            "7",
-            100,
-            "sched_waking: comm=worker pid=9 prio=120 target_cpu=001",
-        ),
+        line("<...>", 8, "7", 100, "sched_waking: comm=worker pid=9 prio=120 target_cpu=001"),
         line("server", 7, "7", 200, &switch(7, "S", 8)),
         line("worker", 8, "7", 300, &switch(8, "S", 9)),
         line("other", 9, "-------", 400, &switch(9, "S", 0)),
@@ -227,14 +178,11 @@ fn the_column_of_processes_and_the_first_name_of_a_thread_are_known_from_the_sta
     // Each CPU's buffer begins late: nobody is known to have run there since the trace began.
     let on = &trace.occupancy;
     assert_eq!(on.start[0], Time(0));
-    let first_known = (0..on.start.len())
-        .find(|&i| on.thread[i].is_some())
-        .unwrap();
+    let first_known = (0..on.start.len()).find(|&i| on.thread[i].is_some()).unwrap();
     assert_eq!(tid(&trace, on.thread[first_known]), 8);
     assert_eq!(trace.n_kernel_events, 4);
-    let counts: Vec<_> = (trace.info.event_costs.iter())
-        .map(|kind| (&*kind.name, kind.n, kind.n_program))
-        .collect();
+    let counts: Vec<_> =
+        (trace.info.event_costs.iter()).map(|kind| (&*kind.name, kind.n, kind.n_program)).collect();
     assert_eq!(counts, [("sched_switch", 3, 3), ("sched_waking", 1, 1)]);
 }
 
@@ -255,12 +203,7 @@ fn migrations_are_those_of_events_where_there_are_any() {
     let mut with = without.to_vec();
     with.insert(2, on(0, 300, moved));
     let trace = read(with.concat().as_bytes(), false).unwrap();
-    let at: Vec<i64> = trace
-        .migrations
-        .time
-        .iter()
-        .map(|&t| stamp(&trace, t))
-        .collect();
+    let at: Vec<i64> = trace.migrations.time.iter().map(|&t| stamp(&trace, t)).collect();
     assert_eq!(at, [100_000_300_000]);
 }
 
@@ -271,10 +214,7 @@ fn a_line_of_a_cpu_that_no_machine_has_is_not_understood() {
     let trace = read(text.as_bytes(), false).unwrap();
     assert_eq!(trace.cpus.len(), 2);
     let last = of(0).len() + of(1).len();
-    let loss = trace
-        .losses
-        .iter()
-        .find(|l| l.cause.starts_with("lines not understood"));
+    let loss = trace.losses.iter().find(|l| l.cause.starts_with("lines not understood"));
     let cause = &*loss.expect("a loss").cause;
     assert!(cause.contains(&format!("byte {last}, line 3")), "{cause}");
 }
@@ -288,11 +228,7 @@ fn what_was_not_recorded_is_said() {
         let trace = read(lines.collect::<String>().as_bytes(), false).unwrap();
         let has = |text: &str| trace.info.missing.iter().any(|m| m.starts_with(text));
         assert!(has("times are cut"));
-        (
-            has("no switches"),
-            has("no wake-ups"),
-            trace.info.kernel_source,
-        )
+        (has("no switches"), has("no wake-ups"), trace.info.kernel_source)
     };
     let switch = switch(7, "S", 0);
     let tracefs = || "tracefs".to_owned();
@@ -304,18 +240,12 @@ fn what_was_not_recorded_is_said() {
 
 #[test]
 fn scripts_in_html_are_read_one_after_the_other_and_one_without_an_end_is_an_error() {
-    let (first, second) = (
-        line("x", 7, "7", 100, &switch(0, "R", 7)),
-        line("x", 7, "7", 300, &switch(7, "S", 0)),
-    );
+    let (first, second) =
+        (line("x", 7, "7", 100, &switch(0, "R", 7)), line("x", 7, "7", 300, &switch(7, "S", 0)));
     let script = |text: &str| {
         format!("<script class=\"trace-data\" type=\"application/text\">\n{text}</script>\n")
     };
-    let page = format!(
-        "<!DOCTYPE html>\n<body>{}<p>{}",
-        script(&first),
-        script(&second)
-    );
+    let page = format!("<!DOCTYPE html>\n<body>{}<p>{}", script(&first), script(&second));
     let trace = read(page.as_bytes(), false).unwrap();
     assert_eq!(trace.n_kernel_events, 2);
     assert_eq!((trace.span.end - trace.span.start).ns(), 200_000);
@@ -340,10 +270,7 @@ fn what_is_mostly_noise_is_an_error_with_its_line() {
     let mut noise = b"a-1 [000] 1.0: x: y\n".to_vec();
     noise.extend_from_slice(b"noise\nmore\nand more\n");
     let error = read(&noise, false).err().unwrap().to_string();
-    assert!(
-        error.contains("byte 20") && error.contains("line 2"),
-        "{error}"
-    );
+    assert!(error.contains("byte 20") && error.contains("line 2"), "{error}");
     assert!(read(&noise, true).is_ok());
 }
 
@@ -380,13 +307,7 @@ fn a_cpu_whose_buffer_was_full_early_runs_nobody_until_the_end() {
         let event = switch(prev, "S", next);
         format!("x-{prev} [{cpu:03}] d..2. 100.{ms:03}000: {event}\n")
     };
-    let lines = [
-        on(0, 0, 0, 7),
-        on(0, 46, 7, 8),
-        on(1, 10, 0, 9),
-        on(1, 238, 9, 0),
-    ]
-    .concat();
+    let lines = [on(0, 0, 0, 7), on(0, 46, 7, 8), on(1, 10, 0, 9), on(1, 238, 9, 0)].concat();
     let running = |text: &str, tid: i32| {
         let trace = read(text.as_bytes(), false).unwrap();
         let thread = trace.threads.iter().find(|t| t.tid == tid).unwrap();
@@ -395,20 +316,14 @@ fn a_cpu_whose_buffer_was_full_early_runs_nobody_until_the_end() {
             true => trace.states.start[row + 1],
             false => thread.alive.end,
         };
-        let run = rows
-            .clone()
-            .filter(|&row| trace.states.state[row] == ThreadState::Running);
-        run.map(|row| (ends(row) - trace.states.start[row]).ns() / 1_000_000)
-            .sum::<i64>()
+        let run = rows.clone().filter(|&row| trace.states.state[row] == ThreadState::Running);
+        run.map(|row| (ends(row) - trace.states.start[row]).ns() / 1_000_000).sum::<i64>()
     };
     assert_eq!([7, 8, 9].map(|tid| running(&lines, tid)), [46, 0, 228]);
     // What overwrites keeps the newest events of each CPU: nothing is missing after the last.
     let header = "# tracer: nop\n# entries-in-buffer/entries-written: 4/9   #P:2\n";
     let overwritten = format!("{header}{lines}");
-    assert_eq!(
-        [7, 8, 9].map(|tid| running(&overwritten, tid)),
-        [46, 192, 228]
-    );
+    assert_eq!([7, 8, 9].map(|tid| running(&overwritten, tid)), [46, 192, 228]);
 }
 
 /// Two threads that take turns, as the kernel prints it.
@@ -476,11 +391,7 @@ fn lines_out_of_order_or_twice_are_put_in_order_and_that_is_said() {
             mixed.swap(at, (seed >> 16) as usize % (at + 1));
         }
         let trace = read(mixed.concat().as_bytes(), false).unwrap();
-        assert_eq!(
-            answers(&trace),
-            answers(&right),
-            "round {round}: {mixed:#?}"
-        );
+        assert_eq!(answers(&trace), answers(&right), "round {round}: {mixed:#?}");
     }
     // Pasted twice, wholly or with an overlap; and each line twice.
     let twice = [lines.concat(), lines.concat()].concat();
@@ -490,17 +401,11 @@ fn lines_out_of_order_or_twice_are_put_in_order_and_that_is_said() {
         let trace = read(text.as_bytes(), false).unwrap();
         assert_eq!(answers(&trace), answers(&right), "{text}");
         let said = said(&trace).join("; ");
-        assert!(
-            said.contains(&format!("{n} lines stand there twice")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("{n} lines stand there twice")), "{said}");
     }
     let swapped = [&lines[3], &lines[0]].map(String::as_str).concat();
     let said = said(&read(swapped.as_bytes(), false).unwrap()).join("; ");
-    assert!(
-        said.starts_with("1 line goes back in time, the first is line 2"),
-        "{said}"
-    );
+    assert!(said.starts_with("1 line goes back in time, the first is line 2"), "{said}");
 }
 
 /// `trace-cmd report -R` and old versions print the fields alone; a kernel's bits are told by the highest that it uses.
@@ -542,20 +447,12 @@ fn a_number_that_is_none_is_counted_and_the_first_is_named() {
     let unused = "  x-7     [000] d..2. 100.000270: cpu_idle: state=x cpu_id=\n";
     let stamp =
         "  x-7     [000] d..2. 100.00x270: sched_waking: comm=x pid=8 prio=120 target_cpu=001\n";
-    let text = [&good, bad, other, unused, stamp]
-        .map(|part| part.to_owned())
-        .concat();
+    let text = [&good, bad, other, unused, stamp].map(|part| part.to_owned()).concat();
     let trace = read(text.as_bytes(), false).unwrap();
     let losses: Vec<(u64, &str)> = trace.losses.iter().map(|l| (l.count, &*l.cause)).collect();
     let at = |n: u64, what: &str| losses.iter().any(|l| l.0 == n && l.1.contains(what));
     assert!(
-        at(
-            2,
-            &format!(
-                "events not understood, the first at byte {}: \"x-7",
-                good.len()
-            )
-        ),
+        at(2, &format!("events not understood, the first at byte {}: \"x-7", good.len())),
         "{losses:?}"
     );
     assert!(at(1, "lines not understood"), "{losses:?}");
@@ -565,10 +462,7 @@ fn a_number_that_is_none_is_counted_and_the_first_is_named() {
 /// What people paste: the same run as the kernel prints it and as perf does.
 #[test]
 fn perf_script_text_is_read_like_the_kernels() {
-    let kernel: Vec<String> = turns()
-        .into_iter()
-        .filter(|line| line.contains("sched_"))
-        .collect();
+    let kernel: Vec<String> = turns().into_iter().filter(|line| line.contains("sched_")).collect();
     let perf = |line: &String| {
         let (_, rest) = line.split_once('[').unwrap();
         let (cpu, rest) = rest.split_once("] d..2. ").unwrap();
@@ -579,10 +473,7 @@ fn perf_script_text_is_read_like_the_kernels() {
     };
     let text: String = kernel.iter().map(perf).collect();
     let trace = read(text.as_bytes(), false).unwrap();
-    assert_eq!(
-        answers(&trace),
-        answers(&read(kernel.concat().as_bytes(), false).unwrap())
-    );
+    assert_eq!(answers(&trace), answers(&read(kernel.concat().as_bytes(), false).unwrap()));
     assert!(trace.losses.is_empty(), "{:?}", trace.losses);
     assert_eq!(trace.info.format, "perf script text");
 }
@@ -595,29 +486,15 @@ fn the_literal_of_older_systraces_is_read() {
             "<!DOCTYPE HTML>\n<html><script>\n  var linuxPerfData = \"\\\n{literal}\n</script></html>\n"
         )
     };
-    let escaped = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n\\\n");
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n\\\n");
     let trace = read(page(&format!("{escaped}\";")).as_bytes(), false).unwrap();
-    assert_eq!(
-        answers(&trace),
-        answers(&read(text.as_bytes(), false).unwrap())
-    );
-    assert!(
-        trace
-            .threads
-            .iter()
-            .any(|t| trace.strings.get(t.name) == "x\"\\y")
-    );
+    assert_eq!(answers(&trace), answers(&read(text.as_bytes(), false).unwrap()));
+    assert!(trace.threads.iter().any(|t| trace.strings.get(t.name) == "x\"\\y"));
     // Cut by hand, without a quote at the end.
     let plain = text.replace(['\\', '"'], "");
     let cut = read(page(&plain).as_bytes(), false).unwrap();
     assert_eq!(answers(&cut), answers(&trace));
-    let error = read(
-        page("# tracer: nop\\n").replace("</script>", "").as_bytes(),
-        false,
-    )
-    .unwrap_err();
+    let error =
+        read(page("# tracer: nop\\n").replace("</script>", "").as_bytes(), false).unwrap_err();
     assert!(error.to_string().contains("text without an end"), "{error}");
 }

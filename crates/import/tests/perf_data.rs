@@ -8,21 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 8] = [
-    "sched",
-    "big-endian",
-    "compressed",
-    "mixed",
-    "per-thread",
-    "pipe",
-    "switches",
-    "task",
-];
+const FILES: [&str; 8] =
+    ["sched", "big-endian", "compressed", "mixed", "per-thread", "pipe", "switches", "task"];
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/golden/perf_data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/perf_data").join(name)
 }
 
 fn bytes(name: &str) -> Vec<u8> {
@@ -35,13 +25,7 @@ fn expected(name: &str) -> Value {
 }
 
 fn read(name: &str, bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
-    load(
-        &[File { name, bytes }],
-        &Options {
-            salvage,
-            ..Options::default()
-        },
-    )
+    load(&[File { name, bytes }], &Options { salvage, ..Options::default() })
 }
 
 fn trace(name: &str) -> Trace {
@@ -56,11 +40,7 @@ fn stamp(trace: &Trace, time: Time) -> i64 {
 }
 
 fn tid(trace: &Trace, thread: ThreadIx) -> i64 {
-    if thread.is_some() {
-        trace.threads[thread.ix()].tid.into()
-    } else {
-        -1
-    }
+    if thread.is_some() { trace.threads[thread.ix()].tid.into() } else { -1 }
 }
 
 fn rows(value: &Value) -> Vec<Vec<i64>> {
@@ -95,10 +75,7 @@ fn by_cpu(trace: &Trace, mut rows: Vec<Vec<i64>>) -> Vec<Vec<i64>> {
             let mut ix = cpu.occupancy.clone().map(|ix| ix as usize);
             let ix =
                 ix.find(|&ix| trace.occupancy.idle[ix] || trace.occupancy.thread[ix].is_some());
-            stamp(
-                trace,
-                ix.map_or(trace.span.start, |ix| trace.occupancy.start[ix]),
-            )
+            stamp(trace, ix.map_or(trace.span.start, |ix| trace.occupancy.start[ix]))
         })
         .collect();
     rows.retain(|row| row[1] > known[row[0] as usize]);
@@ -126,10 +103,8 @@ fn switches_of_each_thread_and_its_time_on_cpus() {
         let trace = trace(name);
         let all = expected(name);
         let threads = all["threads"].as_object().unwrap();
-        let changes: HashSet<(i64, i64)> = rows(&all["occupancy"])
-            .iter()
-            .map(|row| (row[0], row[1]))
-            .collect();
+        let changes: HashSet<(i64, i64)> =
+            rows(&all["occupancy"]).iter().map(|row| (row[0], row[1])).collect();
         let came: HashSet<Vec<i64>> = rows(&all["occupancy"]).into_iter().collect();
         let mut ours: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for thread in &trace.threads {
@@ -210,12 +185,7 @@ fn migrations() {
         let ours: Vec<Vec<i64>> = (0..moves.time.len())
             .map(|ix| {
                 let cpus = [moves.from_cpu[ix], moves.to_cpu[ix]].map(i64::from);
-                vec![
-                    stamp(&trace, moves.time[ix]),
-                    tid(&trace, moves.thread[ix]),
-                    cpus[0],
-                    cpus[1],
-                ]
+                vec![stamp(&trace, moves.time[ix]), tid(&trace, moves.thread[ix]), cpus[0], cpus[1]]
             })
             .collect();
         assert_eq!(ours, theirs, "{name}");
@@ -245,11 +215,7 @@ fn slices_and_delays_are_those_of_timehist() {
                 false => thread.alive.end,
             };
             if states.state[ix] == ThreadState::Running {
-                let key = (
-                    states.cpu[ix].into(),
-                    stamp(&trace, end) / 1000,
-                    thread.tid.into(),
-                );
+                let key = (states.cpu[ix].into(), stamp(&trace, end) / 1000, thread.tid.into());
                 let woken = delays.get(&(thread.tid.into(), states.start[ix]));
                 let delay = woken.filter(|woken| **woken > left);
                 let delay = delay.map_or(0, |woken| (states.start[ix] - *woken).ns());
@@ -297,11 +263,7 @@ fn survive(name: &str, bytes: &[u8]) {
 fn a_file_cut_anywhere_is_an_error_with_its_place() {
     for name in ["task", "pipe", "compressed"] {
         let all = bytes(name);
-        for n in (0..all.len())
-            .rev()
-            .step_by(all.len() / 400 + 1)
-            .chain(0..300)
-        {
+        for n in (0..all.len()).rev().step_by(all.len() / 400 + 1).chain(0..300) {
             let cut = &all[..n];
             let at_record = n >= 16 && name == "pipe";
             if !at_record {
@@ -401,16 +363,8 @@ fn broken_features_that_the_records_do_not_need_are_said_and_left_out() {
     let said = read_bad.missing();
     let said: Vec<_> = said.iter().filter(|s| s.contains("feature")).collect();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0].starts_with("1 of the header's features"),
-        "{}",
-        said[0]
-    );
-    assert!(
-        said[0].contains("perf header feature 3: byte"),
-        "{}",
-        said[0]
-    );
+    assert!(said[0].starts_with("1 of the header's features"), "{}", said[0]);
+    assert!(said[0].contains("perf header feature 3: byte"), "{}", said[0]);
     assert!(!good.missing().iter().any(|s| s.contains("feature")));
     // Without the format files of tracepoints nothing can be read.
     let mut bad = bytes("sched");
@@ -425,9 +379,8 @@ fn records_of_events_that_the_file_does_not_describe_are_counted() {
     const SAMPLE: u32 = 9;
     let good = trace("mixed");
     let mut bad = bytes("mixed");
-    let samples: Vec<_> = (records(&bad).into_iter())
-        .filter(|(_, kind, _)| *kind == SAMPLE)
-        .collect();
+    let samples: Vec<_> =
+        (records(&bad).into_iter()).filter(|(_, kind, _)| *kind == SAMPLE).collect();
     let last = &samples[samples.len() - 3..];
     for &(at, _, _) in last {
         // PERF_SAMPLE_IDENTIFIER comes first.
@@ -443,12 +396,7 @@ fn records_of_events_that_the_file_does_not_describe_are_counted() {
         ),
         "{said:?}"
     );
-    assert!(
-        !good
-            .missing()
-            .iter()
-            .any(|s| s.contains("does not describe"))
-    );
+    assert!(!good.missing().iter().any(|s| s.contains("does not describe")));
 }
 
 /// The file as recorded without PERF_SAMPLE_CPU: where the CPU was is a number that means nothing.
@@ -479,9 +427,6 @@ fn switches_without_their_cpus_are_refused_with_the_way_to_them() {
         }
         let error = read(name, &bad, false).unwrap_err().to_string();
         assert!(error.contains("records without a CPU"), "{name}: {error}");
-        assert!(
-            error.contains("perf record --sample-cpu"),
-            "{name}: {error}"
-        );
+        assert!(error.contains("perf record --sample-cpu"), "{name}: {error}");
     }
 }

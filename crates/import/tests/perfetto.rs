@@ -16,10 +16,7 @@ fn expected(name: &str) -> Value {
 
 fn trace(name: &str) -> Trace {
     let bytes = golden(&format!("{name}.pftrace"));
-    let file = File {
-        name,
-        bytes: &bytes,
-    };
+    let file = File { name, bytes: &bytes };
     let trace = load(&[file], &Options::default()).unwrap();
     let problems = trace.broken_rules();
     assert!(problems.is_empty(), "{name}: {problems:?}");
@@ -47,13 +44,7 @@ fn slices(trace: &Trace) -> Vec<Slice> {
             "(no name)" => String::new(),
             name => name.to_owned(),
         };
-        (
-            pid,
-            thread.tid,
-            name,
-            stamp(trace, s.start[i]),
-            (s.end[i] - s.start[i]).ns(),
-        )
+        (pid, thread.tid, name, stamp(trace, s.start[i]), (s.end[i] - s.start[i]).ns())
     };
     let mut rows: Vec<_> = whole.map(row).filter(|r| r.1 > 0).collect();
     rows.sort();
@@ -68,10 +59,7 @@ fn expected_slices(value: &Value) -> Vec<Slice> {
 
 #[test]
 fn chromium_slices_are_those_of_the_official_messages() {
-    let (ours, theirs) = (
-        slices(&trace("chromium")),
-        expected_slices(&expected("chromium")),
-    );
+    let (ours, theirs) = (slices(&trace("chromium")), expected_slices(&expected("chromium")));
     assert!(theirs.len() > 1000);
     assert_eq!(ours.len(), theirs.len());
     let differ = ours.iter().zip(&theirs).find(|(a, b)| a != b);
@@ -82,19 +70,12 @@ fn chromium_slices_are_those_of_the_official_messages() {
 fn compact_events_marks_losses_and_compressed_packets() {
     let (trace, wanted) = (trace("sched"), expected("sched"));
     let at = |time| stamp(&trace, time);
-    assert_eq!(
-        json!([at(trace.span.start), at(trace.span.end)]),
-        wanted["span"]
-    );
+    assert_eq!(json!([at(trace.span.start), at(trace.span.end)]), wanted["span"]);
     let mut occupancy = Vec::new();
     for (cpu, row) in trace.cpus.iter().enumerate() {
         for i in row.occupancy.clone().map(|i| i as usize) {
             let o = &trace.occupancy;
-            let who = if o.idle[i] {
-                0
-            } else {
-                tid(&trace, o.thread[i])
-            };
+            let who = if o.idle[i] { 0 } else { tid(&trace, o.thread[i]) };
             occupancy.push(json!([cpu, at(o.start[i]), who]));
         }
     }
@@ -106,10 +87,7 @@ fn compact_events_marks_losses_and_compressed_packets() {
     });
     assert_eq!(Value::from(wakeups.collect::<Vec<_>>()), wanted["wakeups"]);
     assert_eq!(slices(&trace), expected_slices(&wanted));
-    let losses = trace
-        .losses
-        .iter()
-        .map(|l| json!([l.cpu, at(l.when.start), at(l.when.end)]));
+    let losses = trace.losses.iter().map(|l| json!([l.cpu, at(l.when.start), at(l.when.end)]));
     assert_eq!(Value::from(losses.collect::<Vec<_>>()), wanted["lost"]);
     for process in &trace.processes {
         let name = &wanted["processes"][process.pid.to_string()];
@@ -130,28 +108,11 @@ fn cut_and_flipped_files_do_no_harm() {
 fn a_cut_file_says_where_and_salvage_keeps_the_rest() {
     let bytes = golden("chromium.pftrace");
     let cut = &bytes[..bytes.len() - 1];
-    let file = File {
-        name: "t.pftrace",
-        bytes: cut,
-    };
+    let file = File { name: "t.pftrace", bytes: cut };
     let error = load(&[file], &Options::default()).unwrap_err().to_string();
-    assert!(
-        error.starts_with("t.pftrace: protobuf field: byte 119"),
-        "{error}"
-    );
-    let kept = load(
-        &[file],
-        &Options {
-            salvage: true,
-            ..Options::default()
-        },
-    )
-    .unwrap();
+    assert!(error.starts_with("t.pftrace: protobuf field: byte 119"), "{error}");
+    let kept = load(&[file], &Options { salvage: true, ..Options::default() }).unwrap();
     let whole = trace("chromium");
     assert!(kept.slices.start.len() + 2 >= whole.slices.start.len());
-    assert!(
-        kept.losses
-            .iter()
-            .any(|l| l.cause.starts_with("file damaged at byte"))
-    );
+    assert!(kept.losses.iter().any(|l| l.cause.starts_with("file damaged at byte")));
 }

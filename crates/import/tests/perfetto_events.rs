@@ -89,14 +89,8 @@ impl Writer {
     }
 
     fn try_load(&self, salvage: bool) -> Result<Trace, kasuri_import::Error> {
-        let file = File {
-            name: "t.pftrace",
-            bytes: &self.0,
-        };
-        let options = Options {
-            salvage,
-            ..Options::default()
-        };
+        let file = File { name: "t.pftrace", bytes: &self.0 };
+        let options = Options { salvage, ..Options::default() };
         let trace = load(&[file], &options)?;
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         Ok(trace)
@@ -149,9 +143,8 @@ fn slices(trace: &Trace) -> Vec<(i32, SliceKind, &str, i64, i64)> {
 }
 
 fn counters(trace: &Trace) -> Vec<(&str, Vec<f64>)> {
-    let mut all: Vec<_> = (trace.counters.iter())
-        .map(|c| (trace.strings.get(c.name), c.value.clone()))
-        .collect();
+    let mut all: Vec<_> =
+        (trace.counters.iter()).map(|c| (trace.strings.get(c.name), c.value.clone())).collect();
     all.sort_by_key(|c| c.0);
     all
 }
@@ -166,10 +159,7 @@ fn flow_ids_pass_through_and_terminating_ones_end() {
     file.at(400, named(INSTANT, 2, "d").int(42, 7));
     file.at(500, named(INSTANT, 2, "e").fixed(47, 7));
     file.at(600, named(INSTANT, 1, "f").fixed(48, 7));
-    assert_eq!(
-        arrows(&file.load()),
-        [(100, 11, 200, 12), (200, 12, 300, 11), (500, 12, 600, 11)]
-    );
+    assert_eq!(arrows(&file.load()), [(100, 11, 200, 12), (200, 12, 300, 11), (500, 12, 600, 11)]);
 }
 
 #[test]
@@ -211,10 +201,7 @@ fn converted_events_have_phases_and_lengths() {
     file.at(8000, legacy(1, 'E', "", msg()));
     file.at(9000, legacy(1, 'i', "tick", msg()));
     // Another thread than that of the track.
-    file.at(
-        9500,
-        legacy(1, 'X', "other", msg().int(3, 1).int(18, 10).int(19, 12)),
-    );
+    file.at(9500, legacy(1, 'X', "other", msg().int(3, 1).int(18, 10).int(19, 12)));
     let trace = file.load();
     let work = SliceKind::Work;
     assert_eq!(
@@ -286,11 +273,7 @@ fn counters_and_samples_of_chrome() {
     let trace = file.load();
     assert_eq!(
         counters(&trace),
-        [
-            ("heap: free", vec![6.0]),
-            ("heap: used", vec![5.0]),
-            ("queue", vec![3.0])
-        ]
+        [("heap: free", vec![6.0]), ("heap: used", vec![5.0]), ("queue", vec![3.0])]
     );
     assert_eq!(trace.instants.time.len(), 1);
     assert!(has(&trace, "1 converted events of phase O"));
@@ -323,48 +306,23 @@ fn ids_of_asynchronous_events_have_scopes() {
     file.at(350, legacy(1, 'e', "", end));
     let mut found: Vec<_> = (slices(&file.load()).iter()).map(|s| (s.3, s.4)).collect();
     found.sort();
-    assert_eq!(
-        found,
-        [(100, 120), (110, 140), (200, 230), (210, 260), (300, 350)]
-    );
+    assert_eq!(found, [(100, 120), (110, 140), (200, 230), (210, 260), (300, 350)]);
 }
 
 #[test]
 fn arguments_of_asynchronous_events_are_kept() {
     let arg = |name: &str, value| msg().text(10, name).int(4, value);
     let mut file = Writer::new();
-    file.at(
-        100,
-        legacy(1, 'b', "get", msg().int(6, 1)).msg(4, arg("a", 1)),
-    );
-    file.at(
-        150,
-        legacy(1, 'n', "step", msg().int(6, 1)).msg(4, arg("b", 2)),
-    );
-    file.at(
-        200,
-        legacy(1, 'e', "get", msg().int(6, 1)).msg(4, arg("c", 3)),
-    );
+    file.at(100, legacy(1, 'b', "get", msg().int(6, 1)).msg(4, arg("a", 1)));
+    file.at(150, legacy(1, 'n', "step", msg().int(6, 1)).msg(4, arg("b", 2)));
+    file.at(200, legacy(1, 'e', "get", msg().int(6, 1)).msg(4, arg("c", 3)));
     let trace = file.load();
     let args = &trace.args;
     let found: Vec<_> = (0..args.name.len())
-        .map(|i| {
-            (
-                trace.strings.get(args.name[i]),
-                args.slice[i].is_some(),
-                args.value[i],
-            )
-        })
+        .map(|i| (trace.strings.get(args.name[i]), args.slice[i].is_some(), args.value[i]))
         .collect();
     let int = ArgValue::Int;
-    assert_eq!(
-        found,
-        [
-            ("a", true, int(1)),
-            ("c", true, int(3)),
-            ("b", false, int(2))
-        ]
-    );
+    assert_eq!(found, [("a", true, int(1)), ("c", true, int(3)), ("b", false, int(2))]);
 }
 
 /// In containers, threads of several processes may have one tid; and a pid may be used again.
@@ -406,9 +364,7 @@ fn a_state_lasts_to_the_next_one() {
     // Not on a track of states: a point in time.
     file.at(500, named(STATE, 1, "x"));
     let trace = file.load();
-    let found: Vec<_> = (slices(&trace).into_iter())
-        .map(|s| (s.2, s.3, s.4))
-        .collect();
+    let found: Vec<_> = (slices(&trace).into_iter()).map(|s| (s.2, s.3, s.4)).collect();
     assert_eq!(found, [("on", 100, 300), ("off", 300, 400)]);
     assert_eq!(trace.instants.time.len(), 1);
 }
@@ -434,12 +390,8 @@ fn a_track_without_a_name_is_called_like_its_first_event() {
     file.at(100, named(INSTANT, 9, "frame"));
     file.at(200, named(INSTANT, 9, "later"));
     let trace = file.load();
-    let names: Vec<_> = trace
-        .threads
-        .iter()
-        .filter(|t| t.tid < 0)
-        .map(|t| trace.strings.get(t.name))
-        .collect();
+    let names: Vec<_> =
+        trace.threads.iter().filter(|t| t.tid < 0).map(|t| trace.strings.get(t.name)).collect();
     assert_eq!(names, ["frame"]);
 }
 
@@ -447,9 +399,7 @@ fn a_track_without_a_name_is_called_like_its_first_event() {
 fn memory_of_processes_and_messages_of_logs() {
     const REALTIME: i64 = 1;
     let reading = |clock, ns| msg().int(1, clock).int(2, ns);
-    let clocks = msg()
-        .msg(1, reading(6, 1000))
-        .msg(1, reading(REALTIME, 5000));
+    let clocks = msg().msg(1, reading(6, 1000)).msg(1, reading(REALTIME, 5000));
     let process = msg().int(1, 10).int(3, 2).int(10, -900).int(22, 7);
     let line = |tid: i64, text: &str| {
         let entry = msg().int(2, 10).int(3, tid).int(5, 5500).text(6, "net");
@@ -458,11 +408,7 @@ fn memory_of_processes_and_messages_of_logs() {
     let mut file = Writer::new();
     file.packet(msg().msg(6, clocks));
     file.packet(msg().int(8, 2000).msg(9, msg().msg(1, process)));
-    file.packet(
-        msg()
-            .int(8, 9000)
-            .msg(39, msg().msg(1, line(11, "up\n")).msg(1, line(0, "down"))),
-    );
+    file.packet(msg().int(8, 9000).msg(39, msg().msg(1, line(11, "up\n")).msg(1, line(0, "down"))));
     let journal = msg().int(1, 10).int(2, 12).text(6, "sshd").text(7, "login");
     file.packet(msg().int(8, 3000).msg(132, journal));
     // Counts, and nothing that was logged.
@@ -478,54 +424,29 @@ fn memory_of_processes_and_messages_of_logs() {
     );
     let i = &trace.instants;
     let mut found: Vec<_> = (0..i.time.len())
-        .map(|n| {
-            (
-                at(&trace, i.time[n]),
-                tid(&trace, i.thread[n]),
-                trace.strings.get(i.name[n]),
-            )
-        })
+        .map(|n| (at(&trace, i.time[n]), tid(&trace, i.thread[n]), trace.strings.get(i.name[n])))
         .collect();
     found.sort();
-    assert_eq!(
-        found,
-        [
-            (1500, 10, "net: down"),
-            (1500, 11, "net: up"),
-            (3000, 12, "sshd: login")
-        ]
-    );
+    assert_eq!(found, [(1500, 10, "net: down"), (1500, 11, "net: up"), (3000, 12, "sshd: login")]);
     assert!(trace.info.missing.is_empty(), "{:?}", trace.info.missing);
 }
 
 #[test]
 fn a_migration_to_a_cpu_that_no_machine_has_is_told() {
-    let migrate = msg()
-        .int(1, 2000)
-        .int(2, 11)
-        .msg(491, msg().int(2, 12).int(4, 0).int(5, 70_000));
+    let migrate = msg().int(1, 2000).int(2, 11).msg(491, msg().int(2, 12).int(4, 0).int(5, 70_000));
     let mut file = Writer::new();
     file.packet(msg().msg(1, bundle(&[migrate])));
     let trace = file.load();
     assert!(trace.migrations.time.is_empty());
     let losses: Vec<_> = trace.losses.iter().map(|l| (&*l.cause, l.count)).collect();
-    assert_eq!(
-        losses,
-        [("migrations to or from CPUs that no machine has", 1)]
-    );
+    assert_eq!(losses, [("migrations to or from CPUs that no machine has", 1)]);
 }
 
 #[test]
 fn counters_of_differences_lose_nothing_in_their_sum() {
     let big = 1 << 53;
     let mut file = Writer::new();
-    file.describe(
-        msg()
-            .int(1, 9)
-            .text(2, "n")
-            .int(5, 1)
-            .msg(8, msg().int(5, 1)),
-    );
+    file.describe(msg().int(1, 9).text(2, "n").int(5, 1).msg(8, msg().int(5, 1)));
     // One more than a double can tell apart, and back.
     for (ns, delta) in [(100, big), (200, 1), (300, 1), (400, -big)] {
         file.at(ns, event(COUNTER, 9).int(30, delta));
@@ -536,9 +457,7 @@ fn counters_of_differences_lose_nothing_in_their_sum() {
 
 /// Events by kind, as `kasuri info` lists them.
 fn kinds(trace: &Trace) -> Vec<(&str, u64)> {
-    (trace.info.event_costs.iter())
-        .map(|kind| (&*kind.name, kind.n))
-        .collect()
+    (trace.info.event_costs.iter()).map(|kind| (&*kind.name, kind.n)).collect()
 }
 
 fn has(trace: &Trace, begin: &str) -> bool {
@@ -612,15 +531,9 @@ fn asynchronous_events_of_chrome_are_joined_by_name_and_id() {
     file.at(200, legacy(2, 'e', "get", id(1)));
     file.at(300, legacy(1, 'F', "put", id(2)));
     let trace = file.load();
-    let found: Vec<_> = slices(&trace)
-        .into_iter()
-        .map(|s| (s.2, s.3, s.4))
-        .collect();
+    let found: Vec<_> = slices(&trace).into_iter().map(|s| (s.2, s.3, s.4)).collect();
     assert_eq!(found, [("get", 100, 200), ("put", 150, 300)]);
-    assert!(
-        slices(&trace).iter().all(|s| s.0 < 0),
-        "on tracks of their own"
-    );
+    assert!(slices(&trace).iter().all(|s| s.0 < 0), "on tracks of their own");
     assert_eq!(trace.instants.time.len(), 2);
 }
 
@@ -666,28 +579,17 @@ fn names_are_sent_once_and_forgotten_with_the_state() {
             (550, "(no name)")
         ]
     );
-    assert_eq!(
-        slices(&trace),
-        [(11, SliceKind::LockWait, "parse", 200, 300)]
-    );
+    assert_eq!(slices(&trace), [(11, SliceKind::LockWait, "parse", 200, 300)]);
     let args = &trace.args;
     let ArgValue::Str(text) = args.value[0] else {
         panic!("{:?}", args.value);
     };
     let text = (trace.strings.get(args.name[0]), trace.strings.get(text));
     assert_eq!(text, ("n", "an argument's text"));
-    let places: Vec<_> = trace
-        .places
-        .iter()
-        .map(|(n, p)| (trace.strings.get(*n), &**p))
-        .collect();
+    let places: Vec<_> = trace.places.iter().map(|(n, p)| (trace.strings.get(*n), &**p)).collect();
     assert_eq!(places, [("parse", "main.cc:42")]);
     assert!(
-        trace
-            .info
-            .missing
-            .iter()
-            .any(|m| m.starts_with("1 track events whose names were lost")),
+        trace.info.missing.iter().any(|m| m.starts_with("1 track events whose names were lost")),
         "{:?}",
         trace.info.missing
     );
@@ -706,24 +608,16 @@ fn counters_have_units_and_may_count_differences() {
     ] {
         file.describe(counter(uuid, name, fields).int(5, 5));
     }
-    for (ns, track, value) in [
-        (100, 6, 3),
-        (110, 6, -4),
-        (120, 7, 2),
-        (130, 8, 1),
-        (140, 8, 2),
-        (150, 9, 9),
-    ] {
+    for (ns, track, value) in
+        [(100, 6, 3), (110, 6, -4), (120, 7, 2), (130, 8, 1), (140, 8, 2), (150, 9, 9)]
+    {
         file.at(ns, event(COUNTER, track).int(30, value));
     }
     file.at(160, event(COUNTER, 6).double(44, 0.5));
     // An event may carry values of counters: of the tracks that it names, or that the defaults name.
     let defaults = msg().msg(11, msg().int(11, 1).int(31, 6).int(31, 7));
     file.packet(msg().int(13, 1).msg(59, defaults));
-    file.at(
-        170,
-        msg().int(9, INSTANT).text(23, "x").int(12, 8).int(12, 9),
-    );
+    file.at(170, msg().int(9, INSTANT).text(23, "x").int(12, 8).int(12, 9));
     file.at(180, named(INSTANT, 1, "x").int(31, 7).int(12, 5));
     file.at(190, named(INSTANT, 1, "x").int(45, 6).double(46, 1.5));
     let trace = file.load();
@@ -736,11 +630,7 @@ fn counters_have_units_and_may_count_differences() {
         ]
     );
     assert!(
-        trace
-            .info
-            .missing
-            .iter()
-            .any(|m| m.starts_with("1 samples of threads' CPU time")),
+        trace.info.missing.iter().any(|m| m.starts_with("1 samples of threads' CPU time")),
         "{:?}",
         trace.info.missing
     );
@@ -757,12 +647,7 @@ fn waits_and_critical_sections_go_by_their_category_and_object() {
     let mut file = Writer::new();
     // A track below thread 11, as exports make it for critical sections, which may cross slices.
     file.describe(msg().int(1, 3).int(5, 1).text(2, "locks"));
-    file.at(
-        100,
-        named(BEGIN, 1, "m")
-            .text(22, "lock wait")
-            .msg(4, object(msg().int(7, 0xa0))),
-    );
+    file.at(100, named(BEGIN, 1, "m").text(22, "lock wait").msg(4, object(msg().int(7, 0xa0))));
     file.at(200, event(END, 1));
     file.at(200, held(BEGIN).msg(4, object(msg().int(3, 0xa0))));
     file.at(250, named(BEGIN, 1, "work"));
@@ -770,9 +655,7 @@ fn waits_and_critical_sections_go_by_their_category_and_object() {
     file.at(350, event(END, 1).msg(4, msg().text(10, "n").int(4, -1)));
     file.at(
         400,
-        named(BEGIN, 1, "sync")
-            .text(22, "barrier wait")
-            .msg(4, object(msg().int(4, 0xb0))),
+        named(BEGIN, 1, "sync").text(22, "barrier wait").msg(4, object(msg().int(4, 0xb0))),
     );
     file.at(500, event(END, 1));
     file.at(600, named(INSTANT, 1, "end of an arrow").text(22, "arrow"));
@@ -821,10 +704,7 @@ fn old_writers_put_microseconds_into_the_event() {
     file.packet(event(INSTANT, msg().int(16, 1010).text(23, "absolute")));
     file.packet(event(INSTANT, msg().text(23, "never")));
     let trace = file.load();
-    assert_eq!(
-        slices(&trace),
-        [(13, SliceKind::Work, "a", 1_005_000, 1_012_000)]
-    );
+    assert_eq!(slices(&trace), [(13, SliceKind::Work, "a", 1_005_000, 1_012_000)]);
     let points: Vec<_> = trace.instants.time.iter().map(|&t| at(&trace, t)).collect();
     assert_eq!(points, [1_010_000]);
     assert!(
@@ -846,14 +726,7 @@ fn a_packets_clock_is_its_own_the_writers_or_the_traces() {
     let reading = |clock, ns| msg().int(1, clock).int(2, ns);
     let mut file = Writer::new();
     // CLOCK_BOOTTIME (6), the trace's, was 1000 ahead of CLOCK_MONOTONIC (3).
-    file.packet(
-        msg().msg(
-            6,
-            msg()
-                .msg(1, reading(6, 5000))
-                .msg(1, reading(MONOTONIC, 4000)),
-        ),
-    );
+    file.packet(msg().msg(6, msg().msg(1, reading(6, 5000)).msg(1, reading(MONOTONIC, 4000))));
     let point = |ns: i64, name: &str| msg().int(8, ns).msg(11, named(INSTANT, 1, name));
     file.packet(point(6000, "trace"));
     file.packet(point(6000, "own").int(58, MONOTONIC));
@@ -863,35 +736,17 @@ fn a_packets_clock_is_its_own_the_writers_or_the_traces() {
     file.packet(point(8000, "unknown").int(58, 9));
     let trace = file.load();
     let mut points: Vec<_> = (0..trace.instants.time.len())
-        .map(|i| {
-            (
-                trace.strings.get(trace.instants.name[i]),
-                at(&trace, trace.instants.time[i]),
-            )
-        })
+        .map(|i| (trace.strings.get(trace.instants.name[i]), at(&trace, trace.instants.time[i])))
         .collect();
     points.sort_by_key(|p| (p.1, p.0));
-    assert_eq!(
-        points,
-        [
-            ("trace", 6000),
-            ("own", 7000),
-            ("trace again", 7000),
-            ("writer", 8000)
-        ]
-    );
+    assert_eq!(points, [("trace", 6000), ("own", 7000), ("trace again", 7000), ("writer", 8000)]);
     assert_eq!(trace.info.missing.len(), 1, "{:?}", trace.info.missing);
 }
 
 /// A bundle of CPU 0 of switches 0 -> 11 at 1000 and 11 -> 0 at 9000, and these events of the kernel.
 fn bundle(events: &[Msg]) -> Msg {
     let switch = |ns: i64, prev: i64, state: i64, next: i64| {
-        let names = msg()
-            .text(1, "a")
-            .int(2, prev)
-            .int(4, state)
-            .text(5, "b")
-            .int(6, next);
+        let names = msg().text(1, "a").int(2, prev).int(4, state).text(5, "b").int(6, next);
         msg().int(1, ns).int(2, prev).msg(4, names)
     };
     let mut bundle = msg().int(1, 0).msg(2, switch(1000, 0, 0, 11));
@@ -903,12 +758,8 @@ fn bundle(events: &[Msg]) -> Msg {
 
 #[test]
 fn marks_in_bundles_are_the_threads_that_wrote_them() {
-    let print = |ns: i64, text: &str| {
-        msg()
-            .int(1, ns)
-            .int(2, 11)
-            .msg(3, msg().int(1, 1).text(2, text))
-    };
+    let print =
+        |ns: i64, text: &str| msg().int(1, ns).int(2, 11).msg(3, msg().int(1, 1).text(2, text));
     let mut file = Writer::new();
     file.packet(msg().msg(
         1,
@@ -961,11 +812,7 @@ fn an_end_of_a_track_event_is_not_that_of_a_mark() {
         ]
     );
     assert_eq!(counters(&trace), [("queue", vec![7.0])]);
-    for told in [
-        "1 slices overlapped",
-        "1 slices begin and never",
-        "1 ends of slices have",
-    ] {
+    for told in ["1 slices overlapped", "1 slices begin and never", "1 ends of slices have"] {
         let is_told = trace.info.missing.iter().any(|line| line.starts_with(told));
         assert!(is_told, "{told}: {:?}", trace.info.missing);
     }
@@ -997,13 +844,7 @@ fn what_the_kernel_did_comes_from_bundles() {
     assert_eq!((wakers, w.time.len()), (vec![false, true], 2));
     let k = &trace.kernel_spans;
     let mut spans: Vec<_> = (0..k.start.len())
-        .map(|i| {
-            (
-                at(&trace, k.start[i]),
-                at(&trace, k.end[i]),
-                trace.strings.get(k.name[i]),
-            )
-        })
+        .map(|i| (at(&trace, k.start[i]), at(&trace, k.end[i]), trace.strings.get(k.name[i])))
         .collect();
     spans.sort();
     assert_eq!(spans.len(), 3, "{spans:?}");
@@ -1014,12 +855,7 @@ fn what_the_kernel_did_comes_from_bundles() {
 
 /// A switch on the CPU of a bundle, in which the thread that leaves sleeps.
 fn switch(ns: i64, prev: i64, next: i64) -> Msg {
-    let fields = msg()
-        .text(1, "a")
-        .int(2, prev)
-        .int(4, 1)
-        .text(5, "b")
-        .int(6, next);
+    let fields = msg().text(1, "a").int(2, prev).int(4, 1).text(5, "b").int(6, next);
     msg().int(1, ns).int(2, prev).msg(4, fields)
 }
 
@@ -1030,9 +866,7 @@ fn occupancy(trace: &Trace) -> Vec<(i64, i32)> {
         (true, _) => tid(trace, o.thread[i]),
         (false, idle) => i32::from(idle) - 1,
     };
-    (0..o.start.len())
-        .map(|i| (at(trace, o.start[i]), who(i)))
-        .collect()
+    (0..o.start.len()).map(|i| (at(trace, o.start[i]), who(i))).collect()
 }
 
 #[test]
@@ -1048,29 +882,18 @@ fn stamps_of_bundles_are_of_the_clock_that_the_bundle_names() {
         (msg().int(5, 2), Some(1000)),
     ] {
         let reading = |clock, ns| msg().int(1, clock).int(2, ns);
-        let clocks = msg()
-            .msg(1, reading(6, 550))
-            .msg(1, reading(MONOTONIC_RAW, 500));
+        let clocks = msg().msg(1, reading(6, 550)).msg(1, reading(MONOTONIC_RAW, 500));
         let mut file = Writer::new();
         file.packet(msg().msg(6, clocks));
-        file.packet(msg().msg(
-            1,
-            head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0)),
-        ));
+        file.packet(msg().msg(1, head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0))));
         let trace = file.load();
-        let came = occupancy(&trace)
-            .iter()
-            .find(|row| row.1 == 11)
-            .map(|row| row.0);
+        let came = occupancy(&trace).iter().find(|row| row.1 == 11).map(|row| row.0);
         assert_eq!(came, expected);
     }
     // No snapshot relates the clock: the events are not read, and counted.
     let mut file = Writer::new();
     let head = msg().int(5, 4);
-    file.packet(msg().msg(
-        1,
-        head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0)),
-    ));
+    file.packet(msg().msg(1, head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0))));
     file.at(100, named(INSTANT, 1, "x"));
     let trace = file.load();
     let losses: Vec<_> = trace.losses.iter().map(|l| (&*l.cause, l.count)).collect();
@@ -1083,16 +906,10 @@ fn a_bundle_after_a_loss_begins_with_nothing_known() {
     file.packet(msg().msg(1, msg().msg(2, switch(1000, 0, 11))));
     file.packet(msg().msg(1, msg().int(3, 1).msg(2, switch(5000, 12, 0))));
     let trace = file.load();
-    assert_eq!(
-        occupancy(&trace),
-        [(1000, 11), (1000, -1), (5000, 0)][1..].to_vec()
-    );
+    assert_eq!(occupancy(&trace), [(1000, 11), (1000, -1), (5000, 0)][1..].to_vec());
     let loss = &trace.losses[0];
     let when = (at(&trace, loss.when.start), at(&trace, loss.when.end));
-    assert_eq!(
-        (&*loss.cause, loss.cpu, when),
-        ("kernel buffer overrun", Some(0), (1000, 5000))
-    );
+    assert_eq!((&*loss.cause, loss.cpu, when), ("kernel buffer overrun", Some(0), (1000, 5000)));
 }
 
 #[test]
@@ -1111,15 +928,9 @@ fn what_a_damaged_bundle_holds_behind_the_damage_is_missing_and_said() {
         assert!(file.try_load(false).is_err());
         let trace = file.try_load(true).unwrap();
         let on_cpu = occupancy(&trace);
-        assert!(
-            on_cpu.contains(&(1000, 11)) && on_cpu.contains(&(1500, 0)),
-            "{on_cpu:?}"
-        );
+        assert!(on_cpu.contains(&(1000, 11)) && on_cpu.contains(&(1500, 0)), "{on_cpu:?}");
         let causes: Vec<&str> = trace.losses.iter().map(|l| &*l.cause).collect();
-        assert!(
-            causes.iter().any(|c| c.starts_with("file damaged at byte")),
-            "{causes:?}"
-        );
+        assert!(causes.iter().any(|c| c.starts_with("file damaged at byte")), "{causes:?}");
         if has_more {
             // 11 came at 2000; whether it stayed is not known.
             let later: Vec<_> = on_cpu.iter().filter(|row| row.0 >= 2000).copied().collect();
@@ -1184,27 +995,23 @@ fn marks_of_drivers_kprobes_and_functions_are_slices() {
         message.int(4, value)
     };
     file.packet(
-        msg()
-            .msg(12, msg().msg(26, msg().int(1, 9).text(2, "do_idle")))
-            .msg(
-                1,
-                msg()
-                    .msg(2, kernel(100, 11, 542, kprobe(1)))
-                    .msg(2, kernel(150, 11, 542, kprobe(3)))
-                    .msg(2, kernel(200, 11, 542, kprobe(2)))
-                    .msg(2, kernel(300, 11, 333, sde('B', 0)))
-                    .msg(2, kernel(310, 11, 333, sde('C', 5)))
-                    .msg(2, kernel(400, 11, 333, sde('E', 0)))
-                    .msg(2, kernel(500, 12, 437, msg().int(2, 9)))
-                    .msg(2, kernel(600, 12, 438, msg().int(3, 9)))
-                    .msg(2, kernel(700, 12, 437, msg().int(2, 0xabc)))
-                    .msg(2, kernel(800, 12, 438, msg())),
-            ),
+        msg().msg(12, msg().msg(26, msg().int(1, 9).text(2, "do_idle"))).msg(
+            1,
+            msg()
+                .msg(2, kernel(100, 11, 542, kprobe(1)))
+                .msg(2, kernel(150, 11, 542, kprobe(3)))
+                .msg(2, kernel(200, 11, 542, kprobe(2)))
+                .msg(2, kernel(300, 11, 333, sde('B', 0)))
+                .msg(2, kernel(310, 11, 333, sde('C', 5)))
+                .msg(2, kernel(400, 11, 333, sde('E', 0)))
+                .msg(2, kernel(500, 12, 437, msg().int(2, 9)))
+                .msg(2, kernel(600, 12, 438, msg().int(3, 9)))
+                .msg(2, kernel(700, 12, 437, msg().int(2, 0xabc)))
+                .msg(2, kernel(800, 12, 438, msg())),
+        ),
     );
     let trace = file.load();
-    let found: Vec<_> = (slices(&trace).into_iter())
-        .map(|s| (s.0, s.2, s.3, s.4))
-        .collect();
+    let found: Vec<_> = (slices(&trace).into_iter()).map(|s| (s.0, s.2, s.3, s.4)).collect();
     assert_eq!(
         found,
         [
@@ -1265,31 +1072,19 @@ fn what_the_recorder_lost_is_a_loss() {
     let mut file = Writer::new();
     file.at(100, named(INSTANT, 1, "x"));
     file.packet(msg().msg(34, msg().int(1, 1).msg(2, cpu(5, 1))));
-    file.packet(msg().msg(
-        34,
-        msg().int(1, 2).msg(2, cpu(12, 1)).text(6, "sched/no_such"),
-    ));
+    file.packet(msg().msg(34, msg().int(1, 2).msg(2, cpu(12, 1)).text(6, "sched/no_such")));
     let full = msg().int(13, 2048).int(3, 4).int(19, 3);
     file.packet(msg().msg(35, msg().msg(1, msg()).msg(1, full)));
     let trace = file.load();
-    let lost: Vec<_> = (trace.losses.iter())
-        .map(|l| (l.cause.as_str(), l.cpu, l.count))
-        .collect();
+    let lost: Vec<_> = (trace.losses.iter()).map(|l| (l.cause.as_str(), l.cpu, l.count)).collect();
     assert_eq!(
         lost,
         [
             ("kernel buffer overrun, counted by the kernel", Some(2), 7),
-            (
-                "buffer 1 of the recorder: packets that found no room",
-                None,
-                3
-            ),
+            ("buffer 1 of the recorder: packets that found no room", None, 3),
         ]
     );
-    assert!(has(
-        &trace,
-        "buffer 1 of the recorder was too small for all"
-    ));
+    assert!(has(&trace, "buffer 1 of the recorder was too small for all"));
     assert!(has(
         &trace,
         "1 events that the recorder asked for, and the kernel does not have: sched/no_such"
@@ -1315,17 +1110,10 @@ fn threads_of_another_kernel_run_where_it_says() {
     state(600, 1 << 40, RUNNING);
     state(700, 51, 7);
     // No CPU told this.
-    file.packet(
-        msg()
-            .int(8, 800)
-            .msg(117, msg().text(2, "w").int(3, 50).int(4, 7)),
-    );
+    file.packet(msg().int(8, 800).msg(117, msg().text(2, "w").int(3, 50).int(4, 7)));
     let trace = file.load();
     assert_eq!(
-        occupancy(&trace)
-            .into_iter()
-            .filter(|&(_, tid)| tid > 0)
-            .collect::<Vec<_>>(),
+        occupancy(&trace).into_iter().filter(|&(_, tid)| tid > 0).collect::<Vec<_>>(),
         [(200, 50), (400, 50), (500, 51)]
     );
     let thread = trace.threads.iter().find(|t| t.tid == 50).unwrap();
@@ -1333,14 +1121,7 @@ fn threads_of_another_kernel_run_where_it_says() {
     use kasuri_model::ThreadState::*;
     assert_eq!(
         &trace.states.state[rows],
-        [
-            RunnableWoken,
-            Running,
-            Sleeping,
-            RunnableWoken,
-            Running,
-            Unknown
-        ]
+        [RunnableWoken, Running, Sleeping, RunnableWoken, Running, Unknown]
     );
     assert!(has(&trace, "1 states of threads with an id above 2^31"));
 }

@@ -11,16 +11,10 @@ fn golden(name: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8], salvage: bool) -> Result<Trace, String> {
-    let options = Options {
-        salvage,
-        ..Options::default()
-    };
+    let options = Options { salvage, ..Options::default() };
     let name = "run.pb";
     let bytes = unpack(name, bytes).map_err(|error| error.to_string())?;
-    let file = File {
-        name,
-        bytes: &bytes,
-    };
+    let file = File { name, bytes: &bytes };
     let trace = load(&[file], &options).map_err(|error| error.to_string())?;
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     Ok(trace)
@@ -35,11 +29,7 @@ fn rows(trace: &Trace) -> Vec<Value> {
         let calls =
             frames.map(|row| format!("{}:{}", trace.strings.get(f.function[row]), f.line[row]));
         let thread = &trace.threads[s.thread[row].ix()];
-        json!([
-            s.weight[row].ns(),
-            calls.collect::<Vec<_>>(),
-            trace.strings.get(thread.name)
-        ])
+        json!([s.weight[row].ns(), calls.collect::<Vec<_>>(), trace.strings.get(thread.name)])
     };
     (0..s.time.len()).map(row).collect()
 }
@@ -65,39 +55,20 @@ fn cpu_time_stacks_and_labels_are_those_of_pprof() {
     let expected = expected("cpu.expected.json");
     assert!(expected.len() > 4);
     assert_eq!(sorted(rows(&trace)), sorted(expected));
-    assert!(
-        trace
-            .samples
-            .kind
-            .iter()
-            .all(|&kind| kind == SampleKind::OnCpu)
-    );
+    assert!(trace.samples.kind.iter().all(|&kind| kind == SampleKind::OnCpu));
     assert_eq!(trace.threads.len(), 2);
-    assert_eq!(
-        (trace.sampling.len(), trace.sampling[0].period_ns),
-        (1, 10_000_000)
-    );
+    assert_eq!((trace.sampling.len(), trace.sampling[0].period_ns), (1, 10_000_000));
     assert_eq!(trace.info.format, "pprof");
     assert!(trace.info.command[0].ends_with("/profile"));
     assert!((trace.span.end - trace.span.start).ns() > 100_000_000);
-    let program = trace
-        .strings
-        .iter()
-        .position(|text| text.ends_with("/profile"))
-        .unwrap();
-    assert_eq!(
-        trace.build_ids[&kasuri_model::StrIx(program as u32)].len(),
-        20
-    );
+    let program = trace.strings.iter().position(|text| text.ends_with("/profile")).unwrap();
+    assert_eq!(trace.build_ids[&kasuri_model::StrIx(program as u32)].len(), 20);
 }
 
 #[test]
 fn contended_mutexes_are_waits_and_what_was_inlined_is_told() {
     let trace = read(&golden("mutex.pb.gz"), false).unwrap();
-    assert_eq!(
-        sorted(rows(&trace)),
-        sorted(expected("mutex.expected.json"))
-    );
+    assert_eq!(sorted(rows(&trace)), sorted(expected("mutex.expected.json")));
     assert_eq!(trace.samples.kind, [SampleKind::BlockedRead]);
     let innermost = trace.frames_of(trace.samples.path[0]).next().unwrap();
     assert_eq!(trace.frames.kind[innermost.ix()], FrameKind::Inlined);
@@ -122,9 +93,7 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
 /// A profile of `cpu` in ns with a function `f` at location 1, and these samples.
 fn small(samples: &[&[u8]]) -> Vec<u8> {
     let mut out = field(1, &[0x08, 1, 0x10, 2]);
-    samples
-        .iter()
-        .for_each(|sample| out.extend(field(2, sample)));
+    samples.iter().for_each(|sample| out.extend(field(2, sample)));
     out.extend(field(4, &[0x08, 1, 0x22, 2, 0x08, 7]));
     out.extend(field(5, &[0x08, 7, 0x10, 3]));
     for text in ["", "cpu", "nanoseconds", "f", "thread_id", "12"] {
@@ -137,102 +106,54 @@ fn small(samples: &[&[u8]]) -> Vec<u8> {
 fn numbers_that_are_not_packed_and_threads_as_text_are_read() {
     // Location 1, value 5, label thread_id = "12"; the same without a label, packed.
     let trace = read(
-        &small(&[
-            &[0x08, 1, 0x10, 5, 0x1a, 4, 0x08, 4, 0x10, 5],
-            &[0x0a, 1, 1, 0x12, 1, 6],
-        ]),
+        &small(&[&[0x08, 1, 0x10, 5, 0x1a, 4, 0x08, 4, 0x10, 5], &[0x0a, 1, 1, 0x12, 1, 6]]),
         false,
     )
     .unwrap();
     let mut tids: Vec<(i32, i64)> = (0..2)
         .map(|row| {
-            (
-                trace.threads[trace.samples.thread[row].ix()].tid,
-                trace.samples.weight[row].ns(),
-            )
+            (trace.threads[trace.samples.thread[row].ix()].tid, trace.samples.weight[row].ns())
         })
         .collect();
     tids.sort_unstable();
     assert_eq!(tids, [(1, 6), (12, 5)]);
     let frame = trace.frames_of(trace.samples.path[0]).next().unwrap();
     assert_eq!(trace.strings.get(trace.frames.function[frame.ix()]), "f");
-    assert!(
-        trace
-            .info
-            .missing
-            .iter()
-            .any(|m| m.contains("label with their thread"))
-    );
+    assert!(trace.info.missing.iter().any(|m| m.contains("label with their thread")));
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_the_rest_kept() {
     let good: &[u8] = &[0x08, 1, 0x10, 5];
     for (bad, needed) in [
-        (
-            &[0x08, 9, 0x10, 5][..],
-            "byte 9: found location id 9, needed one that is in the profile",
-        ),
-        (
-            &[0x08, 1],
-            "byte 8: found 0 values of a sample, needed 1, one for each sample type",
-        ),
-        (
-            &[0x08, 1, 0x10, 5, 0x1a, 2, 0x08, 77],
-            "byte 15: found text 77, needed one of 6 texts",
-        ),
-        (
-            &[0x08, 1, 0x12, 2, 5, 0x85],
-            "byte 12: found a number that is cut or too long",
-        ),
+        (&[0x08, 9, 0x10, 5][..], "byte 9: found location id 9, needed one that is in the profile"),
+        (&[0x08, 1], "byte 8: found 0 values of a sample, needed 1, one for each sample type"),
+        (&[0x08, 1, 0x10, 5, 0x1a, 2, 0x08, 77], "byte 15: found text 77, needed one of 6 texts"),
+        (&[0x08, 1, 0x12, 2, 5, 0x85], "byte 12: found a number that is cut or too long"),
     ] {
         let bytes = small(&[bad, good]);
-        assert_eq!(
-            detect(&[File {
-                name: "a",
-                bytes: &bytes
-            }]),
-            Some(Kind::Pprof)
-        );
+        assert_eq!(detect(&[File { name: "a", bytes: &bytes }]), Some(Kind::Pprof));
         let error = read(&bytes, false).unwrap_err();
         assert!(error.contains(needed), "{error}, not {needed}");
         let kept = read(&bytes, true).unwrap();
         assert_eq!(kept.samples.weight, [kasuri_model::Duration(5)]);
-        assert!(
-            kept.losses[0].cause.contains("damaged"),
-            "{:?}",
-            kept.losses
-        );
+        assert!(kept.losses[0].cause.contains("damaged"), "{:?}", kept.losses);
     }
     // A value below 0, as the difference of two profiles has.
-    let below: &[u8] = &[
-        0x08, 1, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
-    ];
+    let below: &[u8] = &[0x08, 1, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     let error = read(&small(&[below]), false).unwrap_err();
-    assert!(
-        error.contains("found -1 as the time of a sample"),
-        "{error}"
-    );
+    assert!(error.contains("found -1 as the time of a sample"), "{error}");
 }
 
 /// No weights leave the range of times, whatever a file claims.
 #[test]
 fn weights_that_no_machine_could_have_are_cut() {
-    let huge: &[u8] = &[
-        0x08, 1, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
-    ];
+    let huge: &[u8] = &[0x08, 1, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     let trace = read(&small(&[huge, huge, huge]), false).unwrap();
-    let sum = trace
-        .samples
-        .weight
-        .iter()
-        .try_fold(0i64, |sum, weight| sum.checked_add(weight.ns()));
+    let sum =
+        trace.samples.weight.iter().try_fold(0i64, |sum, weight| sum.checked_add(weight.ns()));
     assert!(sum.is_some());
-    assert!(
-        trace.info.missing.iter().any(|m| m.contains("left out")),
-        "{:?}",
-        trace.info.missing
-    );
+    assert!(trace.info.missing.iter().any(|m| m.contains("left out")), "{:?}", trace.info.missing);
     let options = kasuri_model::Duration::ZERO;
     assert!(trace.samples.weight.contains(&options));
 }

@@ -8,9 +8,7 @@ use std::path::PathBuf;
 mod craft;
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/golden/trace-dat")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/trace-dat").join(name)
 }
 
 fn bytes(name: &str) -> Vec<u8> {
@@ -22,25 +20,15 @@ fn read(bytes: &[u8]) -> Trace {
 }
 
 fn try_read(bytes: &[u8], salvage: bool) -> Result<Trace, Error> {
-    let file = File {
-        name: "trace.dat",
-        bytes,
-    };
-    load(
-        &[file],
-        &Options {
-            salvage,
-            ..Options::default()
-        },
-    )
+    let file = File { name: "trace.dat", bytes };
+    load(&[file], &Options { salvage, ..Options::default() })
 }
 
 type PerThread = BTreeMap<i32, i64>;
 
 fn per_thread(value: &Value) -> PerThread {
     let rows = value.as_object().unwrap().iter();
-    rows.map(|(tid, n)| (tid.parse().unwrap(), n.as_i64().unwrap()))
-        .collect()
+    rows.map(|(tid, n)| (tid.parse().unwrap(), n.as_i64().unwrap())).collect()
 }
 
 /// Sums over threads, by tid; threads with nothing are left out.
@@ -87,16 +75,8 @@ fn compare(name: &str, trace: &Trace) {
     let origin = trace.origin_monotonic_ns;
     let times = |key: &str| per_thread(&wanted[key]);
     let t = &trace.threads;
-    assert_eq!(
-        sums(trace, |ix| t[ix].switches_in.into()),
-        times("switches_in"),
-        "{name}"
-    );
-    assert_eq!(
-        sums(trace, |ix| t[ix].switches_out.into()),
-        times("switches_out"),
-        "{name}"
-    );
+    assert_eq!(sums(trace, |ix| t[ix].switches_in.into()), times("switches_in"), "{name}");
+    assert_eq!(sums(trace, |ix| t[ix].switches_out.into()), times("switches_out"), "{name}");
     assert_eq!(on_cpu(trace), times("on_cpu_ns"), "{name}: time on CPUs");
     let moved = |ix: usize| {
         let by = |thread: &&ThreadIx| thread.ix() == ix;
@@ -116,10 +96,7 @@ fn compare(name: &str, trace: &Trace) {
     said.sort();
     assert_eq!(wakeups.len(), said.len(), "{name}: wake-ups");
     for (ours, theirs) in wakeups.iter().zip(&said) {
-        assert_eq!(
-            ours, theirs,
-            "{name}: stamp, thread and latency of a wake-up"
-        );
+        assert_eq!(ours, theirs, "{name}: stamp, thread and latency of a wake-up");
     }
     let marks = wanted["marks"].as_array().unwrap();
     compare_marks(name, trace, marks);
@@ -200,24 +177,15 @@ fn overwritten_events_are_a_loss_with_their_number() {
     let trace = read(&bytes("lost.dat"));
     let text = std::fs::read_to_string(golden("lost.expected.json")).unwrap();
     let wanted: Value = serde_json::from_str(&text).unwrap();
-    let said: u64 = wanted["events"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(|n| n.as_u64().unwrap())
-        .sum();
+    let said: u64 =
+        wanted["events"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(trace.n_kernel_events, said);
-    let lost: Vec<(&str, Option<u16>, u64)> = (trace.losses.iter())
-        .map(|l| (l.cause.as_str(), l.cpu, l.count))
-        .collect();
+    let lost: Vec<(&str, Option<u16>, u64)> =
+        (trace.losses.iter()).map(|l| (l.cause.as_str(), l.cpu, l.count)).collect();
     // `trace-cmd report` on CPU 0 and 1 of this file: the numbers of its lines [N EVENTS DROPPED].
     let dropped = wanted["dropped"].as_object().unwrap();
     for (cpu, n) in dropped {
-        let row = (
-            "kernel buffer overrun",
-            cpu.parse().ok(),
-            n.as_u64().unwrap(),
-        );
+        let row = ("kernel buffer overrun", cpu.parse().ok(), n.as_u64().unwrap());
         assert!(lost.contains(&row), "{row:?} in {lost:?}");
     }
     assert_eq!(lost.len(), dropped.len(), "{lost:?}");
@@ -259,17 +227,10 @@ fn a_cut_file_keeps_the_pages_that_are_there() {
     let whole = bytes("v6.dat");
     let cut = &whole[..whole.len() - 5000];
     let error = try_read(cut, false).unwrap_err().to_string();
-    assert!(
-        error.starts_with("trace.dat: pages of a CPU: byte "),
-        "{error}"
-    );
+    assert!(error.starts_with("trace.dat: pages of a CPU: byte "), "{error}");
     let (all, some) = (read(&whole), try_read(cut, true).unwrap());
     assert!(some.n_kernel_events > 0 && some.n_kernel_events < all.n_kernel_events);
-    assert!(
-        some.losses
-            .iter()
-            .any(|l| l.cause.starts_with("file damaged"))
-    );
+    assert!(some.losses.iter().any(|l| l.cause.starts_with("file damaged")));
 }
 
 #[test]

@@ -7,14 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 fn read(bytes: &[u8]) -> Trace {
-    let file = File {
-        name: "trace.dat",
-        bytes,
-    };
-    let options = Options {
-        keeps_events: true,
-        ..Options::default()
-    };
+    let file = File { name: "trace.dat", bytes };
+    let options = Options { keeps_events: true, ..Options::default() };
     load(&[file], &options).unwrap()
 }
 
@@ -73,12 +67,7 @@ fn slices(trace: &Trace) -> Vec<(i64, i64, i32, String)> {
                 tid => tid,
             };
             let name = trace.strings.get(s.name[i]).to_owned();
-            (
-                s.start[i].ns() + origin,
-                s.end[i].ns() + origin,
-                whose,
-                name,
-            )
+            (s.start[i].ns() + origin, s.end[i].ns() + origin, whose, name)
         })
         .collect();
     out.sort();
@@ -91,9 +80,7 @@ fn counters(trace: &Trace) -> BTreeMap<String, Vec<(i64, f64)>> {
         let points = c.time.iter().zip(&c.value);
         points.map(|(t, v)| (t.ns() + origin, *v)).collect()
     };
-    (trace.counters.iter())
-        .map(|c| (trace.strings.get(c.name).to_owned(), values(c)))
-        .collect()
+    (trace.counters.iter()).map(|c| (trace.strings.get(c.name).to_owned(), values(c))).collect()
 }
 
 fn preemptions(trace: &Trace) -> BTreeMap<i32, u32> {
@@ -128,22 +115,14 @@ fn there_and_back_nothing_changes() {
         assert_eq!(again.migrations.time.len(), trace.migrations.time.len());
         assert_eq!(again.broken_rules(), [""; 0], "{name}");
         // And once more: the same bytes.
-        assert!(
-            exported(&again) == exported(&read(&exported(&again))),
-            "{name}"
-        );
+        assert!(exported(&again) == exported(&read(&exported(&again))), "{name}");
     }
 }
 
 #[test]
 fn losses_stay_losses() {
     let trace = golden("lost.dat");
-    let gaps = |t: &Trace| {
-        t.losses
-            .iter()
-            .filter(|l| l.cause.contains("overrun"))
-            .count()
-    };
+    let gaps = |t: &Trace| t.losses.iter().filter(|l| l.cause.contains("overrun")).count();
     let again = gaps(&read(&exported(&trace)));
     assert!(again > 0, "also those before the first event");
     assert_eq!(again, gaps(&trace));
@@ -169,10 +148,7 @@ fn trace_cmd_reads_it() {
         }
     };
     std::fs::remove_dir_all(&dir).unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&run.stdout),
-        String::from_utf8_lossy(&run.stderr),
-    );
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{err}");
     let warned = err.lines().filter(|l| !l.trim().is_empty());
     assert_eq!(warned.count(), 0, "{err}");

@@ -8,15 +8,9 @@ use kasuri_model::{KernelSpanKind, ThreadState, Trace};
 fn trace(events: &[(&str, &str)]) -> Trace {
     let mut text = String::from("# tracer: nop\n#\n");
     for (i, (flags, event)) in events.iter().enumerate() {
-        text += &format!(
-            "          worker-7     [000] {flags} 100.{:06}: {event}\n",
-            i + 1
-        );
+        text += &format!("          worker-7     [000] {flags} 100.{:06}: {event}\n", i + 1);
     }
-    let file = File {
-        name: "trace.txt",
-        bytes: text.as_bytes(),
-    };
+    let file = File { name: "trace.txt", bytes: text.as_bytes() };
     let trace = load(&[file], &Options::default()).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     trace
@@ -72,11 +66,7 @@ fn each_letter_of_a_state() {
                 assert!(thread.alive.end < trace.span.end, "{letters}: {text}");
                 continue;
             }
-            assert_eq!(
-                states(&trace, 7).last(),
-                Some(&expected),
-                "{letters}: {text}"
-            );
+            assert_eq!(states(&trace, 7).last(), Some(&expected), "{letters}: {text}");
         }
     }
 }
@@ -126,9 +116,8 @@ fn interrupts_and_calls_by_name() {
         (PLAIN, "sys_exit: NR 7777 = 3"),
     ]);
     let spans = &trace.kernel_spans;
-    let rows: Vec<_> = (0..spans.kind.len())
-        .map(|i| (spans.kind[i], trace.strings.get(spans.name[i])))
-        .collect();
+    let rows: Vec<_> =
+        (0..spans.kind.len()).map(|i| (spans.kind[i], trace.strings.get(spans.name[i]))).collect();
     assert_eq!(rows.len(), 3);
     assert_eq!(rows[0], (KernelSpanKind::Irq, "virtio0 input"));
     assert_eq!(rows[1], (KernelSpanKind::Softirq, "RCU"));
@@ -140,26 +129,17 @@ fn names_may_hold_what_looks_like_a_field() {
     let odd = "a pid=3 b ==> c";
     let trace = trace(&[
         (PLAIN, &switch("swapper/0", 0, "R", odd, 7)),
-        (
-            PLAIN,
-            &format!("sched_waking: comm={odd} pid=8 prio=120 target_cpu=000"),
-        ),
+        (PLAIN, &format!("sched_waking: comm={odd} pid=8 prio=120 target_cpu=000")),
         (PLAIN, "sched_waking: comm=x pid=9 prio=120 target_cpu=000"),
         (PLAIN, &switch(odd, 7, "S", "x", 9)),
-        (
-            PLAIN,
-            "task_rename: pid=9 oldcomm=x newcomm=y oldcomm=z oom_score_adj=0",
-        ),
+        (PLAIN, "task_rename: pid=9 oldcomm=x newcomm=y oldcomm=z oom_score_adj=0"),
         (PLAIN, &switch("y oldcomm=z", 9, "S", odd, 8)),
     ]);
     for (tid, expected) in [(7, odd), (8, odd), (9, "y oldcomm=z")] {
         assert_eq!(name(&trace, tid), expected);
     }
     assert_eq!(states(&trace, 8), [Unknown, RunnableWoken, Running]);
-    assert_eq!(
-        states(&trace, 9),
-        [Unknown, RunnableWoken, Running, Sleeping]
-    );
+    assert_eq!(states(&trace, 9), [Unknown, RunnableWoken, Running, Sleeping]);
     assert_eq!(states(&trace, 7), [Running, Sleeping]);
 }
 
@@ -180,10 +160,7 @@ fn births_moves_and_ends() {
         (PLAIN, &born(30, "1200011")),
         (PLAIN, &fork(30)),
         (PLAIN, &wake(30)),
-        (
-            PLAIN,
-            "sched_migrate_task: comm=child pid=30 prio=120 orig_cpu=0 dest_cpu=1",
-        ),
+        (PLAIN, "sched_migrate_task: comm=child pid=30 prio=120 orig_cpu=0 dest_cpu=1"),
         (PLAIN, &switch("worker", 7, "S", "child", 20)),
         (PLAIN, "sched_process_exit: comm=child pid=20 prio=120"),
         (PLAIN, &switch("child", 20, "X", "swapper/0", 0)),
@@ -200,13 +177,7 @@ fn births_moves_and_ends() {
     assert_eq!((trace.span.end - twenty.alive.end).ns(), 1000);
     let moves = &trace.migrations;
     let rows: Vec<_> = (0..moves.time.len())
-        .map(|i| {
-            (
-                trace.threads[moves.thread[i].ix()].tid,
-                moves.from_cpu[i],
-                moves.to_cpu[i],
-            )
-        })
+        .map(|i| (trace.threads[moves.thread[i].ix()].tid, moves.from_cpu[i], moves.to_cpu[i]))
         .collect();
     assert_eq!(rows, [(30, 0, 1)]);
 }

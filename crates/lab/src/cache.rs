@@ -23,10 +23,7 @@ fn places(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
         .map(|dir| dir.join("kasuri"));
     let runtime = absolute("XDG_RUNTIME_DIR").map(|dir| dir.join("kasuri"));
     let temporary = PathBuf::from(format!("/tmp/kasuri-cache-{uid}"));
-    [cache, runtime, Some(temporary)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [cache, runtime, Some(temporary)].into_iter().flatten().collect()
 }
 
 fn all_places() -> Vec<PathBuf> {
@@ -36,9 +33,7 @@ fn all_places() -> Vec<PathBuf> {
 /// The file `name` from each place that has one.
 pub fn read_all(name: &str) -> Vec<Vec<u8>> {
     let places = all_places().into_iter();
-    places
-        .filter_map(|place| read(&open(&place).ok()?, name).ok())
-        .collect()
+    places.filter_map(|place| read(&open(&place).ok()?, name).ok()).collect()
 }
 
 /// Replaces the file `name` as a whole, in the first place that takes it. Returns false when none does.
@@ -47,11 +42,7 @@ pub fn write(name: &str, bytes: &[u8]) -> bool {
 }
 
 fn write_in(places: &[PathBuf], name: &str, bytes: &[u8]) -> bool {
-    places.iter().any(|place| {
-        make(place)
-            .and_then(|dir| replace(&dir, name, bytes))
-            .is_ok()
-    })
+    places.iter().any(|place| make(place).and_then(|dir| replace(&dir, name, bytes)).is_ok())
 }
 
 /// Opens a place, and makes it first if it is not there.
@@ -128,10 +119,7 @@ mod tests {
             with(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", "/run/user/1")]),
             ["/h/.cache/kasuri", "/run/user/1/kasuri", &tmp]
         );
-        assert_eq!(
-            with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]),
-            ["/c/kasuri", &tmp]
-        );
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), ["/c/kasuri", &tmp]);
         assert_eq!(with(&[("HOME", "relative")]), [tmp.as_str()]);
     }
 

@@ -29,15 +29,8 @@ pub struct Config {
 }
 
 /// Names of the configurations that are measured unless told otherwise.
-pub const STANDARD: &[&str] = &[
-    "present",
-    "annotations",
-    "sched",
-    "default",
-    "syscalls",
-    "irq",
-    "all",
-];
+pub const STANDARD: &[&str] =
+    &["present", "annotations", "sched", "default", "syscalls", "irq", "all"];
 
 fn names(events: &[(&str, &str)]) -> Vec<String> {
     events.iter().map(|(name, _)| (*name).to_owned()).collect()
@@ -54,10 +47,7 @@ impl Config {
                 "a tracing instance with nothing switched on; annotations without a recorder",
                 Kind::Present,
             ),
-            "annotations" => (
-                "one annotated slice around each operation",
-                Kind::Annotations,
-            ),
+            "annotations" => ("one annotated slice around each operation", Kind::Annotations),
             "sched" => (
                 "sched_switch and sched_waking",
                 Kind::Events(vec![
@@ -65,10 +55,7 @@ impl Config {
                     "sched/sched_waking".to_owned(),
                 ]),
             ),
-            "default" => (
-                "what `kasuri record` switches on",
-                Kind::Events(names(DEFAULT_EVENTS)),
-            ),
+            "default" => ("what `kasuri record` switches on", Kind::Events(names(DEFAULT_EVENTS))),
             "syscalls" => (
                 "`kasuri record --syscalls`",
                 Kind::Events([names(DEFAULT_EVENTS), names(SYSCALL_EVENTS)].concat()),
@@ -89,11 +76,7 @@ impl Config {
                 });
             }
         };
-        Ok(Config {
-            name: name.to_owned(),
-            what: what.to_owned(),
-            kind,
-        })
+        Ok(Config { name: name.to_owned(), what: what.to_owned(), kind })
     }
 
     /// Another tracer: sh runs `command`, and SIGINT ends it.

@@ -109,11 +109,7 @@ pub struct Costs {
 
 fn machine() -> [String; 3] {
     let host = kasuri_record::host::host();
-    [
-        host.kernel,
-        host.cpu_model,
-        env!("CARGO_PKG_VERSION").to_owned(),
-    ]
+    [host.kernel, host.cpu_model, env!("CARGO_PKG_VERSION").to_owned()]
 }
 
 /// The file of measurements; for its directory see `cache`.
@@ -128,10 +124,7 @@ impl Costs {
             .filter(|costs| costs.machine == machine())
             // A home that can only be read may have older ones.
             .max_by_key(|costs| costs.events.values().map(|cost| cost.at).max())
-            .unwrap_or_else(|| Costs {
-                machine: machine(),
-                ..Costs::default()
-            })
+            .unwrap_or_else(|| Costs { machine: machine(), ..Costs::default() })
     }
 
     /// Makes another pass due for all known events.
@@ -224,11 +217,7 @@ pub struct Bench {
 /// # Errors
 /// When there is nothing to measure with.
 pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> {
-    let missing: Vec<String> = costs
-        .missing(wanted)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let missing: Vec<String> = costs.missing(wanted).into_iter().map(str::to_owned).collect();
     let passes = if costs.lack(wanted) { PASSES } else { 1 };
     let (executable, arguments) = &bench.worker;
     if missing.iter().any(|name| name == ANNOTATION) {
@@ -240,12 +229,8 @@ pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> 
     let mut kernel = Kernel::open()?;
     let mut worker = Worker::start(executable, arguments, None)?;
     let table = Table::read(&kernel);
-    let mut probe = Probe {
-        kernel: &mut kernel,
-        worker: &mut worker,
-        cpu: bench.cpu,
-        scratch: &bench.scratch,
-    };
+    let mut probe =
+        Probe { kernel: &mut kernel, worker: &mut worker, cpu: bench.cpu, scratch: &bench.scratch };
     let mut systems: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
     for name in missing.iter().filter(|name| *name != ANNOTATION) {
         let system = name.split('/').next().unwrap_or_default();
@@ -355,10 +340,7 @@ fn annotation(costs: &mut Costs, bench: &Bench, passes: usize) -> Result<()> {
     let session = crate::worker::session(&bench.shm_dir, &bench.scratch)?;
     let (executable, arguments) = &bench.worker;
     let mut worker = Worker::start(executable, arguments, Some(session.path()))?;
-    let null_call = ops::ALL
-        .iter()
-        .position(|op| op.name == "null call")
-        .expect("a fixed table");
+    let null_call = ops::ALL.iter().position(|op| op.name == "null call").expect("a fixed table");
     let n = worker.calibrate(null_call, 5e5)?;
     let cost = costs.events.entry(ANNOTATION.to_owned()).or_default();
     for _ in 0..passes * ANNOTATION_ROUNDS {
@@ -378,10 +360,7 @@ mod tests {
     #[test]
     fn what_is_known_is_not_measured_again() {
         let mut costs = Costs::default();
-        let known = Cost {
-            at: now(),
-            ..Cost::default()
-        };
+        let known = Cost { at: now(), ..Cost::default() };
         costs.events.insert("a/b".to_owned(), known);
         costs.unknown.push("c/d".to_owned());
         let wanted = ["a/b", "c/d", "e/f"].map(str::to_owned);
@@ -392,10 +371,7 @@ mod tests {
     fn a_cost_is_measured_again_after_ten_minutes() {
         let mut costs = Costs::default();
         let mut with = |name: &str, at| {
-            let cost = Cost {
-                at,
-                ..Cost::default()
-            };
+            let cost = Cost { at, ..Cost::default() };
             costs.events.insert(name.to_owned(), cost);
         };
         with("a/just_now", now() - 1);

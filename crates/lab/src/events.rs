@@ -67,9 +67,8 @@ impl Table {
         let catalogue = kernel.catalogue();
         let mut table = Table::default();
         for name in catalogue.names() {
-            let Some(format) = catalogue
-                .format(&name)
-                .and_then(|text| EventFormat::parse(&name, &text).ok())
+            let Some(format) =
+                catalogue.format(&name).and_then(|text| EventFormat::parse(&name, &text).ok())
             else {
                 continue;
             };
@@ -90,9 +89,7 @@ impl Table {
 
     /// Row of an event.
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.events
-            .binary_search_by(|e| e.name.as_str().cmp(name))
-            .ok()
+        self.events.binary_search_by(|e| e.name.as_str().cmp(name)).ok()
     }
 }
 
@@ -169,9 +166,8 @@ impl Probe<'_> {
     /// # Errors
     /// When the kernel refuses.
     pub fn measure(&mut self, event: &mut EventCost, rounds: u32) -> Result<()> {
-        let Some(ix) = event
-            .operation
-            .and_then(|name| ops::ALL.iter().position(|op| op.name == name))
+        let Some(ix) =
+            event.operation.and_then(|name| ops::ALL.iter().position(|op| op.name == name))
         else {
             return Ok(());
         };
@@ -188,8 +184,7 @@ impl Probe<'_> {
                 break;
             }
             let before = self.worker.shortest(ix, n, false)?;
-            self.kernel
-                .switch_on(std::slice::from_ref(&event.name), self.scratch)?;
+            self.kernel.switch_on(std::slice::from_ref(&event.name), self.scratch)?;
             let on = self.worker.shortest(ix, n, false)?;
             self.kernel.drain()?;
             let tracing = |on: bool| self.kernel.instance.set_tracing(on);
@@ -206,9 +201,7 @@ impl Probe<'_> {
             if filtered.is_some() {
                 let _ = catalogue.set_filter(&event.name, "0");
             }
-            catalogue
-                .enable(&event.name, false)
-                .map_err(refused("switch off"))?;
+            catalogue.enable(&event.name, false).map_err(refused("switch off"))?;
             let after = self.worker.shortest(ix, n, false)?;
             let off = (before + after) / 2.0;
             for (list, ns) in samples.iter_mut().zip([Some(on), Some(paused), filtered]) {
@@ -267,10 +260,7 @@ impl Probe<'_> {
         Ok(Some(Together {
             apart_ns: off / all,
             added_ns: (on - off) / all,
-            per_operation: hits
-                .into_iter()
-                .map(|(row, h)| (row, h / n as f64))
-                .collect(),
+            per_operation: hits.into_iter().map(|(row, h)| (row, h / n as f64)).collect(),
         }))
     }
 
@@ -321,9 +311,7 @@ impl Probe<'_> {
         let mut counts = HashMap::new();
         for cpu in cpus {
             let path = self.scratch.join(format!("cpu{cpu}.raw"));
-            each_event(&path, &layout, |id, _| {
-                *counts.entry(id).or_insert(0u64) += 1
-            })?;
+            each_event(&path, &layout, |id, _| *counts.entry(id).or_insert(0u64) += 1)?;
         }
         Ok(counts)
     }
@@ -331,9 +319,7 @@ impl Probe<'_> {
 
 /// Operations whose time can be divided by their hits: all but those that subtract their own overhead.
 pub fn provokers() -> Vec<usize> {
-    (0..ops::ALL.len())
-        .filter(|&ix| !ops::ALL[ix].subtracts)
-        .collect()
+    (0..ops::ALL.len()).filter(|&ix| !ops::ALL[ix].subtracts).collect()
 }
 
 /// The operation that provokes the events of a subsystem best; `None`: none of our operations does.
@@ -357,22 +343,12 @@ mod tests {
     #[test]
     fn subsystems_have_an_operation_that_can_be_divided_by_its_hits() {
         let provokers = provokers();
-        for system in [
-            "sched",
-            "raw_syscalls",
-            "exceptions",
-            "kmem",
-            "sock",
-            "signal",
-        ] {
+        for system in ["sched", "raw_syscalls", "exceptions", "kmem", "sock", "signal"] {
             let ix = provoker_of(system).expect(system);
             assert!(provokers.contains(&ix), "{system}: {}", ops::ALL[ix].name);
         }
         assert_eq!(provoker_of("no such subsystem"), None);
-        assert!(
-            provokers.len() < ops::ALL.len(),
-            "some subtract their own overhead"
-        );
+        assert!(provokers.len() < ops::ALL.len(), "some subtract their own overhead");
     }
 
     #[test]
@@ -391,13 +367,7 @@ mod tests {
             events: ["irq/a", "sched/a", "sched/b"].map(event).to_vec(),
             ..Table::default()
         };
-        assert_eq!(
-            ["irq/a", "sched/b"].map(|name| table.find(name)),
-            [Some(0), Some(2)]
-        );
-        assert_eq!(
-            ["", "sched", "sched/c"].map(|name| table.find(name)),
-            [None; 3]
-        );
+        assert_eq!(["irq/a", "sched/b"].map(|name| table.find(name)), [Some(0), Some(2)]);
+        assert_eq!(["", "sched", "sched/c"].map(|name| table.find(name)), [None; 3]);
     }
 }

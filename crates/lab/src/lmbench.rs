@@ -83,12 +83,7 @@ impl Lmbench {
         let bytes = vec![1u8; 8 << 20];
         std::fs::write(&file, bytes).map_err(|e| Error::File(file.clone(), e))?;
         let made_hello = copy_hello(&dir.join("hello")).is_ok();
-        Ok(Lmbench {
-            dir,
-            cpu,
-            file,
-            made_hello,
-        })
+        Ok(Lmbench { dir, cpu, file, made_hello })
     }
 
     /// The reason why operation `ix` cannot be measured; `None`: it can be.
@@ -206,10 +201,7 @@ mod tests {
         for (text, us) in [
             ("Simple syscall: 0.0830 microseconds\n", Some(0.083)),
             ("Select on 100 tcp fd's: 23.2 microseconds\n", Some(23.2)),
-            (
-                "Process fork+/bin/sh -c: 3802.0000 microseconds",
-                Some(3802.0),
-            ),
+            ("Process fork+/bin/sh -c: 3802.0000 microseconds", Some(3802.0)),
             ("\n\"size=16k ovr=3.13\n2 5.04\n", Some(5.04)),
             ("1.048576 102\n", Some(102.0)),
             ("hello\nPipe latency: 10.7 microseconds\n", Some(10.7)),

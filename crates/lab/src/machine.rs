@@ -382,11 +382,7 @@ fn slowdown(a: usize, b: usize) -> f64 {
         both = both.min(two);
     }
     let ratio = both / alone;
-    if ratio.is_finite() {
-        ratio.clamp(1.0, 3.0)
-    } else {
-        1.0
-    }
+    if ratio.is_finite() { ratio.clamp(1.0, 3.0) } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -401,14 +397,8 @@ mod tests {
             assert!(before.len() < 2, "two CPUs, but nothing measured");
             return skip_for(Need::Machine, "one CPU");
         };
-        assert!(
-            costs.wake_latency_ns > 100.0 && costs.wake_latency_ns < 1e8,
-            "{costs:?}"
-        );
-        assert!(
-            costs.wake_call_short_ns > 50.0 && costs.transfer_ns > 1.0,
-            "{costs:?}"
-        );
+        assert!(costs.wake_latency_ns > 100.0 && costs.wake_latency_ns < 1e8, "{costs:?}");
+        assert!(costs.wake_call_short_ns > 50.0 && costs.transfer_ns > 1.0, "{costs:?}");
         assert!(costs.slowdown >= 1.0, "{costs:?}");
         assert!(costs.relay_ns >= 0.0 && costs.relay_ns < 1e8, "{costs:?}");
         println!("{costs:?}");
@@ -418,11 +408,7 @@ mod tests {
     #[test]
     fn what_disturbs_some_batches_does_not_count() {
         let batches = [(9.0, 90.0), (1.0, 10.0), (2.0, 1000.0), (500.0, 20.0)];
-        assert_eq!(
-            undisturbed(batches.to_vec()),
-            (2.0, 20.0),
-            "the lower quartile of each part"
-        );
+        assert_eq!(undisturbed(batches.to_vec()), (2.0, 20.0), "the lower quartile of each part");
         assert_eq!(undisturbed(Vec::new()), (0.0, 0.0));
         // Of fifty the largest is left out, of fewer none.
         let mut values = vec![10.0; 49];
@@ -442,9 +428,6 @@ mod tests {
         let spread: Vec<u64> = (1..=3).map(|round| gap.ns(round, 3)).collect();
         assert_eq!(spread, [1_000, 2_000, 3_000]);
         assert_eq!(Gap::Ns(50_000).ns(2, 3), 50_000);
-        assert!(
-            Gap::Ns(1_000_000).warm() < Gap::Ns(50_000).warm(),
-            "long ones are few"
-        );
+        assert!(Gap::Ns(1_000_000).warm() < Gap::Ns(50_000).warm(), "long ones are few");
     }
 }

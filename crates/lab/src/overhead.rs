@@ -183,9 +183,8 @@ impl<'a> Lab<'a> {
         let mut plain = Worker::start(executable, arguments, None)?;
         let annotated = Worker::start(executable, arguments, Some(session.path()))?;
         let lmbench = options.lmbench.as_deref();
-        let lmbench = lmbench
-            .map(|dir| Lmbench::open(dir, options.cpu, &options.scratch))
-            .transpose()?;
+        let lmbench =
+            lmbench.map(|dir| Lmbench::open(dir, options.cpu, &options.scratch)).transpose()?;
         let mut operations = options.operations.clone();
         operations.retain(|&ix| {
             let lacks = lmbench.as_ref().and_then(|l| l.lacks(ix));
@@ -249,12 +248,8 @@ impl<'a> Lab<'a> {
         };
         let (operations, counts) = (&self.operations, &self.counts);
         let before = block(&mut runner, operations, counts, false, &mut || Ok(()))?;
-        let on = switch_on(
-            config,
-            self.kernel.as_mut(),
-            &self.options.scratch,
-            self.options.settle,
-        );
+        let on =
+            switch_on(config, self.kernel.as_mut(), &self.options.scratch, self.options.settle);
         let mut on = match on {
             Ok(on) => on,
             Err(e) => {
@@ -274,9 +269,7 @@ impl<'a> Lab<'a> {
                 block(&mut runner, operations, counts, false, &mut || Ok(()))?;
             }
         }
-        let traced = block(&mut runner, operations, counts, annotates, &mut || {
-            on.drain()
-        })?;
+        let traced = block(&mut runner, operations, counts, annotates, &mut || on.drain())?;
         on.off()?;
         let after = block(&mut runner, operations, counts, false, &mut || Ok(()))?;
         for (o, n) in counts.iter().enumerate() {
@@ -290,21 +283,14 @@ impl<'a> Lab<'a> {
     fn result(self, samples: &Samples, rounds: u32) -> Overhead {
         let options = self.options;
         let rows = self.operations.iter().enumerate().map(|(o, &ix)| {
-            let untraced: Vec<f64> = samples
-                .pairs
-                .iter()
-                .flat_map(|config| config[o].iter().map(|(a, _)| *a))
-                .collect();
+            let untraced: Vec<f64> =
+                samples.pairs.iter().flat_map(|config| config[o].iter().map(|(a, _)| *a)).collect();
             Row {
                 name: ops::ALL[ix].name,
                 what: ops::ALL[ix].what,
                 switches: ops::ALL[ix].switches,
                 untraced_ns: median(&untraced).unwrap_or_default(),
-                cells: samples
-                    .pairs
-                    .iter()
-                    .map(|config| cell(&config[o]))
-                    .collect(),
+                cells: samples.pairs.iter().map(|config| cell(&config[o])).collect(),
             }
         });
         Overhead {
@@ -319,10 +305,7 @@ impl<'a> Lab<'a> {
             configs: options
                 .configs
                 .iter()
-                .map(|c| Column {
-                    name: c.name.clone(),
-                    what: c.what.clone(),
-                })
+                .map(|c| Column { name: c.name.clone(), what: c.what.clone() })
                 .collect(),
             operations: rows.collect(),
             missing: self.missing,
@@ -367,14 +350,7 @@ fn block(
 
 fn cell(pairs: &[(f64, f64)]) -> Option<Cell> {
     // The time of a switch may come out as zero after its overhead is subtracted; no ratio to that exists.
-    let ratios: Vec<f64> = pairs
-        .iter()
-        .filter(|(a, _)| *a > 0.0)
-        .map(|(a, b)| b / a)
-        .collect();
+    let ratios: Vec<f64> = pairs.iter().filter(|(a, _)| *a > 0.0).map(|(a, b)| b / a).collect();
     let added: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    Some(Cell {
-        ratio: median(&ratios)?,
-        added_ns: median(&added)?,
-    })
+    Some(Cell { ratio: median(&ratios)?, added_ns: median(&added)? })
 }

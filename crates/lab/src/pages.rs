@@ -107,10 +107,7 @@ pub(crate) mod tests {
         let bytes: Vec<u8> = (0..n).flat_map(|i| page(i as u64, &[[0, 7, 8]])).collect();
         std::fs::write(&path, bytes).unwrap();
         let mut stamps = Vec::new();
-        each_event(&path, &PageLayout::LE64, |_, event| {
-            stamps.push(event.stamp)
-        })
-        .unwrap();
+        each_event(&path, &PageLayout::LE64, |_, event| stamps.push(event.stamp)).unwrap();
         assert_eq!(stamps, (0..n as u64).collect::<Vec<_>>());
     }
 }

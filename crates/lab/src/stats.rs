@@ -35,12 +35,7 @@ pub fn median(values: &[f64]) -> Option<Estimate> {
     }
     let middle = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
     let k = rank(n, 0.95);
-    Some(Estimate {
-        median: middle,
-        low: sorted[k - 1],
-        high: sorted[n - k],
-        n,
-    })
+    Some(Estimate { median: middle, low: sorted[k - 1], high: sorted[n - k], n })
 }
 
 /// The largest k >= 1 with P(k <= B(n, 1/2) <= n - k) >= confidence, else 1.
@@ -68,17 +63,8 @@ mod tests {
     #[test]
     fn ranks_are_those_of_the_tables() {
         // Conover, table A3: the sign test's 95 % limits.
-        for (n, k) in [
-            (5, 1),
-            (6, 1),
-            (8, 1),
-            (9, 2),
-            (11, 2),
-            (12, 3),
-            (15, 4),
-            (20, 6),
-            (25, 8),
-        ] {
+        for (n, k) in [(5, 1), (6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (25, 8)]
+        {
             assert_eq!(rank(n, 0.95), k, "n = {n}");
         }
     }

@@ -28,10 +28,8 @@ impl Kernel {
     /// # Errors
     /// When the kernel has no tracefs for us.
     pub fn open() -> Result<Kernel> {
-        let tracefs = Tracefs::open().map_err(|u| Error::Unavailable {
-            why: u.why,
-            remedy: u.remedy,
-        })?;
+        let tracefs =
+            Tracefs::open().map_err(|u| Error::Unavailable { why: u.why, remedy: u.remedy })?;
         kasuri_record::tracefs::reap_dead(&tracefs);
         let options = InstanceOptions {
             buffer_kb: BUFFER_KB,
@@ -45,14 +43,8 @@ impl Kernel {
         };
         let instance = Instance::create(&tracefs, &options).map_err(refused("make an instance"))?;
         let catalogue = Catalogue::open(instance.dir()).map_err(refused("open events"))?;
-        instance
-            .set_tracing(true)
-            .map_err(refused("switch tracing on"))?;
-        Ok(Kernel {
-            catalogue,
-            drain: None,
-            instance,
-        })
+        instance.set_tracing(true).map_err(refused("switch tracing on"))?;
+        Ok(Kernel { catalogue, drain: None, instance })
     }
 
     /// The events of this kernel.
@@ -69,10 +61,7 @@ impl Kernel {
         for event in events {
             match self.catalogue.enable(event, true) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::Tracefs {
-                        what: format!("switch {event} on"),
-                        source: e,
-                    });
+                    return Err(Error::Tracefs { what: format!("switch {event} on"), source: e });
                 }
                 _ => {}
             }
@@ -88,10 +77,7 @@ impl Kernel {
         self.switch_on(&[], dir)?;
         self.catalogue
             .enable_all()
-            .map_err(|source| Error::Tracefs {
-                what: "switch all events on".to_owned(),
-                source,
-            })
+            .map_err(|source| Error::Tracefs { what: "switch all events on".to_owned(), source })
     }
 
     /// Moves the written pages to the files. Called between batches, so that a batch finds room and writes to fresh
@@ -122,10 +108,7 @@ impl Kernel {
     /// # Errors
     /// When the kernel refuses or the files cannot be written.
     pub fn drain_rest(&mut self) -> Result<()> {
-        let refused = |source| Error::Tracefs {
-            what: "pause".to_owned(),
-            source,
-        };
+        let refused = |source| Error::Tracefs { what: "pause".to_owned(), source };
         self.instance.set_tracing(false).map_err(refused)?;
         if let Some(mut drain) = self.drain.take() {
             drain.rest()?;
@@ -140,10 +123,7 @@ impl Kernel {
     pub fn off(&mut self) -> Result<()> {
         self.catalogue
             .disable_all()
-            .map_err(|source| Error::Tracefs {
-                what: "switch events off".to_owned(),
-                source,
-            })?;
+            .map_err(|source| Error::Tracefs { what: "switch events off".to_owned(), source })?;
         self.drain()?;
         self.drain = None;
         Ok(())
@@ -177,10 +157,7 @@ impl Peer {
     }
 
     fn start_once(config: &Config, command: &str, settle: Duration) -> Result<Peer> {
-        let failed = |why: String| Error::Command {
-            name: config.name.clone(),
-            why,
-        };
+        let failed = |why: String| Error::Command { name: config.name.clone(), why };
         let mut shell = Command::new("sh");
         shell
             .arg("-c")

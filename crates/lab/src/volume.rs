@@ -94,9 +94,7 @@ pub fn measure(options: &Options, progress: &mut dyn FnMut(&str) -> bool) -> Res
     let mut volume = Volume {
         schema: SCHEMA,
         host: kasuri_record::host::host(),
-        program: (options.program.iter())
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        program: (options.program.iter()).map(|word| word.to_string_lossy().into_owned()).collect(),
         selections: Vec::new(),
         missing: Vec::new(),
     };
@@ -182,9 +180,7 @@ fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written
                 return;
             }
             let kind = kinds.entry(id).or_insert_with(|| Kind {
-                name: names
-                    .get(&id)
-                    .map_or_else(|| format!("event {id}"), |n| (*n).to_owned()),
+                name: names.get(&id).map_or_else(|| format!("event {id}"), |n| (*n).to_owned()),
                 cpu_bytes: vec![0; files.len()],
                 ..Kind::default()
             });
@@ -194,9 +190,7 @@ fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written
         })?;
     }
     written.kinds = kinds.into_values().collect();
-    written
-        .kinds
-        .sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+    written.kinds.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
     written.events = written.kinds.iter().map(|k| k.events).sum();
     let share = written.events as f64 / span.events.max(1) as f64;
     Ok((written, share))
@@ -220,11 +214,7 @@ impl Span {
     ) -> Result<Span> {
         let root = meta.root_pids.first().copied();
         // The second field of each event is the thread that met it (`common_pid`, after type, flags and preempt_count).
-        let tid = |data: &[u8]| {
-            data.get(4..8)?
-                .first_chunk::<4>()
-                .map(|b| i32::from_ne_bytes(*b))
-        };
+        let tid = |data: &[u8]| data.get(4..8)?.first_chunk::<4>().map(|b| i32::from_ne_bytes(*b));
         let (mut first, mut last, mut begun, mut events) = (u64::MAX, 0, u64::MAX, 0);
         for (_, path) in files {
             each_event(path, layout, |_, event| {
@@ -298,11 +288,7 @@ mod tests {
         let early = page(second, &[[0, 7, 8]]);
         let late = page(2 * second - 1000, &[[0, 7, 8], [500, 8, 24], [500, 7, 8]]);
         std::fs::write(dir.path().join("cpu0.raw"), [early, late].concat()).unwrap();
-        std::fs::write(
-            dir.path().join("cpu1.raw"),
-            page(2 * second - 200, &[[0, 9, 8]]),
-        )
-        .unwrap();
+        std::fs::write(dir.path().join("cpu1.raw"), page(2 * second - 200, &[[0, 9, 8]])).unwrap();
         dir
     }
 
@@ -344,11 +330,7 @@ mod tests {
         let (written, share) =
             read(&options(Duration::from_nanos(700)), "all", dir.path(), 0).unwrap();
         assert_eq!((written.events, share), (3, 3.0 / 5.0));
-        assert!(
-            (written.seconds - 700e-9).abs() < 1e-12,
-            "{}",
-            written.seconds
-        );
+        assert!((written.seconds - 700e-9).abs() < 1e-12, "{}", written.seconds);
     }
 
     #[test]
@@ -379,9 +361,7 @@ mod tests {
         let options = options(Duration::from_secs(1));
         assert!(read(&options, "all", dir.path(), 0).is_err());
         std::fs::write(dir.path().join("meta.json"), "not json").unwrap();
-        let error = read(&options, "all", dir.path(), 0)
-            .unwrap_err()
-            .to_string();
+        let error = read(&options, "all", dir.path(), 0).unwrap_err().to_string();
         assert!(error.contains("meta.json"), "{error}");
     }
 }

@@ -57,9 +57,8 @@ fn serve_line(line: &str, open: &mut HashMap<usize, Box<dyn Operation>>) -> io::
             .ok_or_else(|| io::Error::other(format!("not a request: {line:?}")))
     };
     let (ix, n, annotated) = (next()? as usize, next()?, next()? != 0);
-    let definition = ops::ALL
-        .get(ix)
-        .ok_or_else(|| io::Error::other(format!("no operation {ix}")))?;
+    let definition =
+        ops::ALL.get(ix).ok_or_else(|| io::Error::other(format!("no operation {ix}")))?;
     let operation = match open.entry(ix) {
         std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
         std::collections::hash_map::Entry::Vacant(e) => e.insert((definition.open)()?),
@@ -111,9 +110,7 @@ impl Worker {
         if let Some(session) = session {
             command.env("KASURI_SESSION", session);
         }
-        let mut child = command
-            .spawn()
-            .map_err(|e| Error::Start(executable.to_owned(), e))?;
+        let mut child = command.spawn().map_err(|e| Error::Start(executable.to_owned(), e))?;
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().expect("piped"));
         Ok(Worker { child, to, from })
@@ -218,10 +215,7 @@ mod tests {
         );
         for line in ["", "0", "0 1", "x 1 0", "0 -1 0", "0 1 y"] {
             let said = serve(line).unwrap_err();
-            assert!(
-                said.contains("not a request") && said.contains(line),
-                "{said}"
-            );
+            assert!(said.contains("not a request") && said.contains(line), "{said}");
         }
         assert_eq!(serve("999 1 0").unwrap_err(), "no operation 999");
         assert_eq!(open.len(), 1, "an operation is opened once");

@@ -11,10 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn row(name: &str) -> usize {
-    ops::ALL
-        .iter()
-        .position(|op| op.name == name)
-        .expect("an operation")
+    ops::ALL.iter().position(|op| op.name == name).expect("an operation")
 }
 
 fn script(path: &Path, text: &str) {
@@ -26,10 +23,8 @@ fn script(path: &Path, text: &str) {
 fn worker(dir: &Path, answer: &str) -> (PathBuf, Vec<String>) {
     let path = dir.join("worker");
     let log = dir.join("requests");
-    let text = format!(
-        "while read ix n a; do echo \"$ix $n $a\" >>{}; {answer}; done",
-        log.display()
-    );
+    let text =
+        format!("while read ix n a; do echo \"$ix $n $a\" >>{}; {answer}; done", log.display());
     script(&path, &text);
     (path, Vec::new())
 }
@@ -61,23 +56,15 @@ fn measure(options: &Options) -> Result<Overhead, Error> {
 fn ratios_and_added_times_are_those_of_the_worker() {
     let dir = tempfile::tempdir().unwrap();
     // 100 ns for the first operation, 400 for the second; an annotated slice adds 50.
-    let answer = format!(
-        "[ $ix = {} ] && ns=100 || ns=400; echo $((n * (ns + 50 * a)))",
-        row("null call")
-    );
+    let answer =
+        format!("[ $ix = {} ] && ns=100 || ns=400; echo $((n * (ns + 50 * a)))", row("null call"));
     let result = measure(&options(dir.path(), &answer, vec![annotations()])).unwrap();
-    assert_eq!(
-        (result.rounds, result.operations_of, result.operations.len()),
-        (5, "kasuri", 2)
-    );
+    assert_eq!((result.rounds, result.operations_of, result.operations.len()), (5, "kasuri", 2));
     for (row, ns) in result.operations.iter().zip([100.0, 400.0]) {
         let cell = row.cells[0].expect("measured");
         assert_eq!(row.untraced_ns.median, ns, "{}", row.name);
         assert_eq!(cell.added_ns.median, 50.0, "{}", row.name);
-        assert!(
-            (cell.ratio.median - (ns + 50.0) / ns).abs() < 1e-9,
-            "{cell:?}"
-        );
+        assert!((cell.ratio.median - (ns + 50.0) / ns).abs() < 1e-9, "{cell:?}");
         assert!(cell.ratio.low <= cell.ratio.median && cell.ratio.median <= cell.ratio.high);
     }
     assert!(result.missing.is_empty(), "{:?}", result.missing);
@@ -96,20 +83,16 @@ fn a_traced_block_stands_between_two_untraced_ones() {
     let plain = format!("{} {n} 0", row("null call"));
     let annotated = format!("{} {n} 1", row("null call"));
     // Each is the shortest of four runs.
-    let expected: Vec<&str> = [&plain, &annotated, &plain]
-        .iter()
-        .flat_map(|r| [r.as_str(); 4])
-        .collect();
+    let expected: Vec<&str> =
+        [&plain, &annotated, &plain].iter().flat_map(|r| [r.as_str(); 4]).collect();
     assert_eq!(requests[requests.len() - 12..], expected);
 }
 
 #[test]
 fn an_operation_that_cannot_be_run_here_costs_no_other_its_row() {
     let dir = tempfile::tempdir().unwrap();
-    let answer = format!(
-        "[ $ix = {} ] && echo 'error: no such thing' || echo $((n * 100))",
-        row("stat")
-    );
+    let answer =
+        format!("[ $ix = {} ] && echo 'error: no such thing' || echo $((n * 100))", row("stat"));
     let result = measure(&options(dir.path(), &answer, vec![annotations()])).unwrap();
     let names: Vec<&str> = result.operations.iter().map(|row| row.name).collect();
     assert_eq!(names, ["null call"]);
@@ -118,16 +101,9 @@ fn an_operation_that_cannot_be_run_here_costs_no_other_its_row() {
         "{:?}",
         result.missing
     );
-    let error = measure(&options(
-        dir.path(),
-        "echo error: nothing works",
-        vec![annotations()],
-    ));
+    let error = measure(&options(dir.path(), "echo error: nothing works", vec![annotations()]));
     let error = error.unwrap_err();
-    assert!(
-        matches!(&error, Error::Nothing(why) if why.contains("nothing works")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Nothing(why) if why.contains("nothing works")), "{error}");
 }
 
 #[test]
@@ -153,32 +129,16 @@ fn another_tracer_is_started_and_interrupted() {
         ended.display()
     );
     let fails = Config::command("broken", "exit 3");
-    let mut options = options(
-        dir.path(),
-        "echo $((n * 100))",
-        vec![Config::command("mine", &command), fails],
-    );
+    let mut options =
+        options(dir.path(), "echo $((n * 100))", vec![Config::command("mine", &command), fails]);
     (options.rounds, options.operations) = (2, vec![row("null call")]);
     options.settle = Duration::from_secs(1);
     let result = measure(&options).unwrap();
     let cells = &result.operations[0].cells;
-    assert!(
-        cells[0].is_some_and(|cell| cell.ratio.median == 1.0),
-        "{cells:?}"
-    );
-    assert_eq!(
-        std::fs::read_to_string(ended).unwrap(),
-        "interrupted\n".repeat(2)
-    );
-    assert!(
-        cells[1].is_none(),
-        "one that ends by itself has traced nothing"
-    );
-    assert!(
-        result.missing.iter().any(|m| m.starts_with("broken: ")),
-        "{:?}",
-        result.missing
-    );
+    assert!(cells[0].is_some_and(|cell| cell.ratio.median == 1.0), "{cells:?}");
+    assert_eq!(std::fs::read_to_string(ended).unwrap(), "interrupted\n".repeat(2));
+    assert!(cells[1].is_none(), "one that ends by itself has traced nothing");
+    assert!(result.missing.iter().any(|m| m.starts_with("broken: ")), "{:?}", result.missing);
 }
 
 #[test]
@@ -189,19 +149,10 @@ fn a_worker_that_dies_or_talks_nonsense_is_an_error() {
         Worker::start(&path, &arguments, None).unwrap()
     };
     let mut dies = start("exit");
-    assert!(matches!(
-        dies.run(0, 1, false).unwrap_err(),
-        Error::Worker(_)
-    ));
-    assert!(
-        matches!(dies.run(0, 1, false).unwrap_err(), Error::Worker(_)),
-        "and again"
-    );
+    assert!(matches!(dies.run(0, 1, false).unwrap_err(), Error::Worker(_)));
+    assert!(matches!(dies.run(0, 1, false).unwrap_err(), Error::Worker(_)), "and again");
     let error = start("echo forty").run(row("stat"), 1, false).unwrap_err();
-    assert!(
-        matches!(&error, Error::Operation("stat", why) if why == "forty"),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Operation("stat", why) if why == "forty"), "{error}");
     let error = Worker::start(Path::new("/no/such/worker"), &[], None).unwrap_err();
     assert!(matches!(error, Error::Start(..)), "{error}");
 }
@@ -211,18 +162,11 @@ fn repetitions_are_as_many_as_fill_the_time() {
     let dir = tempfile::tempdir().unwrap();
     let calibrate = |ns_each: u64| {
         let (path, arguments) = worker(dir.path(), &format!("echo $((n * {ns_each}))"));
-        Worker::start(&path, &arguments, None)
-            .unwrap()
-            .calibrate(row("stat"), 1e6)
-            .unwrap()
+        Worker::start(&path, &arguments, None).unwrap().calibrate(row("stat"), 1e6).unwrap()
     };
     assert_eq!(calibrate(100), 10_000);
     assert_eq!(calibrate(10_000_000), 1, "one takes longer than that");
-    assert_eq!(
-        calibrate(0),
-        1 << 24,
-        "of one that takes no time there is an end"
-    );
+    assert_eq!(calibrate(0), 1 << 24, "of one that takes no time there is an end");
 }
 
 /// Of four runs the shortest; what subtracts its own overhead is run once, for the smallest of differences would be biased.
@@ -232,10 +176,7 @@ fn a_run_that_others_disturbed_does_not_count() {
     let (path, arguments) = worker(dir.path(), "i=$((i + 1)); echo $((1000 - 100 * (i % 4)))");
     let mut worker = Worker::start(&path, &arguments, None).unwrap();
     assert_eq!(worker.shortest(row("stat"), 1, false).unwrap(), 700.0);
-    let subtracts = ops::ALL
-        .iter()
-        .position(|op| op.subtracts)
-        .expect("lat_ctx's");
+    let subtracts = ops::ALL.iter().position(|op| op.subtracts).expect("lat_ctx's");
     assert_eq!(worker.shortest(subtracts, 1, false).unwrap(), 900.0);
 }
 
@@ -265,29 +206,15 @@ fn what_lmbench_prints_is_read_and_what_it_lacks_is_named() {
     let lmbench = lmbench(dir.path(), &programs);
     let ns = |name: &str| lmbench.run(row(name)).map(|ns| (ns * 10.0).round() / 10.0);
     assert_eq!(ns("null call").unwrap(), 100.0);
-    assert_eq!(
-        ns("null I/O").unwrap(),
-        400.0,
-        "the mean of reading and writing"
-    );
+    assert_eq!(ns("null I/O").unwrap(), 400.0, "the mean of reading and writing");
     assert_eq!(ns("stat").unwrap(), 2000.0, "of a file that is there");
     assert_eq!(ns("2p/0K").unwrap(), 5040.0);
     let error = ns("pipe").unwrap_err().to_string();
-    assert!(
-        error.contains("exit status: 2") && error.contains("broken"),
-        "{error}"
-    );
+    assert!(error.contains("exit status: 2") && error.contains("broken"), "{error}");
     let error = ns("AF_UNIX").unwrap_err().to_string();
-    assert!(
-        error.contains("printed no microseconds but \"words\""),
-        "{error}"
-    );
+    assert!(error.contains("printed no microseconds but \"words\""), "{error}");
     assert_eq!(lmbench.lacks(row("stat")), None);
-    assert!(
-        lmbench
-            .lacks(row("mmap"))
-            .is_some_and(|why| why.contains("there is no lat_mmap in"))
-    );
+    assert!(lmbench.lacks(row("mmap")).is_some_and(|why| why.contains("there is no lat_mmap in")));
     let error = Lmbench::open(&dir.path().join("lmbench/none"), 0, dir.path()).unwrap_err();
     assert!(matches!(error, Error::NoLmbench(_)), "{error}");
 }
@@ -295,10 +222,7 @@ fn what_lmbench_prints_is_read_and_what_it_lacks_is_named() {
 #[test]
 fn operations_of_lmbench_take_the_place_of_ours() {
     let dir = tempfile::tempdir().unwrap();
-    lmbench(
-        dir.path(),
-        &[("lat_syscall", "echo 'Simple: 0.25 microseconds'")],
-    );
+    lmbench(dir.path(), &[("lat_syscall", "echo 'Simple: 0.25 microseconds'")]);
     let mut options = options(
         dir.path(),
         "echo $((n * 100))",
@@ -307,10 +231,7 @@ fn operations_of_lmbench_take_the_place_of_ours() {
     options.operations = vec![row("null call"), row("pipe")];
     (options.lmbench, options.rounds) = (Some(dir.path().join("lmbench")), 1);
     let result = measure(&options).unwrap();
-    assert_eq!(
-        (result.operations_of, result.operations.len()),
-        ("lmbench", 1)
-    );
+    assert_eq!((result.operations_of, result.operations.len()), ("lmbench", 1));
     let row = &result.operations[0];
     assert_eq!(row.untraced_ns.median, 250.0);
     assert!(row.cells[0].is_none(), "its programs annotate nothing");
@@ -336,8 +257,5 @@ fn configurations_are_what_their_names_say() {
     };
     assert!(syscalls.starts_with(&default) && syscalls.len() > default.len());
     let error = config("sched/sched_switch").unwrap_err().to_string();
-    assert!(
-        error.contains("sched/sched_switch") && error.contains("annotations"),
-        "{error}"
-    );
+    assert!(error.contains("sched/sched_switch") && error.contains("annotations"), "{error}");
 }

@@ -33,11 +33,7 @@ struct Kind {
 impl Kind {
     fn of(format: &EventFormat) -> Option<Kind> {
         let field = |name: &str| Some(format.fields[format.find(name)?].clone());
-        Some(Kind {
-            id: format.id,
-            tid: field("common_pid")?,
-            call: field("id")?,
-        })
+        Some(Kind { id: format.id, tid: field("common_pid")?, call: field("id")? })
     }
 
     fn read(&self, data: &[u8], big_endian: bool) -> Option<(i32, i64)> {
@@ -101,14 +97,7 @@ impl Calls {
     /// last.
     pub fn advance(&mut self, until_ns: u64) -> Vec<LongCall> {
         let mut long = Vec::new();
-        let Calls {
-            order,
-            enter,
-            exit,
-            big_endian,
-            limits,
-            open,
-        } = self;
+        let Calls { order, enter, exit, big_endian, limits, open } = self;
         order.take_until(until_ns, |_, stamp, taken| {
             let Taken::Event(data) = taken else {
                 // What began before the gap may have ended in it.
@@ -120,23 +109,14 @@ impl Calls {
             });
             let read = |kind: &Kind| kind.read(data, *big_endian).filter(|_| id == Some(kind.id));
             if let Some((tid, call)) = read(enter).filter(|(_, call)| limits.contains_key(call)) {
-                let begun = Open {
-                    call,
-                    since: stamp,
-                    is_told: false,
-                };
+                let begun = Open { call, since: stamp, is_told: false };
                 open.insert(tid, begun);
             } else if let Some((tid, call)) = read(exit)
                 && let Some(begun) = open.remove(&tid)
             {
                 let ns = stamp.saturating_sub(begun.since);
                 if begun.call == call && !begun.is_told && ns >= limits[&call] {
-                    long.push(LongCall {
-                        tid,
-                        call,
-                        ns,
-                        goes_on: false,
-                    });
+                    long.push(LongCall { tid, call, ns, goes_on: false });
                 }
             }
         });
@@ -144,12 +124,7 @@ impl Calls {
             let ns = until_ns.saturating_sub(begun.since);
             if ns >= limits[&begun.call] {
                 begun.is_told = true;
-                long.push(LongCall {
-                    tid,
-                    call: begun.call,
-                    ns,
-                    goes_on: true,
-                });
+                long.push(LongCall { tid, call: begun.call, ns, goes_on: true });
             }
         }
         long
@@ -169,12 +144,8 @@ mod tests {
 
     fn calls() -> Calls {
         let mut meta = KernelMeta::default();
-        meta.formats
-            .insert("raw_syscalls/sys_enter".to_owned(), FORMAT.to_owned());
-        meta.formats.insert(
-            "raw_syscalls/sys_exit".to_owned(),
-            FORMAT.replace("ID: 7", "ID: 8"),
-        );
+        meta.formats.insert("raw_syscalls/sys_enter".to_owned(), FORMAT.to_owned());
+        meta.formats.insert("raw_syscalls/sys_exit".to_owned(), FORMAT.replace("ID: 7", "ID: 8"));
         Calls::new(&meta, 1, &[(74, 100), (75, 1000)]).unwrap()
     }
 
@@ -197,12 +168,7 @@ mod tests {
     }
 
     fn long(tid: i32, ns: u64, goes_on: bool) -> LongCall {
-        LongCall {
-            tid,
-            call: 74,
-            ns,
-            goes_on,
-        }
+        LongCall { tid, call: 74, ns, goes_on }
     }
 
     #[test]

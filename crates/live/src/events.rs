@@ -15,23 +15,13 @@ pub(crate) type Comm = [u8; 16];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// `prev` left the CPU in this state, and `next` runs.
-    Switch {
-        prev: i32,
-        prev_state: ThreadState,
-        next: i32,
-        next_comm: Comm,
-    },
+    Switch { prev: i32, prev_state: ThreadState, next: i32, next_comm: Comm },
     /// A thread became able to run, on this CPU unless it is moved.
     Waking { tid: i32, cpu: i32 },
     /// A thread was moved to the queue of a CPU.
     Migrate { tid: i32, cpu: i32 },
     /// A thread was made, in the process of `parent` or as a new one.
-    New {
-        tid: i32,
-        parent: i32,
-        is_thread: bool,
-        comm: Comm,
-    },
+    New { tid: i32, parent: i32, is_thread: bool, comm: Comm },
 }
 
 /// Where an event has a number of 4 bytes: numbers of threads and CPUs are `int` in all kernels. A hundred thousand of them come in a
@@ -76,27 +66,10 @@ impl Name {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Switch {
-        prev: Int,
-        state: Field,
-        next: Int,
-        comm: Name,
-        states: Box<PrevState>,
-    },
-    Waking {
-        tid: Int,
-        cpu: Int,
-    },
-    Migrate {
-        tid: Int,
-        cpu: Int,
-    },
-    New {
-        parent: Int,
-        tid: Int,
-        flags: Field,
-        comm: Name,
-    },
+    Switch { prev: Int, state: Field, next: Int, comm: Name, states: Box<PrevState> },
+    Waking { tid: Int, cpu: Int },
+    Migrate { tid: Int, cpu: Int },
+    New { parent: Int, tid: Int, flags: Field, comm: Name },
 }
 
 /// Reads events of one kernel.
@@ -131,10 +104,7 @@ impl Decoder {
                 "the format of sched/sched_switch",
             ));
         }
-        Ok(Decoder {
-            by_id,
-            big_endian: kernel.big_endian,
-        })
+        Ok(Decoder { by_id, big_endian: kernel.big_endian })
     }
 
     /// The event, if it is one of those that matter and is not cut.
@@ -147,32 +117,15 @@ impl Decoder {
         };
         let int = |at: Int| at.get(data, self.big_endian);
         Some(match self.by_id.get(usize::from(id))?.as_ref()? {
-            Kind::Switch {
-                prev,
-                state,
-                next,
-                comm,
-                states,
-            } => Event::Switch {
+            Kind::Switch { prev, state, next, comm, states } => Event::Switch {
                 prev: int(*prev)?,
                 prev_state: states.get(self.long(data, state)?),
                 next: int(*next)?,
                 next_comm: comm.get(data),
             },
-            Kind::Waking { tid, cpu } => Event::Waking {
-                tid: int(*tid)?,
-                cpu: int(*cpu)?,
-            },
-            Kind::Migrate { tid, cpu } => Event::Migrate {
-                tid: int(*tid)?,
-                cpu: int(*cpu)?,
-            },
-            Kind::New {
-                parent,
-                tid,
-                flags,
-                comm,
-            } => Event::New {
+            Kind::Waking { tid, cpu } => Event::Waking { tid: int(*tid)?, cpu: int(*cpu)? },
+            Kind::Migrate { tid, cpu } => Event::Migrate { tid: int(*tid)?, cpu: int(*cpu)? },
+            Kind::New { parent, tid, flags, comm } => Event::New {
                 tid: int(*tid)?,
                 parent: int(*parent)?,
                 is_thread: self.long(data, flags)? & CLONE_THREAD != 0,
@@ -209,14 +162,12 @@ impl Kind {
                 comm: Name::of(format, "next_comm"),
                 states: Box::new(PrevState::from_format(text)),
             }),
-            "sched/sched_waking" | "sched/sched_wakeup_new" => Some(Kind::Waking {
-                tid: int("pid")?,
-                cpu: int("target_cpu")?,
-            }),
-            "sched/sched_migrate_task" => Some(Kind::Migrate {
-                tid: int("pid")?,
-                cpu: int("dest_cpu")?,
-            }),
+            "sched/sched_waking" | "sched/sched_wakeup_new" => {
+                Some(Kind::Waking { tid: int("pid")?, cpu: int("target_cpu")? })
+            }
+            "sched/sched_migrate_task" => {
+                Some(Kind::Migrate { tid: int("pid")?, cpu: int("dest_cpu")? })
+            }
             "task/task_newtask" => Some(Kind::New {
                 parent: int("common_pid")?,
                 tid: int("pid")?,

@@ -98,10 +98,7 @@ mod tests {
         assert_eq!(waits.count(), 1000);
         for (share, exact) in [(0.5, 500_000), (0.99, 990_000), (1.0, 1_000_000)] {
             let found = waits.percentile(share).unwrap();
-            assert!(
-                found >= exact && found <= exact + exact / 8,
-                "{share}: {found}"
-            );
+            assert!(found >= exact && found <= exact + exact / 8, "{share}: {found}");
         }
         let mut twice = waits.clone();
         twice.merge(&waits);

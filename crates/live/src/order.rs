@@ -70,9 +70,8 @@ impl Order {
     /// Calls `each` with the position of the CPU, the stamp, and what happened, for all stamps up to `until`.
     pub(crate) fn take_until(&mut self, until: u64, mut each: impl FnMut(usize, u64, Taken<'_>)) {
         let heads = self.cpus.iter().enumerate();
-        let mut heap: BinaryHeap<Reverse<(u64, usize)>> = heads
-            .filter_map(|(ix, cpu)| Some(Reverse((cpu.next?, ix))))
-            .collect();
+        let mut heap: BinaryHeap<Reverse<(u64, usize)>> =
+            heads.filter_map(|(ix, cpu)| Some(Reverse((cpu.next?, ix)))).collect();
         while let Some(Reverse((stamp, ix))) = heap.pop() {
             if stamp > until {
                 break;
@@ -91,9 +90,8 @@ impl Order {
             let Ok(page) = Page::parse(bytes, &self.layout, 0) else {
                 unreachable!("it was parsed when it was pushed");
             };
-            let mut events = cpu
-                .place
-                .map_or_else(|| page.events(), |place| page.events_from(place));
+            let mut events =
+                cpu.place.map_or_else(|| page.events(), |place| page.events_from(place));
             let mut gap = cpu.place.is_none() && page.missed != Missed::None;
             loop {
                 let place = events.place();

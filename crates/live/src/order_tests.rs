@@ -58,9 +58,7 @@ fn a_gap_comes_before_the_events_of_its_page() {
     order.push(0, page(&[], false));
     order.push(0, page(&[20], true));
     let mut seen = Vec::new();
-    order.take_until(u64::MAX, |_, stamp, what| {
-        seen.push((stamp, matches!(what, Taken::Gap)))
-    });
+    order.take_until(u64::MAX, |_, stamp, what| seen.push((stamp, matches!(what, Taken::Gap))));
     assert_eq!(seen, [(10, false), (20, true), (20, false)]);
     assert_eq!(order.take_damaged(), 0, "an empty page is no damage");
 }

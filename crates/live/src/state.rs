@@ -175,19 +175,13 @@ impl State {
             free_processes: Vec::new(),
             cpus: made.collect(),
             positions,
-            window: Window {
-                start_ns: now,
-                n_cpus: cpus.len(),
-                ..Window::default()
-            },
+            window: Window { start_ns: now, n_cpus: cpus.len(), ..Window::default() },
         }
     }
 
     /// The place of a thread, which is made if it is new; `None`: this is no thread.
     fn place(&mut self, tid: i32, now: u64) -> Option<usize> {
-        let ix = usize::try_from(tid)
-            .ok()
-            .filter(|&n| n > 0 && n < TID_MAX)?;
+        let ix = usize::try_from(tid).ok().filter(|&n| n > 0 && n < TID_MAX)?;
         if self.places.len() <= ix {
             self.places.resize(ix + 1, NOBODY);
         }
@@ -227,10 +221,7 @@ impl State {
         if let Some(&known) = self.by_pid.get(&pid) {
             return known;
         }
-        let made = Process {
-            pid,
-            ..Process::default()
-        };
+        let made = Process { pid, ..Process::default() };
         let ix = match self.free_processes.pop() {
             Some(ix) => {
                 self.processes[ix] = made;
@@ -280,10 +271,8 @@ impl State {
     }
 
     pub(crate) fn unknown(&self, most: usize) -> Vec<i32> {
-        let unknown = self
-            .threads
-            .iter()
-            .filter(|t| t.process == UNKNOWN as u32 && t.doing != Doing::Ended);
+        let unknown =
+            self.threads.iter().filter(|t| t.process == UNKNOWN as u32 && t.doing != Doing::Ended);
         unknown.map(|t| t.tid).take(most).collect()
     }
 
@@ -326,11 +315,7 @@ impl State {
                 let all = cpu.ran.saturating_sub(queued.ran).min(ns);
                 let own = now_of.saturating_sub(queued.ran_of).min(all);
                 (queued.ran, queued.ran_of) = (cpu.ran, now_of);
-                sums.wait.add(&Wait {
-                    own_ns: own,
-                    others_ns: all - own,
-                    idle_ns: ns - all,
-                });
+                sums.wait.add(&Wait { own_ns: own, others_ns: all - own, idle_ns: ns - all });
                 return queued.woken;
             }
         }
@@ -344,30 +329,18 @@ impl State {
         let of = &self.cpus[cpu];
         thread.cpu = cpu as u32;
         thread.doing = Doing::Waiting;
-        thread.queued = Queued {
-            woken,
-            ran: of.ran,
-            ran_of: of.ran_of(thread.process as usize),
-        };
+        thread.queued = Queued { woken, ran: of.ran, ran_of: of.ran_of(thread.process as usize) };
     }
 
     fn position(&self, number: i32) -> Option<usize> {
         let ix = usize::try_from(number).ok()?;
-        self.positions
-            .get(ix)
-            .copied()
-            .filter(|&ix| ix != usize::MAX)
+        self.positions.get(ix).copied().filter(|&ix| ix != usize::MAX)
     }
 
     pub(crate) fn apply(&mut self, cpu: usize, now: u64, event: &Event) {
         self.window.events += 1;
         match *event {
-            Event::Switch {
-                prev,
-                prev_state,
-                next,
-                next_comm,
-            } => {
+            Event::Switch { prev, prev_state, next, next_comm } => {
                 self.window.switches += 1;
                 self.leave(cpu, now, prev, prev_state);
                 self.enter(cpu, now, next, &next_comm);
@@ -381,24 +354,17 @@ impl State {
                     self.wait(place, to, now, woken);
                 }
             }
-            Event::New {
-                tid,
-                parent,
-                is_thread,
-                comm,
-            } => self.born(tid, parent, is_thread, &comm, now),
+            Event::New { tid, parent, is_thread, comm } => {
+                self.born(tid, parent, is_thread, &comm, now)
+            }
         }
         self.cpus[cpu].last_event = now;
     }
 
     fn born(&mut self, tid: i32, parent: i32, is_thread: bool, comm: &Comm, now: u64) {
-        let of_parent = self
-            .place(parent, now)
-            .map(|place| self.threads[place].process as usize);
+        let of_parent = self.place(parent, now).map(|place| self.threads[place].process as usize);
         // Its number may have had an owner, whose end was not seen.
-        if let Some(ix) = usize::try_from(tid)
-            .ok()
-            .filter(|&ix| ix < self.places.len())
+        if let Some(ix) = usize::try_from(tid).ok().filter(|&ix| ix < self.places.len())
             && self.places[ix] != NOBODY
         {
             let before = &self.threads[self.places[ix] as usize];
@@ -598,11 +564,7 @@ impl State {
         for place in 0..self.threads.len() {
             self.settle(place, now);
         }
-        let next = Window {
-            start_ns: now,
-            n_cpus: self.cpus.len(),
-            ..Window::default()
-        };
+        let next = Window { start_ns: now, n_cpus: self.cpus.len(), ..Window::default() };
         let mut window = std::mem::replace(&mut self.window, next);
         window.end_ns = now;
         window.gaps += damaged;
@@ -611,10 +573,7 @@ impl State {
             window.idle_ns += std::mem::take(&mut cpu.idle_ns);
             window.unknown_ns += std::mem::take(&mut cpu.unknown_ns);
         }
-        window.processes = self.rows(
-            &mut window.threads,
-            window.end_ns - window.start_ns.min(now),
-        );
+        window.processes = self.rows(&mut window.threads, window.end_ns - window.start_ns.min(now));
         for process in &window.processes {
             window.latencies.merge(&process.latencies);
         }

@@ -6,12 +6,7 @@ const SLEEP: ThreadState = ThreadState::Sleeping;
 const READY: ThreadState = ThreadState::RunnablePreempted;
 
 fn switch(prev: i32, prev_state: ThreadState, next: i32) -> Event {
-    Event::Switch {
-        prev,
-        prev_state,
-        next,
-        next_comm: *b"name\0\0\0\0\0\0\0\0\0\0\0\0",
-    }
+    Event::Switch { prev, prev_state, next, next_comm: *b"name\0\0\0\0\0\0\0\0\0\0\0\0" }
 }
 
 fn waking(tid: i32, cpu: i32) -> Event {
@@ -32,11 +27,7 @@ fn thread(window: &Window, tid: i32) -> &ThreadRow {
 }
 
 fn wait(own_ns: u64, others_ns: u64, idle_ns: u64) -> Wait {
-    Wait {
-        own_ns,
-        others_ns,
-        idle_ns,
-    }
+    Wait { own_ns, others_ns, idle_ns }
 }
 
 /// The first switch of a CPU says what it did before, also where wake-ups came in between.
@@ -46,20 +37,14 @@ fn a_cpu_without_a_switch_yet_is_known_from_the_start_of_the_window() {
     state.apply(1, 90, &waking(11, 0));
     state.apply(0, 100, &switch(10, SLEEP, 11));
     let window = state.close(150, 0);
-    assert_eq!(
-        (window.busy_ns, window.idle_ns, window.unknown_ns),
-        (150, 0, 150)
-    );
+    assert_eq!((window.busy_ns, window.idle_ns, window.unknown_ns), (150, 0, 150));
     assert_eq!(thread(&window, 10).run_ns, 100);
     assert_eq!(thread(&window, 11).wait, wait(10, 0, 0));
     // The second CPU was idle since then, or a switch would have said otherwise. What was reported stays as it was.
     state.apply(0, 160, &waking(20, 1));
     state.apply(1, 180, &switch(0, READY, 20));
     let window = state.close(250, 0);
-    assert_eq!(
-        (window.busy_ns, window.idle_ns, window.unknown_ns),
-        (170, 30, 0)
-    );
+    assert_eq!((window.busy_ns, window.idle_ns, window.unknown_ns), (170, 30, 0));
     assert_eq!(thread(&window, 20).wait, wait(0, 0, 20));
 }
 
@@ -78,35 +63,19 @@ fn waits_are_divided_by_who_had_the_cpu() {
     }
     let window = state.close(600, 0);
     let ten = thread(&window, 10);
-    assert_eq!(
-        (ten.run_ns, ten.wait, ten.asleep_ns),
-        (300, wait(100, 100, 0), 100)
-    );
+    assert_eq!((ten.run_ns, ten.wait, ten.asleep_ns), (300, wait(100, 100, 0), 100));
     assert_eq!((ten.blocked, ten.preempted), (1, 1));
     let eleven = thread(&window, 11);
     assert_eq!((eleven.run_ns, eleven.wait), (100, wait(100, 150, 0)));
     assert_eq!((eleven.unknown_ns, eleven.asleep_ns), (150, 100));
     let twenty = thread(&window, 20);
-    assert_eq!(
-        (twenty.unknown_ns, twenty.run_ns, twenty.asleep_ns),
-        (100, 200, 300)
-    );
-    assert_eq!(
-        (window.busy_ns, window.idle_ns, window.unknown_ns),
-        (600, 0, 0)
-    );
-    assert_eq!(
-        window.latencies.count(),
-        2,
-        "preempted threads were not woken"
-    );
+    assert_eq!((twenty.unknown_ns, twenty.run_ns, twenty.asleep_ns), (100, 200, 300));
+    assert_eq!((window.busy_ns, window.idle_ns, window.unknown_ns), (600, 0, 0));
+    assert_eq!(window.latencies.count(), 2, "preempted threads were not woken");
     let worst = window.worst.clone().unwrap();
     assert_eq!((worst.ns, worst.at_ns, worst.tid), (250, 400, 11));
     let process = &window.processes[0];
-    assert_eq!(
-        (process.pid, process.n_threads, process.run_ns),
-        (10, 2, 400)
-    );
+    assert_eq!((process.pid, process.n_threads, process.run_ns), (10, 2, 400));
     // 300 and 100: (300 - 200) / 300.
     assert!((process.imbalance.unwrap() - 1.0 / 3.0).abs() < 1e-9);
 }
@@ -142,10 +111,7 @@ fn what_began_before_the_window_goes_on_in_the_next() {
     assert_eq!(thread(&first, 10).wait, wait(0, 100, 0));
     let second = state.close(300, 0);
     assert_eq!(thread(&second, 10).wait, wait(0, 100, 0));
-    assert_eq!(
-        (second.start_ns, second.busy_ns, second.switches),
-        (200, 100, 0)
-    );
+    assert_eq!((second.start_ns, second.busy_ns, second.switches), (200, 100, 0));
 }
 
 #[test]
@@ -168,10 +134,7 @@ fn threads_are_born_into_the_process_of_their_parent_and_end() {
     assert_eq!((ended.pid, ended.run_ns, ended.has_ended), (13, 20, true));
     assert_eq!(ended.asleep_ns + ended.wait.sum_ns() + ended.run_ns, 40);
     let next = state.close(200, 0);
-    assert!(
-        next.threads.iter().all(|row| row.tid != 13),
-        "reported once"
-    );
+    assert!(next.threads.iter().all(|row| row.tid != 13), "reported once");
     assert!(next.processes.iter().all(|row| row.pid != 13));
     // Its number is given again.
     state.apply(0, 210, &born(13, true));
@@ -186,10 +149,7 @@ fn after_a_gap_and_a_hidden_switch_it_is_not_known() {
     state.apply(0, 300, &switch(10, SLEEP, 20));
     let window = state.close(400, 0);
     // Known: 10 until 100, then again 20 from 300 on.
-    assert_eq!(
-        (window.gaps, window.busy_ns, window.unknown_ns),
-        (1, 200, 200)
-    );
+    assert_eq!((window.gaps, window.busy_ns, window.unknown_ns), (1, 200, 200));
     // 20 is on the CPU; the event says that 11 left it.
     state.apply(0, 450, &switch(11, SLEEP, 20));
     let window = state.close(500, 0);

@@ -69,14 +69,7 @@ fn of_live(windows: &[Window], ns: impl Fn(&kasuri_live::ThreadRow) -> u64) -> H
 
 fn check(name: &str, window_ns: u64) {
     let bytes = bytes(name);
-    let trace = load(
-        &[File {
-            name,
-            bytes: &bytes,
-        }],
-        &Options::default(),
-    )
-    .unwrap();
+    let trace = load(&[File { name, bytes: &bytes }], &Options::default()).unwrap();
     let windows = follow(&bytes, window_ns);
     let span = (trace.span.end.0 - trace.span.start.0) as u64;
     let close = |what: &str, model: HashMap<i32, u64>, live: HashMap<i32, u64>| {
@@ -87,10 +80,7 @@ fn check(name: &str, window_ns: u64) {
             apart += ns.abs_diff(live.get(tid).copied().unwrap_or(0));
         }
         // Threads that began before the trace, and hidden switches, are guessed with less care than the model takes.
-        assert!(
-            apart * 100 <= all,
-            "{name}: {what}: {apart} ns of {all} apart, span {span}"
-        );
+        assert!(apart * 100 <= all, "{name}: {what}: {apart} ns of {all} apart, span {span}");
     };
     close(
         "running",
@@ -99,10 +89,7 @@ fn check(name: &str, window_ns: u64) {
     );
     close(
         "ready",
-        of_model(
-            &trace,
-            &[ThreadState::RunnableWoken, ThreadState::RunnablePreempted],
-        ),
+        of_model(&trace, &[ThreadState::RunnableWoken, ThreadState::RunnablePreempted]),
         of_live(&windows, |row| row.wait.sum_ns()),
     );
 }

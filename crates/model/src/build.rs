@@ -34,10 +34,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     for known in &mut setup.known {
         known.time = known.time.within_horizon();
     }
-    setup.n_cpus = cpus
-        .iter()
-        .map(|(n, _)| usize::from(*n) + 1)
-        .fold(setup.n_cpus, usize::max);
+    setup.n_cpus = cpus.iter().map(|(n, _)| usize::from(*n) + 1).fold(setup.n_cpus, usize::max);
     let mut sched = Sched::new(&setup, &mut strings);
     let mut queues = Vec::with_capacity(cpus.len());
     for (number, events) in cpus {
@@ -59,9 +56,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
             cpu.seen = true;
         }
     }
-    merge(queues, &mut strings, |number, event| {
-        sched.event(number, event)
-    })?;
+    merge(queues, &mut strings, |number, event| sched.event(number, event))?;
     sched.finish(&setup);
     let mut streams = streams;
     let (owners, inner) = stream_owners(&mut sched, &mut streams, &setup, &mut strings);
@@ -111,26 +106,18 @@ struct Published {
 
 fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Published, Error> {
     let n_states: usize = sched.table.rows.iter().map(|row| row.states.len()).sum();
-    for (rows, what) in [
-        (n_states, "thread states"),
-        (sched.wakes.time.len(), "wake-ups"),
-    ] {
+    for (rows, what) in [(n_states, "thread states"), (sched.wakes.time.len(), "wake-ups")] {
         if rows >= IDLE as usize {
             return Err(Error::TooMany { what, max: IDLE });
         }
     }
     // A stamp that went back may have put a state after the thread's end.
     for row in &mut sched.table.rows {
-        row.end = row
-            .states
-            .last()
-            .map_or(row.end, |last| row.end.max(last.start));
+        row.end = row.states.last().map_or(row.end, |last| row.end.max(last.start));
     }
     let order = sched.table.order();
     let (processes, threads) =
-        sched
-            .table
-            .publish(&order, setup, sched.counts_run_time(), &mut strings);
+        sched.table.publish(&order, setup, sched.counts_run_time(), &mut strings);
     let mut trace = Trace {
         strings,
         span: setup.span.clone(),
@@ -169,9 +156,8 @@ fn leave_out_bystanders(trace: &mut Trace, in_softirq: &[u32]) {
     };
     let processes = |row: usize| (pid(wakes.waker[row]), pid(wakes.wakee[row]));
     let others = in_softirq.iter().map(|&row| row as usize);
-    let mut others: Vec<usize> = others
-        .filter(|&row| processes(row).0 != processes(row).1)
-        .collect();
+    let mut others: Vec<usize> =
+        others.filter(|&row| processes(row).0 != processes(row).1).collect();
     if others.is_empty() {
         return;
     }
@@ -231,10 +217,7 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
             IDLE => ThreadIx::NONE,
             _ => order.thread(t),
         };
-        append(
-            &mut out.thread,
-            cpu.thread.into_iter().map(thread).collect(),
-        );
+        append(&mut out.thread, cpu.thread.into_iter().map(thread).collect());
         append(&mut out.start, cpu.start);
         trace.cpus.push(Cpu {
             recorded: cpu.seen,
@@ -271,9 +254,7 @@ fn publish_states(trace: &mut Trace, table: &Table, n: usize, order: &Order) {
             states.start.extend(rows.iter().map(|row| row.start));
             states.state.extend(rows.iter().map(|row| row.state));
             states.cpu.extend(rows.iter().map(|row| row.cpu));
-            states
-                .by
-                .extend(rows.iter().map(|row| order.thread(row.by)));
+            states.by.extend(rows.iter().map(|row| order.thread(row.by)));
         });
     }
     trace.states = states;
@@ -284,11 +265,7 @@ impl Trace {
     fn name_inner(&mut self, inner: Vec<(ClientId, i32, u32)>, order: &Order) {
         self.inner_names = inner
             .into_iter()
-            .map(|(client, tid, row)| InnerName {
-                client,
-                tid,
-                thread: order.thread(row),
-            })
+            .map(|(client, tid, row)| InnerName { client, tid, thread: order.thread(row) })
             .collect();
         if self.inner_names.is_empty() {
             return;
@@ -318,9 +295,8 @@ impl Trace {
         for process in &mut self.processes {
             if self.strings.get(process.name).is_empty() {
                 let threads = process.threads.start as usize..process.threads.end as usize;
-                let named = self.threads[threads]
-                    .iter()
-                    .find(|t| !self.strings.get(t.name).is_empty());
+                let named =
+                    self.threads[threads].iter().find(|t| !self.strings.get(t.name).is_empty());
                 process.name = named.map_or(process.name, |t| t.name);
             }
         }

@@ -70,10 +70,7 @@ pub enum SampleKind {
 impl SampleKind {
     /// Whether it shows the call that a thread waited in.
     pub const fn is_wait(self) -> bool {
-        matches!(
-            self,
-            SampleKind::Blocked | SampleKind::BlockedRead | SampleKind::LockWait
-        )
+        matches!(self, SampleKind::Blocked | SampleKind::BlockedRead | SampleKind::LockWait)
     }
 }
 

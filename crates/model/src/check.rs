@@ -57,9 +57,8 @@ impl Trace {
         }
         let mut report = Report(Vec::new());
         for (ix, &ran) in ran.iter().enumerate() {
-            let rows = self
-                .states_of(ThreadIx(ix as u32))
-                .filter(|r| r.state == ThreadState::Running);
+            let rows =
+                self.states_of(ThreadIx(ix as u32)).filter(|r| r.state == ThreadState::Running);
             let running: i64 = rows.map(|r| (r.end - r.start).ns()).sum();
             let tid = self.threads[ix].tid;
             report.expect(running == ran, || {
@@ -95,10 +94,9 @@ impl Trace {
             });
             next_thread = process.threads.end;
             let parent = process.parent;
-            report.expect(
-                !parent.is_some() || parent.ix() < self.processes.len(),
-                || format!("process {ix}: parent {parent:?}"),
-            );
+            report.expect(!parent.is_some() || parent.ix() < self.processes.len(), || {
+                format!("process {ix}: parent {parent:?}")
+            });
         }
         report.expect(next_thread as usize == self.threads.len(), || {
             "threads without a process".into()
@@ -129,10 +127,7 @@ impl Trace {
             }
             let whole = thread.states.is_empty() || at == thread.alive.end;
             report.expect(whole, || {
-                format!(
-                    "tid {tid}: states end at {at:?}, it at {:?}",
-                    thread.alive.end
-                )
+                format!("tid {tid}: states end at {at:?}, it at {:?}", thread.alive.end)
             });
         }
         report.expect(next_state as usize == self.states.start.len(), || {
@@ -142,9 +137,7 @@ impl Trace {
             "slices without a thread".into()
         });
         for by in self.states.by.iter().filter(|by| by.is_some()) {
-            report.expect(by.ix() < self.threads.len(), || {
-                format!("states: by {by:?}")
-            });
+            report.expect(by.ix() < self.threads.len(), || format!("states: by {by:?}"));
         }
     }
 
@@ -183,20 +176,13 @@ impl Trace {
             for row in thread.slices.start as usize..thread.slices.end as usize {
                 let (start, end, depth) = (s.start[row], s.end[row], s.depth[row]);
                 let place = || {
-                    format!(
-                        "slice {row} ({start:?}..{end:?}, depth {depth}) of tid {}",
-                        thread.tid
-                    )
+                    format!("slice {row} ({start:?}..{end:?}, depth {depth}) of tid {}", thread.tid)
                 };
-                report.expect(s.thread[row].ix() == ix, || {
-                    format!("{}: another thread's", place())
-                });
-                report.expect(before <= (start, depth), || {
-                    format!("{}: after {before:?}", place())
-                });
-                report.expect(start <= end, || {
-                    format!("{}: ends before it begins", place())
-                });
+                report
+                    .expect(s.thread[row].ix() == ix, || format!("{}: another thread's", place()));
+                report
+                    .expect(before <= (start, depth), || format!("{}: after {before:?}", place()));
+                report.expect(start <= end, || format!("{}: ends before it begins", place()));
                 before = (start, depth);
                 match free_at.get_mut(usize::from(depth)) {
                     Some(free) => {
@@ -205,9 +191,8 @@ impl Trace {
                         });
                         *free = end;
                     }
-                    None => report.expect(false, || {
-                        format!("{}: {} levels", place(), thread.slice_levels)
-                    }),
+                    None => report
+                        .expect(false, || format!("{}: {} levels", place(), thread.slice_levels)),
                 }
                 if s.parent[row].is_some() {
                     let parent = s.parent[row].ix();
@@ -215,28 +200,18 @@ impl Trace {
                         parent < row && s.thread[parent].ix() == ix && s.start[parent] <= start;
                     let encloses = s.kind[row] == SliceKind::LockHold
                         || (s.end[parent] >= end && s.depth[parent] < depth);
-                    report.expect(inside && encloses, || {
-                        format!("{}: parent {parent}", place())
-                    });
+                    report.expect(inside && encloses, || format!("{}: parent {parent}", place()));
                 }
             }
         }
     }
 
     fn check_times(&self, report: &mut Report) {
-        report.expect(self.wakeups.time.is_sorted(), || {
-            "wake-ups out of order".into()
-        });
-        report.expect(self.migrations.time.is_sorted(), || {
-            "migrations out of order".into()
-        });
-        report.expect(self.flows.from_time.is_sorted(), || {
-            "flows out of order".into()
-        });
+        report.expect(self.wakeups.time.is_sorted(), || "wake-ups out of order".into());
+        report.expect(self.migrations.time.is_sorted(), || "migrations out of order".into());
+        report.expect(self.flows.from_time.is_sorted(), || "flows out of order".into());
         for counter in &self.counters {
-            report.expect(counter.time.is_sorted(), || {
-                "a counter goes back in time".into()
-            });
+            report.expect(counter.time.is_sorted(), || "a counter goes back in time".into());
         }
         let sorted = |row: &usize| {
             let k = &self.kernel_spans;
@@ -269,19 +244,17 @@ impl Trace {
             });
         }
         let s = &self.samples;
-        report.expect(
-            s.weight.is_empty() || s.weight.len() == s.time.len(),
-            || format!("{} weights of {} samples", s.weight.len(), s.time.len()),
-        );
+        report.expect(s.weight.is_empty() || s.weight.len() == s.time.len(), || {
+            format!("{} weights of {} samples", s.weight.len(), s.time.len())
+        });
         for row in 0..s.time.len() {
             let (thread, path) = (s.thread[row], s.path[row]);
             report.expect(thread.ix() < self.threads.len(), || {
                 format!("sample {row}: thread {thread:?}")
             });
-            report.expect(
-                !path.is_some() || path.ix() < self.paths.frame.len(),
-                || format!("sample {row}: path {path:?}"),
-            );
+            report.expect(!path.is_some() || path.ix() < self.paths.frame.len(), || {
+                format!("sample {row}: path {path:?}")
+            });
             let before = row.checked_sub(1).map(|row| (s.thread[row], s.time[row]));
             report.expect(before.is_none_or(|b| b <= (thread, s.time[row])), || {
                 format!("sample {row}: after {before:?}")

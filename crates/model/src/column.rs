@@ -31,11 +31,7 @@ pub struct Column<T> {
 
 impl<T> Default for Column<T> {
     fn default() -> Column<T> {
-        Column {
-            len: 0,
-            blocks: Vec::new(),
-            values: Vec::new(),
-        }
+        Column { len: 0, blocks: Vec::new(), values: Vec::new() }
     }
 }
 
@@ -52,10 +48,7 @@ impl<T> Column<T> {
 
     /// All rows, in order.
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            column: self,
-            rows: 0..self.len,
-        }
+        Iter { column: self, rows: 0..self.len }
     }
 
     /// The value of a row, if there is one.
@@ -261,10 +254,7 @@ mod tests {
         assert_eq!((column.len(), column.values.len()), (5 * ROWS + 3, 5 + 3));
         column[ROWS + 1] = 8;
         assert_eq!(column.values.len(), 5 + 3 + ROWS);
-        assert_eq!(
-            (column[ROWS], column[ROWS + 1], column[ROWS + 2]),
-            (7, 8, 7)
-        );
+        assert_eq!((column[ROWS], column[ROWS + 1], column[ROWS + 2]), (7, 8, 7));
         column.push(9);
         assert_eq!(column.iter().filter(|v| **v == 7).count(), 5 * ROWS + 2);
         assert_eq!(column.last(), Some(&9));

@@ -67,11 +67,7 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
     for thread in &setup.inner {
         translated_of.entry(thread.client).or_default().push(thread);
     }
-    let translated_of = |client| {
-        translated_of
-            .get(&client)
-            .map_or(&[][..], |threads| threads)
-    };
+    let translated_of = |client| translated_of.get(&client).map_or(&[][..], |threads| threads);
     let outer: HashMap<ClientId, i32> = setup.inner.iter().map(|t| (t.client, t.pid)).collect();
     let doubt: HashSet<ClientId> = setup.in_doubt.iter().copied().collect();
     let mut unknown: BTreeMap<ClientId, Vec<usize>> = BTreeMap::new();
@@ -92,10 +88,7 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
         }
     }
     let rows = owners.rows.iter().zip(streams.iter());
-    owners.taken = rows
-        .filter(|(row, _)| **row != NONE)
-        .map(|(&row, s)| (row, s.tid()))
-        .collect();
+    owners.taken = rows.filter(|(row, _)| **row != NONE).map(|(&row, s)| (row, s.tid())).collect();
     for (client, of_client) in unknown {
         let wanted = of_client
             .into_iter()
@@ -124,9 +117,7 @@ fn first<S: AnnotationEvents>(stream: &S) -> Time {
 /// The outer number of a thread that called itself `ns_tid` at `time`: a number may be given out again.
 fn translated(of_client: &[&InnerThread], ns_tid: i32, time: Time) -> Option<i32> {
     let named = of_client.iter().filter(|t| t.ns_tid == ns_tid);
-    named
-        .min_by_key(|t| t.time.0.abs_diff(time.0))
-        .map(|t| t.tid)
+    named.min_by_key(|t| t.time.0.abs_diff(time.0)).map(|t| t.tid)
 }
 
 struct Owners {
@@ -170,8 +161,7 @@ impl Owners {
             return;
         }
         for w in &mut wanted {
-            w.candidates
-                .retain(|row| self.taken.get(row).is_none_or(|&tid| tid == w.tid));
+            w.candidates.retain(|row| self.taken.get(row).is_none_or(|&tid| tid == w.tid));
             w.candidates.retain(|&row| {
                 let born = sched.table.rows[row as usize].start;
                 births.iter().all(|&(tid, other)| match tid.cmp(&w.tid) {
@@ -186,13 +176,11 @@ impl Owners {
             None => only_process(sched, &wanted),
         };
         for w in &mut wanted {
-            w.candidates
-                .retain(|&row| sched.table.rows[row as usize].process == process);
+            w.candidates.retain(|&row| sched.table.rows[row as usize].process == process);
             // Its main thread bears the number of the process, inside and outside.
             if w.tid == client.0 && process != NONE {
                 let pid = sched.table.processes[process as usize].pid;
-                w.candidates
-                    .retain(|&row| sched.table.rows[row as usize].tid == pid);
+                w.candidates.retain(|&row| sched.table.rows[row as usize].tid == pid);
             }
         }
         by_elimination(sched, &mut wanted);
@@ -253,9 +241,7 @@ fn births(
     let born = of_client.iter().filter_map(|t| {
         let rows = by_tid.get(&t.tid)?.iter();
         let lived = rows.map(|&row| &sched.table.rows[row as usize]);
-        let row = lived
-            .filter(|row| row.start <= t.time)
-            .max_by_key(|row| row.start)?;
+        let row = lived.filter(|row| row.start <= t.time).max_by_key(|row| row.start)?;
         Some((t.ns_tid, row.start))
     });
     born.collect()
@@ -264,10 +250,7 @@ fn births(
 /// The one process that has a candidate for each stream; NONE: there is none, or several.
 fn only_process(sched: &Sched, wanted: &[Wanted]) -> u32 {
     let of = |w: &Wanted| -> HashSet<u32> {
-        w.candidates
-            .iter()
-            .map(|&row| sched.table.rows[row as usize].process)
-            .collect()
+        w.candidates.iter().map(|&row| sched.table.rows[row as usize].process).collect()
     };
     let mut common: Option<HashSet<u32>> = None;
     for w in wanted {
@@ -293,8 +276,7 @@ fn by_elimination(sched: &Sched, wanted: &mut [Wanted]) {
         let mut changed = false;
         for w in wanted.iter_mut().filter(|w| w.candidates.len() > 1) {
             let before = w.candidates.len();
-            w.candidates
-                .retain(|row| sure.get(row).is_none_or(|&tid| tid == w.tid));
+            w.candidates.retain(|row| sure.get(row).is_none_or(|&tid| tid == w.tid));
             changed |= w.candidates.len() < before;
         }
         if !changed {
@@ -303,11 +285,8 @@ fn by_elimination(sched: &Sched, wanted: &mut [Wanted]) {
     }
     let open = |w: &&Wanted| w.candidates.len() > 1;
     let tids: std::collections::BTreeSet<i32> = wanted.iter().filter(open).map(|w| w.tid).collect();
-    let mut rows: Vec<u32> = wanted
-        .iter()
-        .filter(open)
-        .flat_map(|w| w.candidates.clone())
-        .collect();
+    let mut rows: Vec<u32> =
+        wanted.iter().filter(open).flat_map(|w| w.candidates.clone()).collect();
     rows.sort_unstable_by_key(|&row| (sched.table.rows[row as usize].tid, row));
     rows.dedup();
     if rows.len() != tids.len() {
@@ -380,10 +359,7 @@ fn as_named<S: AnnotationEvents>(
     if running.is_empty() {
         return None;
     }
-    let n_running = running
-        .iter()
-        .filter(|on| on.iter().any(|row| rows.contains(row)))
-        .count();
+    let n_running = running.iter().filter(|on| on.iter().any(|row| rows.contains(row))).count();
     Some(n_running as f64 / running.len() as f64)
 }
 

@@ -185,10 +185,7 @@ impl What {
     /// Order among events of different CPUs with equal stamps: what makes a thread runnable, or makes it, comes
     /// before what puts threads on and off CPUs (docs/design/states.md, "Ties").
     pub(crate) fn rank(&self) -> u8 {
-        matches!(
-            self,
-            What::Switch { .. } | What::In { .. } | What::Out { .. }
-        ) as u8
+        matches!(self, What::Switch { .. } | What::In { .. } | What::Out { .. }) as u8
     }
 }
 
@@ -342,11 +339,7 @@ impl Event {
     #[inline]
     pub fn each_name(&mut self, mut f: impl FnMut(&mut StrIx)) {
         match &mut self.what {
-            What::Switch {
-                prev_comm,
-                next_comm,
-                ..
-            } => {
+            What::Switch { prev_comm, next_comm, .. } => {
                 f(prev_comm);
                 f(next_comm);
             }
@@ -386,19 +379,8 @@ impl Event {
 
     /// A switch that the thread which left reports; both have the same name.
     pub fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32, comm: StrIx) -> Event {
-        let what = What::Switch {
-            prev,
-            prev_comm: comm,
-            left_as,
-            next,
-            next_comm: comm,
-        };
-        Event {
-            time: Time(ns),
-            context: prev,
-            in_interrupt: false,
-            what,
-        }
+        let what = What::Switch { prev, prev_comm: comm, left_as, next, next_comm: comm };
+        Event { time: Time(ns), context: prev, in_interrupt: false, what }
     }
 
     /// `context` wakes `tid`, which is in the queue of CPU 0.
@@ -408,12 +390,7 @@ impl Event {
             time: Time(ns),
             context,
             in_interrupt: false,
-            what: What::Waking {
-                tid,
-                comm,
-                cpu,
-                in_softirq: false,
-            },
+            what: What::Waking { tid, comm, cpu, in_softirq: false },
         }
     }
 }

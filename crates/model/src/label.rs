@@ -56,11 +56,7 @@ pub fn thread(trace: &Trace, ix: ThreadIx) -> Cow<'_, str> {
 
 /// A slice's name, or that of its kind.
 pub fn slice(trace: &Trace, ix: SliceIx) -> &str {
-    named(
-        trace,
-        trace.slices.name[ix.ix()],
-        kind(trace.slices.kind[ix.ix()]),
-    )
+    named(trace, trace.slices.name[ix.ix()], kind(trace.slices.kind[ix.ix()]))
 }
 
 /// The interned text, or `otherwise` when there is none.

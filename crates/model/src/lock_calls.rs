@@ -23,11 +23,8 @@ pub(crate) fn streams(
     threads: &[Thread],
     row: impl Fn(u32) -> ThreadIx,
 ) -> Vec<(ThreadIx, AnnotationVec)> {
-    let releases: HashSet<u16> = calls
-        .iter()
-        .filter(|c| c.step == LockStep::Released)
-        .map(|c| c.function)
-        .collect();
+    let releases: HashSet<u16> =
+        calls.iter().filter(|c| c.step == LockStep::Released).map(|c| c.function).collect();
     let mut of_thread: BTreeMap<u32, Vec<LockCall>> = BTreeMap::new();
     for call in calls {
         of_thread.entry(call.thread).or_default().push(call);
@@ -42,13 +39,7 @@ pub(crate) fn streams(
             let mut events = Vec::with_capacity(calls.len());
             paired(&calls, |call, asked| {
                 let Some(asked) = asked else {
-                    events.push(event(
-                        Kind::LockLeft,
-                        call.time,
-                        call.object,
-                        0,
-                        StrIx::NONE,
-                    ));
+                    events.push(event(Kind::LockLeft, call.time, call.object, 0, StrIx::NONE));
                     return;
                 };
                 if known.insert((process, asked.object)) {
@@ -62,26 +53,13 @@ pub(crate) fn streams(
                 if (call.time - begin).ns() > price {
                     let request = Kind::LockRequest;
                     events.push(event(request, begin, asked.object, 0, asked.name));
-                    let end = if holds {
-                        Kind::LockAcquired
-                    } else {
-                        Kind::LockGivenUp
-                    };
+                    let end = if holds { Kind::LockAcquired } else { Kind::LockGivenUp };
                     events.push(event(end, call.time, asked.object, 0, StrIx::NONE));
                 } else if holds {
-                    events.push(event(
-                        Kind::LockTaken,
-                        call.time,
-                        asked.object,
-                        0,
-                        StrIx::NONE,
-                    ));
+                    events.push(event(Kind::LockTaken, call.time, asked.object, 0, StrIx::NONE));
                 }
             });
-            let stream = AnnotationVec {
-                events,
-                ..AnnotationVec::default()
-            };
+            let stream = AnnotationVec { events, ..AnnotationVec::default() };
             (thread, stream)
         })
         .collect()
@@ -127,14 +105,7 @@ fn paired(calls: &[LockCall], mut each: impl FnMut(&LockCall, Option<Asked>)) {
 }
 
 fn event(kind: Kind, time: Time, object: u64, aux: u16, name: StrIx) -> Annotation {
-    Annotation {
-        time,
-        kind: kind as u8,
-        aux,
-        name,
-        a: object,
-        b: 0,
-    }
+    Annotation { time, kind: kind as u8, aux, name, a: object, b: 0 }
 }
 
 /// A client's stream, or one made of probes.

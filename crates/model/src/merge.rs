@@ -43,13 +43,7 @@ pub(crate) struct CpuQueue<C> {
 impl<C: CpuEvents> CpuQueue<C> {
     pub fn new(number: u16, source: C, strings: &mut Strings) -> Result<CpuQueue<C>, Error> {
         let (batch, now) = (Vec::new(), Time::MIN);
-        let mut queue = CpuQueue {
-            number,
-            source,
-            batch,
-            at: 0,
-            now,
-        };
+        let mut queue = CpuQueue { number, source, batch, at: 0, now };
         queue.refill(strings)?;
         Ok(queue)
     }
@@ -151,20 +145,8 @@ mod tests {
     use crate::input::{CpuVec, What};
 
     fn at(ns: i64, tid: i32, switch: bool) -> Event {
-        let what = if switch {
-            What::In { tid }
-        } else {
-            What::Exit {
-                tid,
-                at_once: false,
-            }
-        };
-        Event {
-            time: Time(ns),
-            context: 0,
-            in_interrupt: false,
-            what,
-        }
+        let what = if switch { What::In { tid } } else { What::Exit { tid, at_once: false } };
+        Event { time: Time(ns), context: 0, in_interrupt: false, what }
     }
 
     fn order(cpus: Vec<Vec<Event>>) -> Vec<(u16, i64)> {
@@ -194,19 +176,12 @@ mod tests {
         let streams = |n: i64| -> Vec<Vec<Event>> {
             (0..n)
                 .map(|c| {
-                    (0..50)
-                        .map(|i| at((i * 7 + c * 3) % 40 + i, 1, (i + c) % 3 == 0))
-                        .collect()
+                    (0..50).map(|i| at((i * 7 + c * 3) % 40 + i, 1, (i + c) % 3 == 0)).collect()
                 })
                 .collect()
         };
         let few = order(streams(FEW as i64));
-        let padded = order(
-            streams(FEW as i64)
-                .into_iter()
-                .chain(vec![Vec::new(); 5])
-                .collect(),
-        );
+        let padded = order(streams(FEW as i64).into_iter().chain(vec![Vec::new(); 5]).collect());
         assert_eq!(few, padded);
     }
 

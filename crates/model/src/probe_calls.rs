@@ -62,14 +62,7 @@ impl ProbeCalls {
     /// A thread passed a probe.
     pub fn push(&mut self, (thread, time): (u32, Time), side: Side, pair: u16, names: [StrIx; 2]) {
         let [name, probe] = names;
-        self.calls.push(ProbeCall {
-            thread,
-            time,
-            side,
-            pair,
-            name,
-            probe,
-        });
+        self.calls.push(ProbeCall { thread, time, side, pair, name, probe });
     }
 
     /// An argument of the probe that the thread passed last.
@@ -175,9 +168,7 @@ impl ProbeCalls {
     /// `of_slice`: 1: of the innermost slice, as [`Annotation::b`] says it.
     fn add_args(&self, ix: usize, of_slice: u64, out: &mut Vec<Annotation>) {
         let first = self.args.partition_point(|&(call, _)| call < ix as u32);
-        let own = self.args[first..]
-            .iter()
-            .take_while(|&&(call, _)| call == ix as u32);
+        let own = self.args[first..].iter().take_while(|&&(call, _)| call == ix as u32);
         for &(_, (kind, name, value)) in own {
             out.push(Annotation {
                 aux: kind as u16,
@@ -190,10 +181,5 @@ impl ProbeCalls {
 }
 
 fn event(kind: Kind, time: Time, name: StrIx) -> Annotation {
-    Annotation {
-        time,
-        kind: kind as u8,
-        name,
-        ..Annotation::default()
-    }
+    Annotation { time, kind: kind as u8, name, ..Annotation::default() }
 }

@@ -22,11 +22,7 @@ impl StateRow {
     fn of(s: &States, row: usize, end: usize, last: Time) -> StateRow {
         StateRow {
             start: s.start[row],
-            end: if row + 1 < end {
-                s.start[row + 1]
-            } else {
-                last.max(s.start[row])
-            },
+            end: if row + 1 < end { s.start[row + 1] } else { last.max(s.start[row]) },
             state: s.state[row],
             cpu: s.cpu[row],
             by: s.by[row],
@@ -82,11 +78,7 @@ impl Trace {
         let end = rows.end;
         rows.map(move |row| OccupancyRow {
             start: o.start[row],
-            end: if row + 1 < end {
-                o.start[row + 1]
-            } else {
-                last.max(o.start[row])
-            },
+            end: if row + 1 < end { o.start[row + 1] } else { last.max(o.start[row]) },
             thread: o.thread[row],
             idle: o.idle[row],
         })

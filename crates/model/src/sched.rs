@@ -213,8 +213,7 @@ impl Sched {
                 && !thread.dead
             {
                 self.forget_wakeup(row);
-                self.spans
-                    .syscall_exit(&mut self.table, row, until, self.start);
+                self.spans.syscall_exit(&mut self.table, row, until, self.start);
                 self.set(row, until, ThreadState::Unknown, cpu, NONE);
             }
         }
@@ -228,21 +227,13 @@ impl Sched {
     /// The event, with an interrupt's word that the running thread has no part in it where that is known. A softirq works for that
     /// thread, as a packet to itself does, or for a device, on top of anyone. What is waited for without interruption is the device's.
     fn by_whom(&self, event: &Event) -> Event {
-        let What::Waking {
-            tid,
-            in_softirq: true,
-            ..
-        } = event.what
-        else {
+        let What::Waking { tid, in_softirq: true, .. } = event.what else {
             return *event;
         };
         let row = self.table.find(tid);
         let is_device =
             row != NONE && self.table.rows[row as usize].state == ThreadState::DiskSleep;
-        Event {
-            in_interrupt: event.in_interrupt || is_device,
-            ..*event
-        }
+        Event { in_interrupt: event.in_interrupt || is_device, ..*event }
     }
 
     /// The state before an event, as far as the events' keeper needs it.
@@ -270,23 +261,14 @@ impl Sched {
     #[inline]
     fn apply(&mut self, cpu: u16, time: Time, event: &Event) {
         match event.what {
-            What::Switch {
-                prev,
-                prev_comm,
-                left_as,
-                next,
-                next_comm,
-            } => {
+            What::Switch { prev, prev_comm, left_as, next, next_comm } => {
                 self.has_switches = true;
                 self.leave(cpu, time, prev, prev_comm, left_as, next);
                 self.arrive(cpu, time, next, next_comm);
             }
-            What::Waking {
-                tid,
-                comm,
-                cpu: queue,
-                ..
-            } => self.waking(cpu, time, event, tid, comm, queue),
+            What::Waking { tid, comm, cpu: queue, .. } => {
+                self.waking(cpu, time, event, tid, comm, queue)
+            }
             What::Migrate { tid, from, to } => self.migrate(cpu, time, tid, from, to),
             What::In { tid } => {
                 self.has_switches = true;
@@ -302,13 +284,7 @@ impl Sched {
                 self.leave(cpu, time, tid, StrIx::NONE, left_as, -1);
                 self.occupy(cpu, time, Current::Other);
             }
-            What::Fork {
-                parent,
-                child,
-                comm,
-                pid,
-                same_process,
-            } => {
+            What::Fork { parent, child, comm, pid, same_process } => {
                 let parent = if parent < 0 { event.context } else { parent };
                 self.fork(cpu, time, parent, child, comm, pid, same_process);
             }
@@ -328,13 +304,11 @@ impl Sched {
         match event.what {
             What::SyscallEntry { name } => {
                 let row = self.table.get(event.context, time);
-                self.spans
-                    .syscall_entry(&mut self.table, row, cpu, time, name);
+                self.spans.syscall_entry(&mut self.table, row, cpu, time, name);
             }
             What::SyscallExit => {
                 let row = self.table.get(event.context, time);
-                self.spans
-                    .syscall_exit(&mut self.table, row, time, self.start);
+                self.spans.syscall_exit(&mut self.table, row, time, self.start);
             }
             What::LockBegin { name } if !event.in_interrupt => {
                 let row = self.table.get(event.context, time);
@@ -345,12 +319,7 @@ impl Sched {
                 self.spans.lock_end(&mut self.table, row, time);
             }
             What::LockBegin { .. } | What::LockEnd => {}
-            What::Probe {
-                side,
-                pair,
-                name,
-                probe,
-            } => {
+            What::Probe { side, pair, name, probe } => {
                 let thread = self.table.get(event.context, time);
                 if thread != NONE {
                     let names = [name, probe];
@@ -361,23 +330,11 @@ impl Sched {
                 let thread = self.table.get(event.context, time);
                 self.probe_calls.push_arg(thread, (kind, name, value));
             }
-            What::LockCall {
-                step,
-                function,
-                object,
-                name,
-            } => {
+            What::LockCall { step, function, object, name } => {
                 // The idle thread calls no function: only damage says so.
                 let thread = self.table.get(event.context, time);
                 if thread != NONE {
-                    self.lock_calls.push(LockCall {
-                        thread,
-                        time,
-                        step,
-                        function,
-                        object,
-                        name,
-                    });
+                    self.lock_calls.push(LockCall { thread, time, step, function, object, name });
                 }
             }
             What::IrqEntry { .. }
@@ -443,10 +400,8 @@ impl Sched {
         }
         let thread = &self.table.rows[row as usize];
         let since = thread.states.last().map_or(self.start, |last| last.start);
-        !matches!(
-            thread.state,
-            ThreadState::Running | ThreadState::RunnableWoken
-        ) && since == self.cpus[usize::from(cpu)].last
+        !matches!(thread.state, ThreadState::Running | ThreadState::RunnableWoken)
+            && since == self.cpus[usize::from(cpu)].last
     }
 
     /// The thread that an event finds on the CPU, if it is another than the one assumed to be there.
@@ -515,11 +470,7 @@ impl Sched {
         };
         self.set(row, came, ThreadState::Running, cpu, NONE);
         self.occupy(cpu, came, Current::Thread(row));
-        let earliest = if is_ready {
-            since.max(last_sure)
-        } else {
-            last_sure
-        };
+        let earliest = if is_ready { since.max(last_sure) } else { last_sure };
         let run = HiddenRun {
             thread_before,
             cpu_before: match before {
@@ -634,11 +585,7 @@ impl Sched {
         self.wakes.latency[wake] = time - self.wakes.time[wake];
         if thread.early {
             // It was woken while leaving and no later wake-up came: it never slept, it waited for a CPU.
-            if let Some(last) = thread
-                .states
-                .last_mut()
-                .filter(|last| last.state.is_blocked())
-            {
+            if let Some(last) = thread.states.last_mut().filter(|last| last.state.is_blocked()) {
                 last.state = ThreadState::RunnableWoken;
                 last.by = self.wakes.waker[wake];
             }
@@ -659,9 +606,7 @@ impl Sched {
         };
         let wake = self.wakes.time.len() as u32;
         if waker != NONE
-            && let What::Waking {
-                in_softirq: true, ..
-            } = event.what
+            && let What::Waking { in_softirq: true, .. } = event.what
         {
             self.wakes.in_softirq.push(wake);
         }
@@ -670,11 +615,7 @@ impl Sched {
         self.wakes.waker.push(waker);
         self.wakes.wakee.push(row);
         self.wakes.cpu.push(cpu);
-        self.wakes.latency.push(if running {
-            Duration::ZERO
-        } else {
-            UNKNOWN_LATENCY
-        });
+        self.wakes.latency.push(if running { Duration::ZERO } else { UNKNOWN_LATENCY });
         let thread = &mut self.table.rows[row as usize];
         thread.pending = wake;
         thread.early = running;
@@ -745,11 +686,8 @@ impl Sched {
             // The second event about one birth (task_newtask, then sched_process_fork).
             return;
         }
-        let parents_process = if parent == NONE {
-            NONE
-        } else {
-            self.table.rows[parent as usize].process
-        };
+        let parents_process =
+            if parent == NONE { NONE } else { self.table.rows[parent as usize].process };
         let process = match (pid, same) {
             (_, Some(true)) if parents_process != NONE => Some(parents_process),
             (Some(pid), _) if pid != child => Some(self.table.process_of(pid, 0, parents_process)),
@@ -876,12 +814,8 @@ impl Sched {
             None => {
                 time = time.max(thread.start);
                 if time > thread.start && state != before {
-                    let row = LoggedState {
-                        start: thread.start,
-                        by: NONE,
-                        cpu: u16::MAX,
-                        state: before,
-                    };
+                    let row =
+                        LoggedState { start: thread.start, by: NONE, cpu: u16::MAX, state: before };
                     state_logs.push(&mut thread.states, row);
                 }
             }
@@ -894,12 +828,7 @@ impl Sched {
                 }
             }
         }
-        let row = LoggedState {
-            start: time,
-            by,
-            cpu,
-            state,
-        };
+        let row = LoggedState { start: time, by, cpu, state };
         state_logs.push(&mut thread.states, row);
     }
 

@@ -188,33 +188,18 @@ impl Packed {
     fn new(event: &SchedEvent) -> Packed {
         let none = u32::MAX;
         let (kind, a, b, extra) = match event.what {
-            SchedWhat::Switch {
-                prev,
-                left_as,
-                next,
-            } => (
-                Kind::Switch,
-                pack_on_cpu(prev),
-                pack_on_cpu(next),
-                left_as as u8,
-            ),
-            SchedWhat::Waking {
-                wakee,
-                target_cpu,
-                is_new,
-                in_softirq,
-            } => (
+            SchedWhat::Switch { prev, left_as, next } => {
+                (Kind::Switch, pack_on_cpu(prev), pack_on_cpu(next), left_as as u8)
+            }
+            SchedWhat::Waking { wakee, target_cpu, is_new, in_softirq } => (
                 Kind::Waking,
                 wakee.0,
                 target_cpu as u32,
                 if is_new { IS_NEW } else { 0 } | if in_softirq { IN_SOFTIRQ } else { 0 },
             ),
-            SchedWhat::Migrate { thread, from, to } => (
-                Kind::Migrate,
-                thread.0,
-                u32::from(from) << 16 | u32::from(to),
-                0,
-            ),
+            SchedWhat::Migrate { thread, from, to } => {
+                (Kind::Migrate, thread.0, u32::from(from) << 16 | u32::from(to), 0)
+            }
             SchedWhat::Fork { parent, child } => (Kind::Fork, parent.0, child.0, 0),
             SchedWhat::Exec { thread, old_tid } => (Kind::Exec, thread.0, old_tid as u32, 0),
             SchedWhat::Exit { thread } => (Kind::Exit, thread.0, none, 0),
@@ -250,19 +235,11 @@ impl Packed {
                 is_new: extra & IS_NEW != 0,
                 in_softirq: extra & IN_SOFTIRQ != 0,
             },
-            Kind::Migrate => SchedWhat::Migrate {
-                thread,
-                from: (self.b >> 16) as u16,
-                to: self.b as u16,
-            },
-            Kind::Fork => SchedWhat::Fork {
-                parent: thread,
-                child: ThreadIx(self.b),
-            },
-            Kind::Exec => SchedWhat::Exec {
-                thread,
-                old_tid: self.b as i32,
-            },
+            Kind::Migrate => {
+                SchedWhat::Migrate { thread, from: (self.b >> 16) as u16, to: self.b as u16 }
+            }
+            Kind::Fork => SchedWhat::Fork { parent: thread, child: ThreadIx(self.b) },
+            Kind::Exec => SchedWhat::Exec { thread, old_tid: self.b as i32 },
             Kind::Exit => SchedWhat::Exit { thread },
             Kind::Rename => SchedWhat::Rename { thread },
             Kind::RunTime => SchedWhat::RunTime { thread, ns: self.b },
@@ -337,10 +314,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub fn new(n_cpus: usize, has_migrations: bool) -> Keeper {
         Keeper {
-            log: SchedLog {
-                rows: Vec::new(),
-                has_migrations,
-            },
+            log: SchedLog { rows: Vec::new(), has_migrations },
             held: vec![None; n_cpus],
             begun: vec![false; n_cpus],
         }
@@ -377,13 +351,7 @@ impl Keeper {
 
 /// An event from which it is not known who was on the CPU: only that the CPU was recorded.
 fn occupant_unknown(cpu: u16, time: Time) -> SchedEvent {
-    SchedEvent {
-        cpu,
-        time,
-        context: -1,
-        in_interrupt: false,
-        what: SchedWhat::Sight,
-    }
+    SchedEvent { cpu, time, context: -1, in_interrupt: false, what: SchedWhat::Sight }
 }
 
 /// Whether an event is of a kind that moves no thread.
@@ -418,12 +386,9 @@ pub(crate) fn kept(
         tid => row(tid).map_or(OnCpu::Unknown, OnCpu::Thread),
     };
     let what = match event.what {
-        What::Switch {
-            prev,
-            left_as,
-            next,
-            ..
-        } => Some(switch(on_cpu(prev), left_as, on_cpu(next))),
+        What::Switch { prev, left_as, next, .. } => {
+            Some(switch(on_cpu(prev), left_as, on_cpu(next)))
+        }
         What::In { tid } => Some(switch(OnCpu::Unknown, ThreadState::Unknown, on_cpu(tid))),
         What::Out { tid, left_as } => Some(switch(on_cpu(tid), left_as, OnCpu::Unknown)),
         // perf tells of no last switch: the end stands for it.
@@ -432,12 +397,7 @@ pub(crate) fn kept(
             switch(prev, ThreadState::Dead, OnCpu::Unknown)
         }),
         What::Exit { tid, .. } => row(tid).map(|thread| SchedWhat::Exit { thread }),
-        What::Waking {
-            tid,
-            cpu,
-            in_softirq,
-            ..
-        } => row(tid).map(|wakee| SchedWhat::Waking {
+        What::Waking { tid, cpu, in_softirq, .. } => row(tid).map(|wakee| SchedWhat::Waking {
             wakee,
             target_cpu: cpu,
             is_new: is_fresh,
@@ -459,10 +419,7 @@ pub(crate) fn kept(
         // Of a thread that nothing else tells of it is nothing, not a sight: whose exec it is, the passes do not ask.
         What::Exec { tid, old_tid } => Some(match row(tid) {
             Some(thread) => SchedWhat::Exec { thread, old_tid },
-            None => SchedWhat::Exec {
-                thread: ThreadIx::NONE,
-                old_tid: -1,
-            },
+            None => SchedWhat::Exec { thread: ThreadIx::NONE, old_tid: -1 },
         }),
         What::Rename { tid, .. } => row(tid).map(|thread| SchedWhat::Rename { thread }),
         What::RunTime { tid, ns } => row(tid).map(|thread| SchedWhat::RunTime { thread, ns }),
@@ -488,11 +445,7 @@ pub(crate) fn kept(
 }
 
 fn switch(prev: OnCpu, left_as: ThreadState, next: OnCpu) -> SchedWhat {
-    SchedWhat::Switch {
-        prev,
-        left_as,
-        next,
-    }
+    SchedWhat::Switch { prev, left_as, next }
 }
 
 #[cfg(test)]
@@ -513,34 +466,14 @@ mod tests {
                 left_as: ThreadState::RunnablePreempted,
                 next: OnCpu::Thread(thread),
             },
-            SchedWhat::Waking {
-                wakee: thread,
-                target_cpu: -1,
-                is_new: true,
-                in_softirq: false,
-            },
-            SchedWhat::Waking {
-                wakee: thread,
-                target_cpu: 3,
-                is_new: false,
-                in_softirq: true,
-            },
-            SchedWhat::Migrate {
-                thread,
-                from: u16::MAX,
-                to: 3,
-            },
-            SchedWhat::Fork {
-                parent: ThreadIx::NONE,
-                child: thread,
-            },
+            SchedWhat::Waking { wakee: thread, target_cpu: -1, is_new: true, in_softirq: false },
+            SchedWhat::Waking { wakee: thread, target_cpu: 3, is_new: false, in_softirq: true },
+            SchedWhat::Migrate { thread, from: u16::MAX, to: 3 },
+            SchedWhat::Fork { parent: ThreadIx::NONE, child: thread },
             SchedWhat::Exec { thread, old_tid: 9 },
             SchedWhat::Exit { thread },
             SchedWhat::Rename { thread },
-            SchedWhat::RunTime {
-                thread,
-                ns: u32::MAX,
-            },
+            SchedWhat::RunTime { thread, ns: u32::MAX },
             SchedWhat::Sight,
             SchedWhat::Lost,
         ];
@@ -574,10 +507,7 @@ mod tests {
         keeper.event(&sight(4), true, true);
         keeper.event(&sight(5), true, false);
         keeper.event(&sight(6), true, false);
-        let lost = SchedEvent {
-            what: SchedWhat::Lost,
-            ..sight(6)
-        };
+        let lost = SchedEvent { what: SchedWhat::Lost, ..sight(6) };
         keeper.event(&lost, false, false);
         let times: Vec<i64> = keeper.log.iter().map(|e| e.time.0).collect();
         assert_eq!(times, [1, 3, 4, 6, 6]);

@@ -28,10 +28,7 @@ const MAX_NESTED: usize = 16;
 
 impl Spans {
     pub fn new(n_cpus: usize) -> Spans {
-        Spans {
-            done: Vec::new(),
-            open: vec![Vec::new(); n_cpus],
-        }
+        Spans { done: Vec::new(), open: vec![Vec::new(); n_cpus] }
     }
 
     pub fn interrupt(&mut self, cpu: u16, time: Time, thread: u32, what: &What) {
@@ -43,22 +40,14 @@ impl Spans {
             _ => (KernelSpanKind::Softirq, None),
         };
         match entry {
-            Some(name) if open.len() < MAX_NESTED => open.push(Span {
-                kind,
-                start: time,
-                end: time,
-                cpu,
-                thread,
-                name,
-            }),
+            Some(name) if open.len() < MAX_NESTED => {
+                open.push(Span { kind, start: time, end: time, cpu, thread, name })
+            }
             Some(_) => {}
             None => {
                 // An exit without an entry (before the start, or lost) is left out.
                 if let Some(at) = open.iter().rposition(|s| s.kind == kind) {
-                    self.done.push(Span {
-                        end: time,
-                        ..open[at]
-                    });
+                    self.done.push(Span { end: time, ..open[at] });
                     open.truncate(at);
                 }
             }

@@ -31,12 +31,8 @@ pub(crate) struct LoggedState {
 }
 
 /// The row before a log's first; not a row of it.
-const BLANK: LoggedState = LoggedState {
-    start: Time(0),
-    by: NONE,
-    cpu: u16::MAX,
-    state: ThreadState::Unknown,
-};
+const BLANK: LoggedState =
+    LoggedState { start: Time(0), by: NONE, cpu: u16::MAX, state: ThreadState::Unknown };
 
 const LINK: u32 = 15;
 const FAR: u32 = 1 << 4;
@@ -67,15 +63,7 @@ pub(crate) struct StateLog {
 
 impl Default for StateLog {
     fn default() -> StateLog {
-        StateLog {
-            len: 0,
-            first_chunk: 0,
-            chunk: 0,
-            at: 0,
-            end: 0,
-            packed: BLANK,
-            last: BLANK,
-        }
+        StateLog { len: 0, first_chunk: 0, chunk: 0, at: 0, end: 0, packed: BLANK, last: BLANK }
     }
 }
 
@@ -241,10 +229,8 @@ mod tests {
     fn logs_give_back_what_was_put_into_them_whatever_it_is() {
         let starts = [i64::MIN, -1, 0, 5, (1 << 25) + 4, 1 << 26, i64::MAX];
         let states = [Unknown, Running, RunnableWoken, Sleeping, Idle, Dead];
-        let (mut state_logs, mut all) = (
-            StateLogs::default(),
-            vec![(StateLog::default(), Vec::new()); 3],
-        );
+        let (mut state_logs, mut all) =
+            (StateLogs::default(), vec![(StateLog::default(), Vec::new()); 3]);
         for n in 0..3000usize {
             let (log, want) = &mut all[n * n % 3];
             let row = LoggedState {
@@ -256,15 +242,9 @@ mod tests {
             state_logs.push(log, row);
             want.push(row);
         }
-        assert!(
-            state_logs.words.len() > 3 * LONGEST,
-            "logs go on in other chunks"
-        );
+        assert!(state_logs.words.len() > 3 * LONGEST, "logs go on in other chunks");
         for (log, want) in &all {
-            assert_eq!(
-                (log.len(), rows(&state_logs, log)),
-                (want.len(), want.clone())
-            );
+            assert_eq!((log.len(), rows(&state_logs, log)), (want.len(), want.clone()));
         }
     }
 
@@ -275,10 +255,7 @@ mod tests {
         state_logs.push(&mut log, BLANK);
         log.last_mut().unwrap().state = Dead;
         state_logs.push(&mut log, BLANK);
-        let dead = LoggedState {
-            state: Dead,
-            ..BLANK
-        };
+        let dead = LoggedState { state: Dead, ..BLANK };
         assert_eq!(rows(&state_logs, &log), [dead, BLANK]);
     }
 }

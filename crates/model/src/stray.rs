@@ -62,22 +62,12 @@ impl Trace {
             }
         }
         let is_small = (rest.end - rest.start).0 < (span.end - span.start).0 / PARTS;
-        (n > 0 && is_small).then_some(Stray {
-            rest,
-            n,
-            n_all,
-            gap,
-        })
+        (n > 0 && is_small).then_some(Stray { rest, n, n_all, gap })
     }
 
     /// What [`Trace::stray`] found as a sentence.
     pub(crate) fn stray_text(&self, found: &Stray) -> String {
-        let Stray {
-            rest,
-            n,
-            n_all,
-            gap,
-        } = found;
+        let Stray { rest, n, n_all, gap } = found;
         let seconds = |time: Time| (time - self.span.start).0 as f64 * 1e-9;
         // Rounded outwards, so that the range holds the rest.
         let from = (seconds(rest.start) * 1e6).floor() * 1e-6;
@@ -109,12 +99,7 @@ impl Halves {
     /// None where one half has none.
     fn of(trace: &Trace, part: &Range<Time>) -> Option<Halves> {
         let middle = Time(part.start.0 + (part.end - part.start).0 / 2);
-        let mut halves = Halves {
-            before: 0,
-            last: Time::MIN,
-            after: 0,
-            first: Time::MAX,
-        };
+        let mut halves = Halves { before: 0, last: Time::MIN, after: 0, first: Time::MAX };
         each_time(trace, |time| {
             if time < part.start || time > part.end {
             } else if time <= middle {
@@ -194,11 +179,7 @@ mod tests {
 
     #[test]
     fn a_mark_far_before_the_rest_and_one_far_behind_stand_apart() {
-        let trace = marked(
-            [0, 5_000]
-                .into_iter()
-                .chain((0..300).map(|i| 1_320_000 + i)),
-        );
+        let trace = marked([0, 5_000].into_iter().chain((0..300).map(|i| 1_320_000 + i)));
         let stray = trace.stray().unwrap();
         assert_eq!(stray.rest, Time(1_320_000 * MS)..Time(1_320_299 * MS));
         assert_eq!((stray.n, stray.n_all), (2, 302));

@@ -72,10 +72,7 @@ impl Trace {
     /// The same for a caller that has asked for the stray time stamps already, which takes a pass over all of them.
     pub fn missing_given(&self, stray: Option<&Stray>) -> Vec<String> {
         let known = self.info.missing.iter().cloned();
-        known
-            .chain(limitation(self))
-            .chain(stray.map(|found| self.stray_text(found)))
-            .collect()
+        known.chain(limitation(self)).chain(stray.map(|found| self.stray_text(found))).collect()
     }
 }
 

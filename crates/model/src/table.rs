@@ -112,10 +112,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub fn new(setup: &Setup, strings: &mut Strings) -> Table {
-        let mut table = Table {
-            origin: setup.span.start,
-            ..Table::default()
-        };
+        let mut table = Table { origin: setup.span.start, ..Table::default() };
         for thread in &setup.known {
             table.known.entry(thread.tid).or_default().push(Seen {
                 time: thread.time,
@@ -172,12 +169,7 @@ impl Table {
             let (start, cpu) = (row.end, row.cpu);
             (row.dead, row.zombie, row.end) = (false, false, Time::MAX);
             row.state = ThreadState::Dead;
-            let dead = LoggedState {
-                start,
-                by: NONE,
-                cpu,
-                state: ThreadState::Dead,
-            };
+            let dead = LoggedState { start, by: NONE, cpu, state: ThreadState::Dead };
             match row.states.last_mut() {
                 Some(last) if last.start >= start => (last.state, last.by) = (dead.state, NONE),
                 Some(_) => self.state_logs.push(&mut row.states, dead),
@@ -265,8 +257,7 @@ impl Table {
             return;
         }
         if self.dense.len() <= tid as usize {
-            self.dense
-                .resize((tid as usize + 1).next_power_of_two().max(1 << 16), NONE);
+            self.dense.resize((tid as usize + 1).next_power_of_two().max(1 << 16), NONE);
         }
         self.dense[tid as usize] = row;
     }
@@ -292,12 +283,7 @@ impl Table {
             ppid => ppid,
         };
         let row = self.processes.len() as u32;
-        self.processes.push(Proc {
-            pid,
-            ppid,
-            parent,
-            is_ours: false,
-        });
+        self.processes.push(Proc { pid, ppid, parent, is_ours: false });
         self.by_pid.insert(pid, row);
         row
     }
@@ -330,11 +316,7 @@ impl Table {
             let other_process = self.processes[row.process as usize].pid != pid && !row.guessed;
             (other_process, gap)
         };
-        let best = candidates
-            .iter()
-            .copied()
-            .min_by_key(distance)
-            .filter(|row| !distance(row).0);
+        let best = candidates.iter().copied().min_by_key(distance).filter(|row| !distance(row).0);
         let process = self.process_of(pid, 0, NONE);
         match best {
             Some(row) => {
@@ -387,12 +369,8 @@ impl Table {
         if roots.is_empty() {
             return;
         }
-        let mut known: Vec<Seen> = self
-            .known
-            .values()
-            .filter_map(|seen| seen.first())
-            .copied()
-            .collect();
+        let mut known: Vec<Seen> =
+            self.known.values().filter_map(|seen| seen.first()).copied().collect();
         known.sort_by_key(|k| (k.pid, k.tid));
         for thread in known {
             if thread.time <= self.origin
@@ -407,9 +385,7 @@ impl Table {
     /// What a thread did from `start` on until `until`, its first event, where /proc told in between: it raised none, so it did that all the time.
     pub fn state_before(&self, tid: i32, start: Time, until: Time) -> ThreadState {
         let told = self.did.get(&tid).map_or(&[][..], |told| told);
-        let mut told = told
-            .iter()
-            .filter(|(time, _)| (start..until).contains(time));
+        let mut told = told.iter().filter(|(time, _)| (start..until).contains(time));
         match told.next() {
             Some(&(_, state)) if state.is_blocked() => state,
             _ => ThreadState::Unknown,
@@ -422,12 +398,7 @@ impl Table {
             let row = &self.rows[ix];
             let (start, state) = (row.start, self.state_before(row.tid, row.start, until));
             if row.states.len() == 0 && !row.dead && state != ThreadState::Unknown {
-                let all = LoggedState {
-                    start,
-                    by: NONE,
-                    cpu: u16::MAX,
-                    state,
-                };
+                let all = LoggedState { start, by: NONE, cpu: u16::MAX, state };
                 self.state_logs.push(&mut self.rows[ix].states, all);
             }
         }
@@ -488,11 +459,7 @@ impl Table {
         for (new, &old) in threads.iter().enumerate() {
             new_thread[old as usize] = new as u32;
         }
-        Order {
-            threads,
-            new_thread,
-            new_process: used,
-        }
+        Order { threads, new_thread, new_process: used }
     }
 
     /// The process, or, if no thread of it is left in the final order, the nearest one above it.
@@ -587,10 +554,6 @@ pub(crate) struct Order {
 
 impl Order {
     pub fn thread(&self, old: u32) -> ThreadIx {
-        if old == NONE {
-            ThreadIx::NONE
-        } else {
-            ThreadIx(self.new_thread[old as usize])
-        }
+        if old == NONE { ThreadIx::NONE } else { ThreadIx(self.new_thread[old as usize]) }
     }
 }

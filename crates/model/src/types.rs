@@ -347,10 +347,7 @@ impl ThreadState {
 
     /// Ready to run, without a CPU.
     pub const fn is_runnable(self) -> bool {
-        matches!(
-            self,
-            ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-        )
+        matches!(self, ThreadState::RunnableWoken | ThreadState::RunnablePreempted)
     }
 
     /// Known to need no CPU: asleep, stopped, idle or dead.
@@ -637,9 +634,8 @@ pub enum KernelSpanKind {
 }
 
 /// Names of softirqs, as the kernel numbers them.
-pub const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
+pub const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 /// Spans inside the kernel, sorted by (kind, start).
 #[derive(Clone, Debug, Default)]

@@ -16,28 +16,13 @@ struct Program {
 
 impl Program {
     fn stream(&mut self, tid: i32) -> &mut Program {
-        self.streams.push(AnnotationVec {
-            pid: 1,
-            tid,
-            ..AnnotationVec::default()
-        });
+        self.streams.push(AnnotationVec { pid: 1, tid, ..AnnotationVec::default() });
         self
     }
 
     fn put(&mut self, ns: i64, kind: Kind, name: &str, aux: u16, a: u64, b: u64) -> &mut Program {
-        let name = if name.is_empty() {
-            StrIx::NONE
-        } else {
-            self.strings.intern(name)
-        };
-        let e = Annotation {
-            time: Time(ns),
-            kind: kind as u8,
-            aux,
-            name,
-            a,
-            b,
-        };
+        let name = if name.is_empty() { StrIx::NONE } else { self.strings.intern(name) };
+        let e = Annotation { time: Time(ns), kind: kind as u8, aux, name, a, b };
         self.streams.last_mut().expect("a stream").events.push(e);
         self
     }
@@ -51,22 +36,10 @@ impl Program {
     }
 
     fn load(&mut self) -> Trace {
-        let setup = Setup {
-            span: Time(0)..Time(1000),
-            ..Setup::default()
-        };
-        let (strings, streams) = (
-            std::mem::take(&mut self.strings),
-            std::mem::take(&mut self.streams),
-        );
-        let trace = Input {
-            setup,
-            strings,
-            streams,
-            cpus: Vec::new(),
-        }
-        .build()
-        .unwrap();
+        let setup = Setup { span: Time(0)..Time(1000), ..Setup::default() };
+        let (strings, streams) =
+            (std::mem::take(&mut self.strings), std::mem::take(&mut self.streams));
+        let trace = Input { setup, strings, streams, cpus: Vec::new() }.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
     }
@@ -78,14 +51,7 @@ fn slices(trace: &Trace) -> Vec<(i32, &str, i64, i64, u16, u8)> {
     (0..s.start.len())
         .map(|r| {
             let tid = trace.threads[s.thread[r].ix()].tid;
-            (
-                tid,
-                trace.strings.get(s.name[r]),
-                s.start[r].0,
-                s.end[r].0,
-                s.depth[r],
-                s.open[r],
-            )
+            (tid, trace.strings.get(s.name[r]), s.start[r].0, s.end[r].0, s.depth[r], s.open[r])
         })
         .collect()
 }
@@ -97,10 +63,7 @@ fn slices_nest_and_two_streams_of_a_thread_are_one() {
     p.stream(7).begin(10, "outer").end(90, "");
     p.stream(7).begin(20, "inner").end(30, "inner");
     let trace = p.load();
-    assert_eq!(
-        slices(&trace),
-        [(7, "outer", 10, 90, 0, 0), (7, "inner", 20, 30, 1, 0)]
-    );
+    assert_eq!(slices(&trace), [(7, "outer", 10, 90, 0, 0), (7, "inner", 20, 30, 1, 0)]);
     assert_eq!(trace.slices.parent[1].ix(), 0);
     assert_eq!(trace.threads[0].slice_levels, 2);
 }
@@ -158,18 +121,10 @@ fn equal_stamps_without_tasks_do_not_cross() {
     for chunk_first in [true, false] {
         let mut p = Program::default();
         let chunks = |p: &mut Program| {
-            p.stream(7)
-                .begin(10, "chunk")
-                .end(20, "chunk")
-                .begin(20, "chunk")
-                .end(30, "chunk");
+            p.stream(7).begin(10, "chunk").end(20, "chunk").begin(20, "chunk").end(30, "chunk");
         };
         let steps = |p: &mut Program| {
-            p.stream(7)
-                .begin(12, "step")
-                .end(20, "step")
-                .begin(22, "step")
-                .end(30, "step");
+            p.stream(7).begin(12, "step").end(20, "step").begin(22, "step").end(30, "step");
         };
         if chunk_first {
             chunks(&mut p);
@@ -194,13 +149,7 @@ fn equal_stamps_without_tasks_do_not_cross() {
 fn ends_without_a_beginning_enclose_what_came_before() {
     // begin(a) begin(b) were before the recording; c is whole. b's end comes first: it is the inner one.
     let mut p = Program::default();
-    p.stream(7)
-        .begin(10, "c")
-        .end(20, "c")
-        .end(30, "b")
-        .begin(40, "d")
-        .end(50, "d")
-        .end(60, "a");
+    p.stream(7).begin(10, "c").end(20, "c").end(30, "b").begin(40, "d").end(50, "d").end(60, "a");
     let trace = p.load();
     let start = trace.threads[0].alive.start.0;
     let (unseen, whole) = (open::BEGIN_UNSEEN, 0);
@@ -218,21 +167,13 @@ fn ends_without_a_beginning_enclose_what_came_before() {
 #[test]
 fn unclosed_slices_last_until_the_thread_does() {
     let mut p = Program::default();
-    p.stream(7)
-        .begin(10, "a")
-        .begin(20, "b")
-        .end(30, "b")
-        .begin(40, "c");
+    p.stream(7).begin(10, "a").begin(20, "b").end(30, "b").begin(40, "c");
     let trace = p.load();
     let end = trace.threads[0].alive.end.0;
     let unseen = open::END_UNSEEN;
     assert_eq!(
         slices(&trace),
-        [
-            (7, "a", 10, end, 0, unseen),
-            (7, "b", 20, 30, 1, 0),
-            (7, "c", 40, end, 1, unseen)
-        ]
+        [(7, "a", 10, end, 0, unseen), (7, "b", 20, 30, 1, 0), (7, "c", 40, end, 1, unseen)]
     );
 }
 
@@ -240,13 +181,7 @@ fn unclosed_slices_last_until_the_thread_does() {
 fn an_end_that_names_an_outer_slice_closes_what_is_inside() {
     let mut p = Program::default();
     p.stream(7).begin(10, "a").begin(20, "b").end(30, "a");
-    assert_eq!(
-        slices(&p.load()),
-        [
-            (7, "a", 10, 30, 0, 0),
-            (7, "b", 20, 30, 1, open::END_UNSEEN)
-        ]
-    );
+    assert_eq!(slices(&p.load()), [(7, "a", 10, 30, 0, 0), (7, "b", 20, 30, 1, open::END_UNSEEN)]);
 }
 
 #[test]
@@ -274,10 +209,7 @@ fn critical_sections_cross_work_on_levels_of_their_own() {
             (7, "b", 30, 40, 0, 0)
         ]
     );
-    assert_eq!(
-        trace.slices.kind,
-        [Work, LockWait, LockHold, LockHold, Work]
-    );
+    assert_eq!(trace.slices.kind, [Work, LockWait, LockHold, LockHold, Work]);
     assert_eq!(trace.slices.object, [0, 0xa, 0xa, 0xb, 0]);
 }
 
@@ -291,10 +223,14 @@ fn a_suspended_task_takes_its_open_slices_along() {
         .begin(12, "part")
         .put(20, Kind::TaskSuspend, "", 0, 42, 0)
         .end(25, "worker");
-    p.stream(8)
-        .put(30, Kind::TaskResume, "", 0, 42, 0)
-        .end(35, "part")
-        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    p.stream(8).put(30, Kind::TaskResume, "", 0, 42, 0).end(35, "part").put(
+        40,
+        Kind::TaskEnd,
+        "",
+        0,
+        42,
+        0,
+    );
     let trace = p.load();
     assert_eq!(
         slices(&trace),
@@ -339,11 +275,7 @@ fn folded_tasks_are_counted() {
     let rows: Vec<(u64, &str, u64)> = (0..folded.task.len())
         .map(|row| {
             let task = &trace.tasks[folded.task[row].ix()];
-            (
-                task.id,
-                trace.strings.get(folded.name[row]),
-                folded.count[row],
-            )
+            (task.id, trace.strings.get(folded.name[row]), folded.count[row])
         })
         .collect();
     let most = i64::MAX as u64;
@@ -431,14 +363,8 @@ fn a_stolen_continuation_ends_where_its_child_began() {
         ]
     );
     let f = &trace.flows;
-    let [main, child] = &trace.tasks[..] else {
-        panic!("{:?}", trace.tasks)
-    };
-    let arrow = (
-        f.from_time[0].0,
-        f.to_time[0].0,
-        trace.strings.get(f.name[0]),
-    );
+    let [main, child] = &trace.tasks[..] else { panic!("{:?}", trace.tasks) };
+    let arrow = (f.from_time[0].0, f.to_time[0].0, trace.strings.get(f.name[0]));
     assert_eq!((f.id.len(), arrow), (1, (20, 50, "steal")));
     assert_eq!((child.joined.0, child.joiner.0, child.parent.0), (66, 0, 0));
     assert_eq!((main.joined, main.ended.0), (Time::MAX, 80));
@@ -447,9 +373,7 @@ fn a_stolen_continuation_ends_where_its_child_began() {
 /// Kind, task and the one it is on of each edge, by the rows of the tasks.
 fn edges(trace: &Trace) -> Vec<(TaskEdgeKind, u32, u32)> {
     let e = &trace.task_edges;
-    (0..e.kind.len())
-        .map(|row| (e.kind[row], e.task[row].0, e.on[row].0))
-        .collect()
+    (0..e.kind.len()).map(|row| (e.kind[row], e.task[row].0, e.on[row].0)).collect()
 }
 
 /// The task's own row holds the first join; before, the second one was dropped.
@@ -469,10 +393,7 @@ fn a_second_join_is_an_edge() {
     let trace = p.load();
     assert_eq!((trace.tasks[0].joined.0, trace.tasks[0].joiner.0), (6, 1));
     let none = kasuri_model::TaskIx::NONE.0;
-    assert_eq!(
-        edges(&trace),
-        [(TaskEdgeKind::Join, 2, 0), (TaskEdgeKind::Join, none, 0)]
-    );
+    assert_eq!(edges(&trace), [(TaskEdgeKind::Join, 2, 0), (TaskEdgeKind::Join, none, 0)]);
     assert_eq!(trace.task_edges.n_unknown, 1, "no task has the id 99");
 }
 
@@ -501,9 +422,8 @@ fn a_wait_of_a_task_for_itself_is_for_what_it_created() {
         .put(17, Kind::TaskCreate, "fifth", 0, 7, 1)
         .put(18, Kind::TaskEnd, "", 0, 1, 0);
     let trace = p.load();
-    let joined: Vec<_> = (trace.tasks.iter())
-        .map(|t| (trace.strings.get(t.name), t.joined, t.joiner.0))
-        .collect();
+    let joined: Vec<_> =
+        (trace.tasks.iter()).map(|t| (trace.strings.get(t.name), t.joined, t.joiner.0)).collect();
     let none = kasuri_model::TaskIx::NONE.0;
     let expected = [
         ("parent", Time::MAX, none),
@@ -537,14 +457,9 @@ fn a_dependence_names_the_task_created_last() {
         .put(11, Kind::TaskDepends, "", 0, 3, 77)
         .put(12, Kind::TaskDepends, "", 0, 0, 1);
     let trace = p.load();
-    let names: Vec<&str> = (trace.tasks.iter())
-        .map(|t| trace.strings.get(t.name))
-        .collect();
+    let names: Vec<&str> = (trace.tasks.iter()).map(|t| trace.strings.get(t.name)).collect();
     assert_eq!(names, ["a", "b", "c", "d"]);
-    assert_eq!(
-        edges(&trace),
-        [(Depends, 1, 0), (Depends, 1, 3), (Depends, 3, 2)]
-    );
+    assert_eq!(edges(&trace), [(Depends, 1, 0), (Depends, 1, 3), (Depends, 3, 2)]);
     assert_eq!(trace.task_edges.n_unknown, 2);
 }
 
@@ -573,13 +488,10 @@ fn a_stolen_task_has_an_arrow() {
         .put(22, Kind::TaskCreate, "taken", 0, 3, 1)
         .put(24, Kind::TaskStart, "", 0, 2, 0)
         .put(26, Kind::TaskEnd, "", 0, 2, 0);
-    p.stream(8)
-        .put(30, Kind::TaskStart, "", 1, 3, 0)
-        .put(40, Kind::TaskEnd, "", 0, 3, 0);
+    p.stream(8).put(30, Kind::TaskStart, "", 1, 3, 0).put(40, Kind::TaskEnd, "", 0, 3, 0);
     let f = p.load().flows;
-    let arrows: Vec<(u64, i64, i64)> = (0..f.id.len())
-        .map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0))
-        .collect();
+    let arrows: Vec<(u64, i64, i64)> =
+        (0..f.id.len()).map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0)).collect();
     assert_eq!(arrows, [(3, 22, 30)]);
 }
 
@@ -603,12 +515,8 @@ fn the_outermost_is_stolen_first() {
         .put(70, Kind::TaskCreate, "t", 0, 4, 0)
         .put(70, Kind::TaskStart, "", 0, 4, 0)
         .put(80, Kind::TaskEnd, "", 0, 4, 0);
-    p.stream(8)
-        .put(40, Kind::TaskResume, "steal", 0, 1, 0)
-        .put(45, Kind::TaskEnd, "", 0, 1, 0);
-    p.stream(9)
-        .put(50, Kind::TaskResume, "steal", 0, 2, 0)
-        .put(55, Kind::TaskEnd, "", 0, 2, 0);
+    p.stream(8).put(40, Kind::TaskResume, "steal", 0, 1, 0).put(45, Kind::TaskEnd, "", 0, 1, 0);
+    p.stream(9).put(50, Kind::TaskResume, "steal", 0, 2, 0).put(55, Kind::TaskEnd, "", 0, 2, 0);
     assert_eq!(
         slices(&p.load()),
         [
@@ -627,16 +535,12 @@ fn a_task_id_used_again_is_another_task() {
     let mut p = Program::default();
     p.stream(7);
     for start in [10, 110] {
-        p.put(start, Kind::TaskCreate, "t", 0, 42, 0)
-            .put(start + 5, Kind::TaskStart, "", 0, 42, 0);
+        p.put(start, Kind::TaskCreate, "t", 0, 42, 0).put(start + 5, Kind::TaskStart, "", 0, 42, 0);
         p.put(start + 9, Kind::TaskEnd, "", 0, 42, 0);
     }
     let trace = p.load();
-    let lives: Vec<(i64, i64, i64)> = trace
-        .tasks
-        .iter()
-        .map(|t| (t.created.0, t.started.0, t.ended.0))
-        .collect();
+    let lives: Vec<(i64, i64, i64)> =
+        trace.tasks.iter().map(|t| (t.created.0, t.started.0, t.ended.0)).collect();
     assert_eq!(lives, [(10, 15, 19), (110, 115, 119)]);
 }
 
@@ -650,19 +554,13 @@ fn lives(trace: &Trace) -> Vec<(i64, i64, i64)> {
 #[test]
 fn a_creation_after_the_start_is_that_tasks_until_it_has_ended() {
     let mut p = Program::default();
-    p.stream(7)
-        .put(20, Kind::TaskCreate, "t", 0, 42, 0)
-        .put(60, Kind::TaskCreate, "u", 0, 42, 0);
-    p.stream(8)
-        .put(15, Kind::TaskStart, "", 0, 42, 0)
-        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    p.stream(7).put(20, Kind::TaskCreate, "t", 0, 42, 0).put(60, Kind::TaskCreate, "u", 0, 42, 0);
+    p.stream(8).put(15, Kind::TaskStart, "", 0, 42, 0).put(40, Kind::TaskEnd, "", 0, 42, 0);
     assert_eq!(lives(&p.load()), [(20, 15, 40), (60, i64::MAX, i64::MAX)]);
 
     // It has ended when its id is created: the creation is of the next task with this id.
     let mut p = Program::default();
-    p.stream(8)
-        .put(15, Kind::TaskStart, "t", 0, 42, 0)
-        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    p.stream(8).put(15, Kind::TaskStart, "t", 0, 42, 0).put(40, Kind::TaskEnd, "", 0, 42, 0);
     p.stream(7).put(50, Kind::TaskCreate, "u", 0, 42, 0);
     let first = (i64::MIN, 15, 40);
     assert_eq!(lives(&p.load()), [first, (50, i64::MAX, i64::MAX)]);
@@ -730,15 +628,7 @@ fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
     let arrows: Vec<_> = kasuri_model::arrow::arrows(&trace).collect();
     let ends: Vec<_> = arrows
         .iter()
-        .map(|a| {
-            (
-                trace.strings.get(a.name),
-                a.from.0.0,
-                tid(a.from.1),
-                a.to.0.0,
-                tid(a.to.1),
-            )
-        })
+        .map(|a| (trace.strings.get(a.name), a.from.0.0, tid(a.from.1), a.to.0.0, tid(a.to.1)))
         .collect();
     assert_eq!(
         ends,
@@ -754,29 +644,32 @@ fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
     let mut ids: Vec<u64> = arrows.iter().map(|a| a.id).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(
-        ids.len(),
-        5,
-        "formats pair the ends by id, though the program used 1 twice"
-    );
+    assert_eq!(ids.len(), 5, "formats pair the ends by id, though the program used 1 twice");
 }
 
 #[test]
 fn flows_join_in_order_of_time() {
     // Id 1 twice: the k-th head takes the k-th tail. Id 2's head has no tail before it.
     let mut p = Program::default();
-    p.stream(7)
-        .put(10, Kind::FlowOut, "f", 0, 1, 0)
-        .put(20, Kind::FlowOut, "f", 0, 1, 0)
-        .put(60, Kind::FlowOut, "", 0, 2, 0);
-    p.stream(8)
-        .put(30, Kind::FlowIn, "", 0, 1, 0)
-        .put(40, Kind::FlowIn, "", 0, 1, 0)
-        .put(50, Kind::FlowIn, "", 0, 2, 0);
+    p.stream(7).put(10, Kind::FlowOut, "f", 0, 1, 0).put(20, Kind::FlowOut, "f", 0, 1, 0).put(
+        60,
+        Kind::FlowOut,
+        "",
+        0,
+        2,
+        0,
+    );
+    p.stream(8).put(30, Kind::FlowIn, "", 0, 1, 0).put(40, Kind::FlowIn, "", 0, 1, 0).put(
+        50,
+        Kind::FlowIn,
+        "",
+        0,
+        2,
+        0,
+    );
     let f = p.load().flows;
-    let arrows: Vec<(u64, i64, i64)> = (0..f.id.len())
-        .map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0))
-        .collect();
+    let arrows: Vec<(u64, i64, i64)> =
+        (0..f.id.len()).map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0)).collect();
     assert_eq!(arrows, [(1, 10, 30), (1, 20, 40)]);
 }
 
@@ -796,12 +689,7 @@ fn arguments_belong_to_the_innermost_slice_or_a_newer_instant() {
     let args = &trace.args;
     assert_eq!(
         args.value,
-        [
-            ArgValue::Int(-5),
-            ArgValue::Uint(8),
-            ArgValue::Float(0.5),
-            ArgValue::Uint(6)
-        ]
+        [ArgValue::Int(-5), ArgValue::Uint(8), ArgValue::Float(0.5), ArgValue::Uint(6)]
     );
     let slices: Vec<u32> = args.slice.iter().map(|s| s.0).collect();
     assert_eq!(slices, [0, 0, 1, u32::MAX]);
@@ -814,14 +702,7 @@ fn says_off(p: &mut Program, ns: i64, site: &str, mean_ns: u64, is_before: bool)
     p.put(ns, Kind::Message, "a text", 0, 0, 0)
         .put(ns + 1, Kind::Arg, "kasuri.switched_off", 4, name, 0)
         .put(ns + 2, Kind::Arg, "kasuri.mean_ns", 2, mean_ns, 0)
-        .put(
-            ns + 3,
-            Kind::Arg,
-            "kasuri.is_before",
-            2,
-            u64::from(is_before),
-            0,
-        );
+        .put(ns + 3, Kind::Arg, "kasuri.is_before", 2, u64::from(is_before), 0);
 }
 
 #[test]
@@ -841,35 +722,20 @@ fn what_switched_itself_off_is_known_once() {
     let trace = p.load();
     let off: Vec<_> = kasuri_model::switched_off::switched_off(&trace)
         .iter()
-        .map(|o| {
-            (
-                trace.strings.get(o.name).to_string(),
-                o.mean_ns,
-                o.at.map(Time::ns),
-            )
-        })
+        .map(|o| (trace.strings.get(o.name).to_string(), o.mean_ns, o.at.map(Time::ns)))
         .collect();
-    assert_eq!(
-        off,
-        [("f".into(), 212, Some(20)), ("g.loop3".into(), 90, None)]
-    );
+    assert_eq!(off, [("f".into(), 212, Some(20)), ("g.loop3".into(), 90, None)]);
     let missing = trace.missing();
     assert_eq!(missing.len(), 1);
     assert!(missing[0].contains(": f, g.loop3;"), "{missing:?}");
-    assert_eq!(
-        Program::default().load().missing(),
-        Vec::<String>::new(),
-        "nothing is off"
-    );
+    assert_eq!(Program::default().load().missing(), Vec::<String>::new(), "nothing is off");
 }
 
 #[test]
 fn counters_of_two_threads_are_one_in_order_of_time() {
     let mut p = Program::default();
-    p.stream(7)
-        .put(30, Kind::Counter, "queue", 0, 3f64.to_bits(), 0);
-    p.stream(8)
-        .put(20, Kind::Counter, "queue", 0, 2f64.to_bits(), 0);
+    p.stream(7).put(30, Kind::Counter, "queue", 0, 3f64.to_bits(), 0);
+    p.stream(8).put(20, Kind::Counter, "queue", 0, 2f64.to_bits(), 0);
     let trace = p.load();
     assert_eq!(trace.counters.len(), 1);
     assert_eq!(trace.counters[0].value, [2.0, 3.0]);
@@ -920,11 +786,8 @@ fn probed_locks_have_names_waits_and_lives() {
             (2, LockWait, "queue", 80, 90),
         ]
     );
-    let locks: Vec<_> = trace
-        .locks
-        .iter()
-        .map(|l| (l.object, l.since.0, l.kind, l.robust))
-        .collect();
+    let locks: Vec<_> =
+        trace.locks.iter().map(|l| (l.object, l.since.0, l.kind, l.robust)).collect();
     use kasuri_model::LockKind::{Mutex, Spin};
     assert_eq!(locks, [(0xa0, 10, Mutex, true), (0xa0, 500, Spin, false)]);
     let process = trace.locks[0].process;
@@ -957,10 +820,14 @@ fn a_suspended_task_takes_its_hold_and_its_wait_along() {
         .put(75, Kind::LockAcquired, "", 0, lock, 0)
         .put(80, Kind::LockLeft, "", 0, lock, 0)
         .put(90, Kind::TaskEnd, "", 0, 2, 0);
-    p.stream(2)
-        .put(60, Kind::TaskResume, "", 0, 1, 0)
-        .put(70, Kind::LockLeft, "", 0, lock, 0)
-        .put(85, Kind::TaskEnd, "", 0, 1, 0);
+    p.stream(2).put(60, Kind::TaskResume, "", 0, 1, 0).put(70, Kind::LockLeft, "", 0, lock, 0).put(
+        85,
+        Kind::TaskEnd,
+        "",
+        0,
+        1,
+        0,
+    );
     let trace = p.load();
     let mut found = lock_slices(&trace);
     found.retain(|s| s.1 != TaskRun);
@@ -994,12 +861,7 @@ fn probed_functions_are_locks_without_the_price_of_the_probes() {
         time: Time(ns),
         context: 7,
         in_interrupt: false,
-        what: What::LockCall {
-            step,
-            function: 0,
-            object,
-            name,
-        },
+        what: What::LockCall { step, function: 0, object, name },
     };
     let cpu = vec![
         call(100, LockStep::Acquired, 1), // began before the recording
@@ -1013,18 +875,9 @@ fn probed_functions_are_locks_without_the_price_of_the_probes() {
         call(340, LockStep::Released, 0xb0),
         call(350, LockStep::Released, 0xa0),
     ];
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        n_cpus: 1,
-        recorded: vec![0],
-        ..Setup::default()
-    };
-    let input = Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams: Vec::new(),
-    };
+    let setup =
+        Setup { span: Time(0)..Time(1000), n_cpus: 1, recorded: vec![0], ..Setup::default() };
+    let input = Input { setup, strings, cpus: vec![cpu], streams: Vec::new() };
     let trace = input.build().unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     let expected = "lock at take";
@@ -1076,10 +929,7 @@ fn a_wait_whose_time_limit_ends_it_and_that_goes_on_is_one() {
     assert_eq!(waits(&trace), [(10, 40, Cond, "take")]);
     // Signalled: the next wait is another one.
     let trace = timed_waits("m", &[(10, 20, false), (21, 30, false)]);
-    assert_eq!(
-        waits(&trace),
-        [(10, 20, Cond, "take"), (21, 30, Cond, "take")]
-    );
+    assert_eq!(waits(&trace), [(10, 20, Cond, "take"), (21, 30, Cond, "take")]);
 }
 
 #[test]
@@ -1158,38 +1008,18 @@ fn probed() -> Trace {
     // Of each pair: the slice's name, its beginning's and its end's own.
     let names: Vec<[kasuri_model::StrIx; 3]> = ["gc", "call", "job", "late"]
         .iter()
-        .map(|n| {
-            [
-                intern(n),
-                intern(&format!("{n}_start")),
-                intern(&format!("{n}_done")),
-            ]
-        })
+        .map(|n| [intern(n), intern(&format!("{n}_start")), intern(&format!("{n}_done"))])
         .collect();
     let arg = intern("arg1");
-    let event = |ns, context, what| Event {
-        time: Time(ns),
-        context,
-        in_interrupt: false,
-        what,
-    };
+    let event = |ns, context, what| Event { time: Time(ns), context, in_interrupt: false, what };
     let probe = |ns, tid, side: Side, pair: u16| {
         let [name, begin, end] = names[usize::from(pair)];
         let probe = if side == End { end } else { begin };
-        let what = What::Probe {
-            side,
-            pair,
-            name,
-            probe,
-        };
+        let what = What::Probe { side, pair, name, probe };
         event(ns, tid, what)
     };
     let value = |ns, tid, value| {
-        let what = What::ProbeArg {
-            kind: ArgType::U64,
-            name: arg,
-            value,
-        };
+        let what = What::ProbeArg { kind: ArgType::U64, name: arg, value };
         event(ns, tid, what)
     };
     let cpu = vec![
@@ -1205,18 +1035,9 @@ fn probed() -> Trace {
         value(150, 8, 4),
         probe(160, 8, Begin, 3), // still open at the end
     ];
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        n_cpus: 1,
-        recorded: vec![0],
-        ..Setup::default()
-    };
-    let input = Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams: Vec::new(),
-    };
+    let setup =
+        Setup { span: Time(0)..Time(1000), n_cpus: 1, recorded: vec![0], ..Setup::default() };
+    let input = Input { setup, strings, cpus: vec![cpu], streams: Vec::new() };
     input.build().unwrap()
 }
 
@@ -1235,16 +1056,11 @@ fn pairs_of_probes_are_slices_and_what_moves_between_threads_is_not() {
             (tid, name(s.name[ix]), s.start[ix].ns(), s.end[ix].ns())
         })
         .collect();
-    let expected = [
-        (7, "gc", 100, 130),
-        (7, "call", 110, 130),
-        (8, "late", 160, 1000),
-    ];
+    let expected = [(7, "gc", 100, 130), (7, "call", 110, 130), (8, "late", 160, 1000)];
     assert_eq!(slices, expected);
     let i = &trace.instants;
-    let instants: Vec<_> = (0..i.time.len())
-        .map(|ix| (i.time[ix].ns(), name(i.name[ix])))
-        .collect();
+    let instants: Vec<_> =
+        (0..i.time.len()).map(|ix| (i.time[ix].ns(), name(i.name[ix]))).collect();
     let expected = [(120, "late_start"), (140, "job_start"), (150, "job_done")];
     assert_eq!(instants, expected);
 }
@@ -1253,9 +1069,7 @@ fn pairs_of_probes_are_slices_and_what_moves_between_threads_is_not() {
 fn arguments_of_probes_are_those_of_their_slices_and_marks() {
     let trace = probed();
     let a = &trace.args;
-    let args: Vec<_> = (0..a.name.len())
-        .map(|ix| (a.slice[ix].is_some(), a.value[ix]))
-        .collect();
+    let args: Vec<_> = (0..a.name.len()).map(|ix| (a.slice[ix].is_some(), a.value[ix])).collect();
     let expected = [(false, 2), (false, 4), (true, 1), (true, 3)];
     let mut found: Vec<(bool, u64)> = args
         .into_iter()

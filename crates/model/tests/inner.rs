@@ -30,19 +30,8 @@ fn cpu(runs: &[(i64, i64, i32)]) -> Vec<Event> {
 }
 
 fn fork(ns: i64, parent: i32, child: i32) -> Event {
-    let what = What::Fork {
-        parent,
-        child,
-        comm: StrIx::NONE,
-        pid: None,
-        same_process: Some(true),
-    };
-    Event {
-        time: Time(ns),
-        context: parent,
-        in_interrupt: false,
-        what,
-    }
+    let what = What::Fork { parent, child, comm: StrIx::NONE, pid: None, same_process: Some(true) };
+    Event { time: Time(ns), context: parent, in_interrupt: false, what }
 }
 
 /// What thread `tid` of process 1 says of itself: an instant at each stamp.
@@ -55,46 +44,22 @@ fn stream(tid: i32, stamps: &[i64]) -> AnnotationVec {
         a: 0,
         b: 0,
     });
-    AnnotationVec {
-        pid: 1,
-        tid,
-        events: events.collect(),
-        ..AnnotationVec::default()
-    }
+    AnnotationVec { pid: 1, tid, events: events.collect(), ..AnnotationVec::default() }
 }
 
 /// /proc at the start: (process, thread).
 fn known(threads: &[(i32, i32)]) -> Vec<KnownThread> {
-    let one = |&(pid, tid): &(i32, i32)| KnownThread {
-        pid,
-        tid,
-        ..KnownThread::default()
-    };
+    let one = |&(pid, tid): &(i32, i32)| KnownThread { pid, tid, ..KnownThread::default() };
     threads.iter().map(one).collect()
 }
 
 fn translated(ns: i64, tid: i32, ns_tid: i32) -> InnerThread {
-    InnerThread {
-        time: Time(ns),
-        pid: 500,
-        tid,
-        client: CLIENT,
-        ns_tid,
-    }
+    InnerThread { time: Time(ns), pid: 500, tid, client: CLIENT, ns_tid }
 }
 
 fn load(setup: Setup, cpus: Vec<Vec<Event>>, streams: Vec<AnnotationVec>) -> Trace {
-    let setup = Setup {
-        span: Time(0)..Time(1000),
-        n_cpus: cpus.len(),
-        ..setup
-    };
-    let input = Input {
-        setup,
-        cpus,
-        streams,
-        ..Input::default()
-    };
+    let setup = Setup { span: Time(0)..Time(1000), n_cpus: cpus.len(), ..setup };
+    let input = Input { setup, cpus, streams, ..Input::default() };
     let trace = input.build().unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     trace
@@ -138,10 +103,7 @@ fn an_inner_number_given_out_again_is_the_thread_of_that_time() {
     };
     let streams = vec![stream(2, &[20, 30]), stream(2, &[590, 610])];
     let trace = load(setup, Vec::new(), streams);
-    assert_eq!(
-        (who(&trace, 30), who(&trace, 590)),
-        ((500, 501), (500, 601))
-    );
+    assert_eq!((who(&trace, 30), who(&trace, 590)), ((500, 501), (500, 601)));
 }
 
 #[test]
@@ -153,11 +115,8 @@ fn a_thread_that_was_on_a_cpu_at_its_stamps_is_found() {
         root_pids: vec![500],
         ..Setup::default()
     };
-    let cpus = vec![
-        cpu(&[(50, 200, 501), (250, 400, 500)]),
-        cpu(&[(50, 400, 502)]),
-        cpu(&[STRANGER]),
-    ];
+    let cpus =
+        vec![cpu(&[(50, 200, 501), (250, 400, 500)]), cpu(&[(50, 400, 502)]), cpu(&[STRANGER])];
     let streams = vec![stream(1, &[260]), stream(3, &[100, 300])];
     let trace = load(setup, cpus, streams);
     assert_eq!(who(&trace, 260), (500, 500));
@@ -220,10 +179,7 @@ fn more_candidates_than_streams_leave_the_question_open() {
     assert_eq!(who(&trace, 503), (500, -3));
     let unseen: Vec<_> = trace.threads.iter().filter(|t| t.tid == -3).collect();
     assert_eq!(unseen.len(), 1, "two streams of a thread are one thread");
-    assert_eq!(
-        trace.strings.get(unseen[0].name),
-        "thread 3 of 1 (name space)"
-    );
+    assert_eq!(trace.strings.get(unseen[0].name), "thread 3 of 1 (name space)");
     assert!(unseen[0].states.is_empty());
 }
 
@@ -232,11 +188,7 @@ fn a_thread_born_before_a_lower_number_is_not_it() {
     // 501 (inner 2) was born at 100 and 502 (inner 4) at 300. Thread 3 came between the two, so of those that run at
     // its stamps it is 503, born at 200, neither 504 (born at 50) nor 505 (born at 400).
     let setup = Setup {
-        inner: vec![
-            translated(5, 500, 1),
-            translated(150, 501, 2),
-            translated(350, 502, 4),
-        ],
+        inner: vec![translated(5, 500, 1), translated(150, 501, 2), translated(350, 502, 4)],
         known: known(&[(500, 500)]),
         root_pids: vec![500],
         ..Setup::default()
@@ -247,12 +199,8 @@ fn a_thread_born_before_a_lower_number_is_not_it() {
         cpus[0].push(fork(born, 500, tid));
         cpus.push(cpu(&[(born + 10, 900, tid)]));
     }
-    let streams = vec![
-        stream(1, &[61]),
-        stream(2, &[162]),
-        stream(4, &[364]),
-        stream(3, &[600, 700, 800]),
-    ];
+    let streams =
+        vec![stream(1, &[61]), stream(2, &[162]), stream(4, &[364]), stream(3, &[600, 700, 800])];
     let trace = load(setup, cpus, streams);
     assert_eq!(who(&trace, 700), (500, 503));
 }
@@ -281,10 +229,7 @@ fn numbers_in_doubt_of_a_thread_that_slept_are_inner_ones() {
         root_pids: vec![1, 500],
         ..Setup::default()
     };
-    let cpus = vec![
-        cpu(&[(10, 20, 2), (30, 900, 501)]),
-        cpu(&[(10, 20, 1), (30, 40, 500)]),
-    ];
+    let cpus = vec![cpu(&[(10, 20, 2), (30, 900, 501)]), cpu(&[(10, 20, 1), (30, 40, 500)])];
     let trace = load(setup, cpus, vec![stream(2, &[102, 202])]);
     assert_eq!(who(&trace, 102), (500, 501));
     assert_eq!(trace.inner_names.len(), 1);
@@ -299,11 +244,7 @@ fn numbers_in_doubt_that_two_processes_could_have_are_a_process_of_their_own() {
         root_pids: vec![500, 600],
         ..Setup::default()
     };
-    let cpus = vec![
-        cpu(&[(10, 900, 501)]),
-        cpu(&[(10, 900, 601)]),
-        cpu(&[STRANGER]),
-    ];
+    let cpus = vec![cpu(&[(10, 900, 501)]), cpu(&[(10, 900, 601)]), cpu(&[STRANGER])];
     let trace = load(setup, cpus, vec![stream(2, &[102, 202])]);
     assert_eq!(who(&trace, 102), (-1, -2));
     assert!(trace.processes.iter().any(|p| p.pid == -1 && p.is_target));
@@ -345,14 +286,8 @@ fn the_holder_that_a_lock_names_is_an_inner_number() {
         a: 0xa0,
         b: holder,
     };
-    let got = |ns| Annotation {
-        kind: Kind::LockAcquired as u8,
-        ..ask(ns, 0)
-    };
-    let left = |ns| Annotation {
-        kind: Kind::LockLeft as u8,
-        ..ask(ns, 0)
-    };
+    let got = |ns| Annotation { kind: Kind::LockAcquired as u8, ..ask(ns, 0) };
+    let left = |ns| Annotation { kind: Kind::LockLeft as u8, ..ask(ns, 0) };
     let setup = Setup {
         inner: vec![translated(5, 500, 1), translated(5, 501, 2)],
         known: known(&[(500, 500), (500, 501), (1, 1), (7, 7)]),

@@ -43,9 +43,7 @@ impl Machine {
         Machine {
             now: 0,
             on_cpu: (0..n_cpus).map(|c| (c < running).then_some(c)).collect(),
-            state: (0..n_threads)
-                .map(|t| if t < running { Running } else { Sleeping })
-                .collect(),
+            state: (0..n_threads).map(|t| if t < running { Running } else { Sleeping }).collect(),
             cpu_of: (0..n_threads).map(|t| (t % n_cpus) as u16).collect(),
             // Of a thread that has not been seen yet, nothing is known.
             truth: (0..n_threads)
@@ -70,12 +68,7 @@ impl Machine {
 
     fn emit(&mut self, cpu: usize, what: What) {
         let context = Machine::tid(self.on_cpu[cpu]);
-        self.events[cpu].push(Event {
-            time: Time(self.now),
-            context,
-            in_interrupt: false,
-            what,
-        });
+        self.events[cpu].push(Event { time: Time(self.now), context, in_interrupt: false, what });
     }
 
     /// As the kernel does at each tick, and of who leaves; `at`: the CPU that writes it.
@@ -146,30 +139,16 @@ impl Machine {
     }
 
     fn load(self) -> (Trace, Machine) {
-        let setup = Setup {
-            span: Time(0)..Time(END),
-            n_cpus: self.on_cpu.len(),
-            ..Setup::default()
-        };
-        let trace = Input {
-            setup,
-            cpus: self.events.clone(),
-            ..Input::default()
-        }
-        .build()
-        .unwrap();
+        let setup =
+            Setup { span: Time(0)..Time(END), n_cpus: self.on_cpu.len(), ..Setup::default() };
+        let trace = Input { setup, cpus: self.events.clone(), ..Input::default() }.build().unwrap();
         (trace, self)
     }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step =
-        (1i64..20, 0usize..4, 0usize..7, 0u8..6).prop_map(|(wait, cpu, thread, action)| Step {
-            wait,
-            cpu,
-            thread,
-            action,
-        });
+    let step = (1i64..20, 0usize..4, 0usize..7, 0u8..6)
+        .prop_map(|(wait, cpu, thread, action)| Step { wait, cpu, thread, action });
     prop::collection::vec(step, 1..400)
 }
 
@@ -177,20 +156,12 @@ fn states_of(trace: &Trace, tid: i32) -> Vec<(i64, ThreadState)> {
     let Some(ix) = trace.threads.iter().position(|t| t.tid == tid) else {
         return Vec::new();
     };
-    trace
-        .states_of(kasuri_model::ThreadIx(ix as u32))
-        .map(|r| (r.start.0, r.state))
-        .collect()
+    trace.states_of(kasuri_model::ThreadIx(ix as u32)).map(|r| (r.start.0, r.state)).collect()
 }
 
 fn what() -> impl Strategy<Value = What> {
     let tid = prop_oneof![0i32..6, Just(-1), Just(i32::MAX)];
-    let state = prop_oneof![
-        Just(Sleeping),
-        Just(RunnablePreempted),
-        Just(Dead),
-        Just(DiskSleep)
-    ];
+    let state = prop_oneof![Just(Sleeping), Just(RunnablePreempted), Just(Dead), Just(DiskSleep)];
     let name = StrIx::NONE;
     prop_oneof![
         4 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
@@ -211,25 +182,13 @@ fn nonsense() -> impl Strategy<Value = Vec<Vec<Event>>> {
     let time = prop_oneof![20 => 0i64..200, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
     let event =
         (time, -1i32..6, any::<bool>(), what()).prop_map(|(ns, context, in_interrupt, what)| {
-            Event {
-                time: Time(ns),
-                context,
-                in_interrupt,
-                what,
-            }
+            Event { time: Time(ns), context, in_interrupt, what }
         });
     prop::collection::vec(prop::collection::vec(event, 0..60), 1..4)
 }
 
 fn streams() -> impl Strategy<Value = Vec<AnnotationVec>> {
-    let event = (
-        0i64..300,
-        0u8..24,
-        0u16..6,
-        prop::option::of(0u32..4),
-        0u64..4,
-        0u64..4,
-    )
+    let event = (0i64..300, 0u8..24, 0u16..6, prop::option::of(0u32..4), 0u64..4, 0u64..4)
         .prop_map(|(ns, kind, aux, name, a, b)| Annotation {
             time: Time(ns),
             kind,
@@ -241,12 +200,7 @@ fn streams() -> impl Strategy<Value = Vec<AnnotationVec>> {
     let stream = (0i32..3, 0i32..5, prop::collection::vec(event, 0..120)).prop_map(
         |(pid, tid, mut events)| {
             events.sort_by_key(|e: &Annotation| e.time);
-            AnnotationVec {
-                pid,
-                tid,
-                events,
-                at: 0,
-            }
+            AnnotationVec { pid, tid, events, at: 0 }
         },
     );
     prop::collection::vec(stream, 0..5)
@@ -324,12 +278,7 @@ fn the_rules_can_be_broken() {
     // Negative control: a checker that never complains would pass everything above.
     let mut machine = Machine::new(2, 3);
     for (n, action) in [2u8, 0, 2, 1, 4, 2, 0, 5].into_iter().enumerate() {
-        machine.step(Step {
-            wait: 5,
-            cpu: n,
-            thread: n,
-            action,
-        });
+        machine.step(Step { wait: 5, cpu: n, thread: n, action });
     }
     let (trace, _) = machine.load();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
@@ -340,15 +289,7 @@ fn the_rules_can_be_broken() {
     longer.states.start.pop();
     assert!(!longer.broken_rules().is_empty());
     let mut other = trace;
-    other
-        .occupancy
-        .thread
-        .iter_mut()
-        .for_each(|t| *t = kasuri_model::ThreadIx::NONE);
+    other.occupancy.thread.iter_mut().for_each(|t| *t = kasuri_model::ThreadIx::NONE);
     assert!(!other.disagreements().is_empty());
-    assert_eq!(
-        Kind::Begin as u8,
-        1,
-        "the kinds above are those of kasuri.h"
-    );
+    assert_eq!(Kind::Begin as u8, 1, "the kinds above are those of kasuri.h");
 }

@@ -7,39 +7,19 @@ use kasuri_model::input::{Event, KnownThread, Setup, What};
 use kasuri_model::{Input, StrIx, Strings, ThreadIx, ThreadState, Time, Trace};
 
 fn event(ns: i64, context: i32, what: What) -> Event {
-    Event {
-        time: Time(ns),
-        context,
-        in_interrupt: false,
-        what,
-    }
+    Event { time: Time(ns), context, in_interrupt: false, what }
 }
 
 fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
     event(
         ns,
         prev,
-        What::Switch {
-            prev,
-            prev_comm: StrIx::NONE,
-            left_as,
-            next,
-            next_comm: StrIx::NONE,
-        },
+        What::Switch { prev, prev_comm: StrIx::NONE, left_as, next, next_comm: StrIx::NONE },
     )
 }
 
 fn waking(ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
-    event(
-        ns,
-        context,
-        What::Waking {
-            tid,
-            comm: StrIx::NONE,
-            cpu,
-            in_softirq: false,
-        },
-    )
+    event(ns, context, What::Waking { tid, comm: StrIx::NONE, cpu, in_softirq: false })
 }
 
 /// The kernel counts `run` more ns for the thread, on a CPU where `context` is.
@@ -59,29 +39,15 @@ fn load(span: std::ops::Range<i64>, cpus: Vec<Vec<Event>>) -> Trace {
         has_migrations: true,
         ..Setup::default()
     };
-    Input {
-        setup,
-        cpus,
-        ..Input::default()
-    }
-    .build()
-    .unwrap()
+    Input { setup, cpus, ..Input::default() }.build().unwrap()
 }
 
 /// (start, state, cpu, tid of `by`) of a thread's rows.
 fn states(trace: &Trace, tid: i32) -> Vec<(i64, ThreadState, u16, i32)> {
-    let thread = trace
-        .threads
-        .iter()
-        .rfind(|t| t.tid == tid)
-        .expect("thread");
+    let thread = trace.threads.iter().rfind(|t| t.tid == tid).expect("thread");
     let s = &trace.states;
     let by = |row: usize| {
-        if s.by[row].is_some() {
-            trace.threads[s.by[row].ix()].tid
-        } else {
-            0
-        }
+        if s.by[row].is_some() { trace.threads[s.by[row].ix()].tid } else { 0 }
     };
     thread
         .states
@@ -98,12 +64,7 @@ fn occupancy(trace: &Trace, cpu: usize) -> Vec<(i64, i32)> {
         (false, true) => 0,
         (false, false) => -1,
     };
-    trace.cpus[cpu]
-        .occupancy
-        .clone()
-        .map(|r| r as usize)
-        .map(|r| (o.start[r].0, who(r)))
-        .collect()
+    trace.cpus[cpu].occupancy.clone().map(|r| r as usize).map(|r| (o.start[r].0, who(r))).collect()
 }
 
 const ANY: u16 = u16::MAX;
@@ -135,32 +96,19 @@ fn sleep_wake_run_preempt() {
             (500, Running, 0, 0)
         ]
     );
-    assert_eq!(
-        states(&trace, 20),
-        [(0, Unknown, ANY, 0), (400, Running, 0, 0)]
-    );
+    assert_eq!(states(&trace, 20), [(0, Unknown, ANY, 0), (400, Running, 0, 0)]);
     assert_eq!(
         states(&trace, 30),
         [(0, Running, 1, 0)],
         "known from the context of its first event"
     );
-    assert_eq!(
-        occupancy(&trace, 0),
-        [(0, 10), (100, 0), (250, 10), (400, 20), (500, 10)]
-    );
+    assert_eq!(occupancy(&trace, 0), [(0, 10), (100, 0), (250, 10), (400, 20), (500, 10)]);
     assert_eq!(occupancy(&trace, 1), [(0, 30)]);
     assert_eq!(trace.wakeups.latency[0].0, 50);
     let ten = trace.threads.iter().find(|t| t.tid == 10).unwrap();
-    assert_eq!(
-        (ten.switches_out, ten.switches_in, ten.preemptions),
-        (2, 2, 1)
-    );
+    assert_eq!((ten.switches_out, ten.switches_in, ten.preemptions), (2, 2, 1));
     let twenty = trace.threads.iter().find(|t| t.tid == 20).unwrap();
-    assert_eq!(
-        twenty.alive,
-        Time(0)..Time(500),
-        "ends with its last switch"
-    );
+    assert_eq!(twenty.alive, Time(0)..Time(500), "ends with its last switch");
 }
 
 #[test]
@@ -175,11 +123,7 @@ fn waking_while_still_running_then_sleeping_is_waiting_for_a_cpu() {
     );
     assert_eq!(
         states(&trace, 10),
-        [
-            (0, Running, 0, 0),
-            (100, RunnableWoken, 0, 30),
-            (130, Running, 0, 0)
-        ]
+        [(0, Running, 0, 0), (100, RunnableWoken, 0, 30), (130, Running, 0, 0)]
     );
     assert_eq!(trace.wakeups.latency[0].0, 35);
 }
@@ -194,19 +138,8 @@ fn waking_while_still_running_does_not_excuse_a_later_sleep() {
             vec![waking(50, 30, 10, 0), waking(120, 30, 10, 0)],
         ],
     );
-    assert_eq!(
-        states(&trace, 10)[1..3],
-        [(100, Sleeping, 0, 0), (120, RunnableWoken, 0, 30)]
-    );
-    assert_eq!(
-        trace
-            .wakeups
-            .latency
-            .iter()
-            .map(|l| l.0)
-            .collect::<Vec<_>>(),
-        [0, 10]
-    );
+    assert_eq!(states(&trace, 10)[1..3], [(100, Sleeping, 0, 0), (120, RunnableWoken, 0, 30)]);
+    assert_eq!(trace.wakeups.latency.iter().map(|l| l.0).collect::<Vec<_>>(), [0, 10]);
 }
 
 #[test]
@@ -215,20 +148,13 @@ fn equal_stamps_wake_before_switch() {
     let trace = load(
         0..200,
         vec![
-            vec![
-                switch(50, 10, Sleeping, 0),
-                switch(100, 0, RunnablePreempted, 10),
-            ],
+            vec![switch(50, 10, Sleeping, 0), switch(100, 0, RunnablePreempted, 10)],
             vec![waking(100, 30, 10, 0)],
         ],
     );
     assert_eq!(
         states(&trace, 10),
-        [
-            (0, Running, 0, 0),
-            (50, Sleeping, 0, 0),
-            (100, Running, 0, 0)
-        ]
+        [(0, Running, 0, 0), (50, Sleeping, 0, 0), (100, Running, 0, 0)]
     );
     assert_eq!(trace.wakeups.latency[0].0, 0);
 }
@@ -243,10 +169,7 @@ fn equal_stamps_out_of_one_cpu_onto_another() {
         ],
     );
     // CPU 0 comes first: 10 is on it already when CPU 1 says that it left there.
-    assert_eq!(
-        states(&trace, 10),
-        [(0, Running, 1, 0), (100, Running, 0, 0)]
-    );
+    assert_eq!(states(&trace, 10), [(0, Running, 1, 0), (100, Running, 0, 0)]);
     assert_eq!(occupancy(&trace, 1), [(0, 10), (100, 0)]);
 }
 
@@ -257,11 +180,7 @@ fn migration_by_the_waker_is_where_it_was_woken_to_a_later_one_is_a_new_wait() {
         0..300,
         vec![
             vec![switch(50, 10, Sleeping, 0)],
-            vec![
-                waking(100, 30, 10, 0),
-                moved(101, 30, 0, 1),
-                moved(150, 30, 1, 2),
-            ],
+            vec![waking(100, 30, 10, 0), moved(101, 30, 0, 1), moved(150, 30, 1, 2)],
             vec![switch(200, 0, RunnablePreempted, 10)],
         ],
     );
@@ -306,11 +225,7 @@ fn loss_makes_unknown_until_the_next_event() {
     );
     assert_eq!(
         states(&trace, 20)[1..],
-        [
-            (50, Running, 0, 0),
-            (100, Unknown, 0, 0),
-            (350, RunnableWoken, 0, 30)
-        ]
+        [(50, Running, 0, 0), (100, Unknown, 0, 0), (350, RunnableWoken, 0, 30)]
     );
     assert_eq!(states(&trace, 30), [(0, Running, 1, 0)]);
     assert_eq!(
@@ -318,21 +233,14 @@ fn loss_makes_unknown_until_the_next_event() {
         [(0, 10), (50, 20), (100, -1), (300, 10), (400, 0)],
         "40's time is not known"
     );
-    assert!(
-        trace.wakeups.latency.iter().all(|l| l.0 < 0),
-        "nothing is carried over a gap"
-    );
+    assert!(trace.wakeups.latency.iter().all(|l| l.0 < 0), "nothing is carried over a gap");
 }
 
 /// A compiler's first thread sleeps while its others compile: nothing but /proc tells what the process is called.
 #[test]
 fn a_process_is_called_as_its_first_thread_which_sleeps_throughout() {
-    let known = |tid, comm: &str| KnownThread {
-        pid: 50,
-        tid,
-        comm: comm.into(),
-        ..KnownThread::default()
-    };
+    let known =
+        |tid, comm: &str| KnownThread { pid: 50, tid, comm: comm.into(), ..KnownThread::default() };
     let input = Input {
         setup: Setup {
             span: Time(0)..Time(1000),
@@ -340,10 +248,7 @@ fn a_process_is_called_as_its_first_thread_which_sleeps_throughout() {
             known: vec![known(52, "opt cgu.01"), known(50, "rustc")],
             ..Setup::default()
         },
-        cpus: vec![vec![
-            switch(100, 0, RunnablePreempted, 52),
-            switch(200, 52, Sleeping, 0),
-        ]],
+        cpus: vec![vec![switch(100, 0, RunnablePreempted, 52), switch(200, 52, Sleeping, 0)]],
         ..Input::default()
     };
     let trace = input.build().unwrap();
@@ -352,10 +257,7 @@ fn a_process_is_called_as_its_first_thread_which_sleeps_throughout() {
     assert_eq!(process.pid, 50);
     assert_eq!(trace.strings.get(process.name), "rustc");
     let thread = &trace.threads[process.threads.start as usize];
-    assert_eq!(
-        (thread.tid, trace.strings.get(thread.name)),
-        (52, "opt cgu.01")
-    );
+    assert_eq!((thread.tid, trace.strings.get(thread.name)), (52, "opt cgu.01"));
 }
 
 #[test]
@@ -371,22 +273,11 @@ fn a_hidden_switch_from_idle_is_inferred_from_the_wake_up() {
     );
     assert_eq!(
         states(&trace, 30),
-        [
-            (0, Running, 1, 0),
-            (100, Sleeping, 1, 0),
-            (200, Running, 1, 0),
-            (500, Sleeping, 1, 0)
-        ]
+        [(0, Running, 1, 0), (100, Sleeping, 1, 0), (200, Running, 1, 0), (500, Sleeping, 1, 0)]
     );
-    assert_eq!(
-        occupancy(&trace, 1),
-        [(0, 30), (100, 0), (200, 30), (500, 0)]
-    );
+    assert_eq!(occupancy(&trace, 1), [(0, 30), (100, 0), (200, 30), (500, 0)]);
     assert_eq!(trace.wakeups.latency, [kasuri_model::Duration(-1)]);
-    assert_eq!(
-        (trace.cpus[0].hidden_switches, trace.cpus[1].hidden_switches),
-        (0, 1)
-    );
+    assert_eq!((trace.cpus[0].hidden_switches, trace.cpus[1].hidden_switches), (0, 1));
 }
 
 #[test]
@@ -414,15 +305,9 @@ fn a_run_that_a_hidden_switch_began_is_as_long_as_the_kernel_counted() {
             (500, Sleeping, 1, 0)
         ]
     );
-    assert_eq!(
-        occupancy(&trace, 1),
-        [(0, 30), (100, 0), (480, 30), (500, 0)]
-    );
+    assert_eq!(occupancy(&trace, 1), [(0, 30), (100, 0), (480, 30), (500, 0)]);
     assert_eq!(trace.wakeups.latency, [kasuri_model::Duration(280)]);
-    assert_eq!(
-        (trace.cpus[1].hidden_switches, trace.cpus[1].placed_switches),
-        (1, 1)
-    );
+    assert_eq!((trace.cpus[1].hidden_switches, trace.cpus[1].placed_switches), (1, 1));
     assert_eq!(counted(&trace, 30), Some(20));
     assert_eq!(trace.disagreements(), Vec::<String>::new());
 }
@@ -433,11 +318,7 @@ fn run_time_that_another_cpu_told_of_counts() {
     let trace = load(
         0..1000,
         vec![
-            vec![
-                waking(200, 10, 30, 1),
-                run_time(300, 10, 30, 60),
-                waking(301, 10, 20, 1),
-            ],
+            vec![waking(200, 10, 30, 1), run_time(300, 10, 30, 60), waking(301, 10, 20, 1)],
             vec![
                 switch(100, 30, Sleeping, 0),
                 run_time(499, 30, 30, 200),
@@ -466,32 +347,17 @@ fn a_placed_run_begins_neither_before_another_was_seen_there_nor_before_it_was_r
     );
     assert_eq!(
         states(&trace, 20)[1..],
-        [
-            (110, RunnableWoken, 0, 10),
-            (150, Running, 0, 0),
-            (400, Sleeping, 0, 0)
-        ]
+        [(110, RunnableWoken, 0, 10), (150, Running, 0, 0), (400, Sleeping, 0, 0)]
     );
     // The count is less than the thread may have run: what ran between the two events is not known.
     let trace = load(
         0..1000,
-        vec![vec![
-            waking(110, 10, 20, 0),
-            run_time(399, 20, 20, 40),
-            switch(400, 20, Sleeping, 0),
-        ]],
+        vec![vec![waking(110, 10, 20, 0), run_time(399, 20, 20, 40), switch(400, 20, Sleeping, 0)]],
     );
-    assert_eq!(
-        occupancy(&trace, 0),
-        [(0, 10), (110, -1), (360, 20), (400, 0)]
-    );
+    assert_eq!(occupancy(&trace, 0), [(0, 10), (110, -1), (360, 20), (400, 0)]);
     assert_eq!(
         states(&trace, 20)[1..],
-        [
-            (110, RunnableWoken, 0, 10),
-            (360, Running, 0, 0),
-            (400, Sleeping, 0, 0)
-        ]
+        [(110, RunnableWoken, 0, 10), (360, Running, 0, 0), (400, Sleeping, 0, 0)]
     );
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
 }
@@ -511,12 +377,7 @@ fn a_run_after_a_hidden_wake_up_is_unknown_until_it_begins() {
     );
     assert_eq!(
         states(&trace, 30),
-        [
-            (0, Running, 0, 0),
-            (100, Unknown, 0, 0),
-            (420, Running, 0, 0),
-            (500, Sleeping, 0, 0)
-        ]
+        [(0, Running, 0, 0), (100, Unknown, 0, 0), (420, Running, 0, 0), (500, Sleeping, 0, 0)]
     );
 }
 
@@ -552,11 +413,7 @@ fn a_thread_woken_while_leaving_is_ready_for_a_hidden_switch() {
     );
     assert_eq!(
         states(&trace, 30),
-        [
-            (0, Running, 1, 0),
-            (100, Running, 1, 0),
-            (500, Sleeping, 1, 0)
-        ]
+        [(0, Running, 1, 0), (100, Running, 1, 0), (500, Sleeping, 1, 0)]
     );
 }
 
@@ -597,27 +454,16 @@ fn what_was_on_the_cpu_before_a_hidden_switch_is_unknown_from_its_last_event() {
             switch(600, 30, Sleeping, 0),
         ]],
     );
-    assert_eq!(
-        states(&trace, 20),
-        [(0, Unknown, ANY, 0), (100, Unknown, 0, 0)]
-    );
-    assert_eq!(
-        occupancy(&trace, 0),
-        [(0, 10), (100, -1), (400, 30), (600, 0)]
-    );
+    assert_eq!(states(&trace, 20), [(0, Unknown, ANY, 0), (100, Unknown, 0, 0)]);
+    assert_eq!(occupancy(&trace, 0), [(0, 10), (100, -1), (400, 30), (600, 0)]);
     assert_eq!(trace.cpus[0].hidden_switches, 1);
 }
 
 #[test]
 fn fork_exec_exit_and_a_tid_used_again() {
     let fork = |ns, parent, child, same| {
-        let what = What::Fork {
-            parent,
-            child,
-            comm: StrIx::NONE,
-            pid: None,
-            same_process: Some(same),
-        };
+        let what =
+            What::Fork { parent, child, comm: StrIx::NONE, pid: None, same_process: Some(same) };
         event(ns, parent, what)
     };
     let trace = load(
@@ -639,49 +485,17 @@ fn fork_exec_exit_and_a_tid_used_again() {
     let rows: Vec<(i32, i32, i64, i64)> = trace
         .threads
         .iter()
-        .map(|t| {
-            (
-                trace.processes[t.process.ix()].pid,
-                t.tid,
-                t.alive.start.0,
-                t.alive.end.0,
-            )
-        })
+        .map(|t| (trace.processes[t.process.ix()].pid, t.tid, t.alive.start.0, t.alive.end.0))
         .collect();
-    assert_eq!(
-        rows,
-        [
-            (1, 1, 0, 900),
-            (10, 10, 10, 900),
-            (10, 11, 30, 60),
-            (11, 11, 80, 900)
-        ]
-    );
+    assert_eq!(rows, [(1, 1, 0, 900), (10, 10, 10, 900), (10, 11, 30, 60), (11, 11, 80, 900)]);
     let parents: Vec<i32> = trace
         .processes
         .iter()
-        .map(|p| {
-            if p.parent.is_some() {
-                trace.processes[p.parent.ix()].pid
-            } else {
-                0
-            }
-        })
+        .map(|p| if p.parent.is_some() { trace.processes[p.parent.ix()].pid } else { 0 })
         .collect();
     assert_eq!(parents, [0, 1, 1]);
-    assert_eq!(
-        states(&trace, 11),
-        [(80, RunnableWoken, 0, 1), (90, Running, 0, 0)]
-    );
-    assert_eq!(
-        trace
-            .wakeups
-            .latency
-            .iter()
-            .map(|l| l.0)
-            .collect::<Vec<_>>(),
-        [8, 8, 9]
-    );
+    assert_eq!(states(&trace, 11), [(80, RunnableWoken, 0, 1), (90, Running, 0, 0)]);
+    assert_eq!(trace.wakeups.latency.iter().map(|l| l.0).collect::<Vec<_>>(), [8, 8, 9]);
 }
 
 #[test]
@@ -743,33 +557,13 @@ fn targets_are_the_root_and_its_descendants() {
         event(
             ns,
             parent,
-            What::Fork {
-                parent,
-                child,
-                comm: StrIx::NONE,
-                pid: None,
-                same_process: Some(false),
-            },
+            What::Fork { parent, child, comm: StrIx::NONE, pid: None, same_process: Some(false) },
         )
     };
     let build = |root_pids| {
-        let setup = Setup {
-            span: Time(0)..Time(100),
-            n_cpus: 1,
-            root_pids,
-            ..Setup::default()
-        };
-        let cpus = vec![vec![
-            fork(10, 1, 20),
-            fork(20, 20, 30),
-            fork(30, 30, 40),
-            fork(40, 1, 50),
-        ]];
-        let input = Input {
-            setup,
-            cpus,
-            ..Input::default()
-        };
+        let setup = Setup { span: Time(0)..Time(100), n_cpus: 1, root_pids, ..Setup::default() };
+        let cpus = vec![vec![fork(10, 1, 20), fork(20, 20, 30), fork(30, 30, 40), fork(40, 1, 50)]];
+        let input = Input { setup, cpus, ..Input::default() };
         input.build().unwrap()
     };
     let targets = |trace: &Trace| {
@@ -782,10 +576,7 @@ fn targets_are_the_root_and_its_descendants() {
     // A choice takes descendants along as well.
     let mut chosen = build(Vec::new());
     assert_eq!(targets(&chosen), [1, 20, 30, 40, 50]);
-    let choice = kasuri_model::Choice {
-        processes: vec!["20".into()],
-        ..Default::default()
-    };
+    let choice = kasuri_model::Choice { processes: vec!["20".into()], ..Default::default() };
     chosen.choose(&choice).unwrap();
     assert_eq!(targets(&chosen), [20, 30, 40]);
 }
@@ -793,29 +584,16 @@ fn targets_are_the_root_and_its_descendants() {
 #[test]
 fn proc_tells_which_threads_slept_through_and_whose_they_are() {
     // No event at all. 10 made 20, which made 30; 40 is a stranger's; 50 and 51 are each other's parents: damage.
-    let known = |pid, ppid| kasuri_model::input::KnownThread {
-        pid,
-        tid: pid,
-        ppid,
-        ..Default::default()
-    };
+    let known =
+        |pid, ppid| kasuri_model::input::KnownThread { pid, tid: pid, ppid, ..Default::default() };
     let setup = Setup {
         span: Time(0)..Time(100),
         n_cpus: 1,
         root_pids: vec![10],
-        known: vec![
-            known(20, 10),
-            known(30, 20),
-            known(40, 1),
-            known(50, 51),
-            known(51, 50),
-        ],
+        known: vec![known(20, 10), known(30, 20), known(40, 1), known(50, 51), known(51, 50)],
         ..Setup::default()
     };
-    let input = Input {
-        setup,
-        ..Input::default()
-    };
+    let input = Input { setup, ..Input::default() };
     let trace = input.build().unwrap();
     let mut threads: Vec<i32> = trace.threads.iter().map(|t| t.tid).collect();
     threads.sort_unstable();
@@ -826,11 +604,7 @@ fn proc_tells_which_threads_slept_through_and_whose_they_are() {
 /// A thread that raised no event before /proc was asked did so all the time; one that did is known from its events.
 #[test]
 fn proc_tells_what_threads_did_before_their_first_event() {
-    let known = |tid| kasuri_model::input::KnownThread {
-        pid: 10,
-        tid,
-        ..Default::default()
-    };
+    let known = |tid| kasuri_model::input::KnownThread { pid: 10, tid, ..Default::default() };
     let did = |tid, state| (tid, Time(20), state);
     let setup = Setup {
         span: Time(0)..Time(100),
@@ -846,21 +620,12 @@ fn proc_tells_what_threads_did_before_their_first_event() {
         ..Setup::default()
     };
     let wakes = |ns, tid| {
-        let what = What::Waking {
-            tid,
-            comm: StrIx::NONE,
-            cpu: 0,
-            in_softirq: false,
-        };
+        let what = What::Waking { tid, comm: StrIx::NONE, cpu: 0, in_softirq: false };
         event(ns, 99, what)
     };
     // 12 was woken before it was looked at: what it did before is not known.
     let events: Vec<Event> = vec![wakes(10, 12), wakes(50, 11)];
-    let input = Input {
-        setup,
-        cpus: vec![events],
-        ..Input::default()
-    };
+    let input = Input { setup, cpus: vec![events], ..Input::default() };
     let trace = input.build().unwrap();
     let first = |tid: i32| {
         let thread = trace.threads.iter().position(|t| t.tid == tid).unwrap();
@@ -876,10 +641,7 @@ fn proc_tells_what_threads_did_before_their_first_event() {
 
 #[test]
 fn a_lock_in_an_interrupt_neither_begins_nor_ends_the_threads_wait() {
-    let lock = |ns, in_interrupt, what| Event {
-        in_interrupt,
-        ..event(ns, 10, what)
-    };
+    let lock = |ns, in_interrupt, what| Event { in_interrupt, ..event(ns, 10, what) };
     let begin = || What::LockBegin { name: StrIx::NONE };
     let trace = load(
         0..100,
@@ -901,14 +663,9 @@ fn interrupts_nest_to_a_limit() {
     // Twenty entries, as damage could have them, and twenty exits: sixteen are kept, the innermost first out.
     let entry = |n: i64| event(10 + n, 10, What::IrqEntry { name: StrIx::NONE });
     let exit = |n: i64| event(50 + n, 10, What::IrqExit);
-    let trace = load(
-        0..100,
-        vec![(0..20).map(entry).chain((0..20).map(exit)).collect()],
-    );
+    let trace = load(0..100, vec![(0..20).map(entry).chain((0..20).map(exit)).collect()]);
     let k = &trace.kernel_spans;
-    let mut spans: Vec<_> = (0..k.start.len())
-        .map(|i| (k.start[i].0, k.end[i].0))
-        .collect();
+    let mut spans: Vec<_> = (0..k.start.len()).map(|i| (k.start[i].0, k.end[i].0)).collect();
     spans.sort_unstable();
     let expected: Vec<_> = (0..16).map(|n| (10 + n, 65 - n)).collect();
     assert_eq!(spans, expected);
@@ -941,24 +698,11 @@ fn a_birth_ends_the_thread_that_had_the_number() {
 #[test]
 fn perf_switches_without_wakers() {
     // Unprivileged: only our threads' comings and goings. 10 runs at the start, is preempted, returns on CPU 1.
-    let setup = Setup {
-        span: Time(0)..Time(100),
-        n_cpus: 2,
-        ..Setup::default()
-    };
+    let setup = Setup { span: Time(0)..Time(100), n_cpus: 2, ..Setup::default() };
     let come = |ns, tid| event(ns, -1, What::In { tid });
     let go = |ns, tid, left_as| event(ns, -1, What::Out { tid, left_as });
-    let cpus = vec![
-        vec![go(20, 10, RunnablePreempted)],
-        vec![come(50, 10), go(80, 10, Sleeping)],
-    ];
-    let trace = Input {
-        setup,
-        cpus,
-        ..Input::default()
-    }
-    .build()
-    .unwrap();
+    let cpus = vec![vec![go(20, 10, RunnablePreempted)], vec![come(50, 10), go(80, 10, Sleeping)]];
+    let trace = Input { setup, cpus, ..Input::default() }.build().unwrap();
     assert_eq!(
         states(&trace, 10),
         [
@@ -977,20 +721,14 @@ fn perf_switches_without_wakers() {
 /// disk's or a timer's softirq runs on top of anyone.
 #[test]
 fn a_softirq_on_top_of_a_stranger_has_no_waker() {
-    for (left_as, works_with, has_waker) in [
-        (ThreadState::DiskSleep, true, false),
-        (Sleeping, true, true),
-        (Sleeping, false, false),
-    ] {
+    for (left_as, works_with, has_waker) in
+        [(ThreadState::DiskSleep, true, false), (Sleeping, true, true), (Sleeping, false, false)]
+    {
         let mut wake = waking(50, 20, 10, 0);
         if let What::Waking { in_softirq, .. } = &mut wake.what {
             *in_softirq = true;
         }
-        let mut events = vec![
-            switch(10, 10, left_as, 20),
-            wake,
-            switch(60, 20, Sleeping, 10),
-        ];
+        let mut events = vec![switch(10, 10, left_as, 20), wake, switch(60, 20, Sleeping, 10)];
         if works_with {
             events.insert(0, waking(5, 10, 20, 0));
         }
@@ -1006,14 +744,7 @@ fn a_softirq_on_top_of_a_stranger_has_no_waker() {
 fn interrupt_wakes_without_a_waker() {
     let mut irq = waking(50, 30, 10, 0);
     irq.in_interrupt = true;
-    let trace = load(
-        0..100,
-        vec![vec![
-            switch(10, 10, Sleeping, 30),
-            irq,
-            waking(60, 30, 20, 0),
-        ]],
-    );
+    let trace = load(0..100, vec![vec![switch(10, 10, Sleeping, 30), irq, waking(60, 30, 20, 0)]]);
     assert!(!trace.wakeups.waker[0].is_some());
     assert_eq!(trace.threads[trace.wakeups.waker[1].ix()].tid, 30);
 }
@@ -1035,23 +766,9 @@ fn a_thread_whose_leaving_was_not_reported_is_unknown_unless_it_was_seen_elsewhe
         vec![come(10, 10), come(50, 20), come(150, 30), come(250, 40)],
         vec![
             come(120, 20),
-            event(
-                190,
-                -1,
-                What::Out {
-                    tid: 20,
-                    left_as: Sleeping,
-                },
-            ),
+            event(190, -1, What::Out { tid: 20, left_as: Sleeping }),
             come(200, 30),
-            event(
-                220,
-                -1,
-                What::Out {
-                    tid: 30,
-                    left_as: Sleeping,
-                },
-            ),
+            event(220, -1, What::Out { tid: 30, left_as: Sleeping }),
         ],
     ];
     let trace = load(0..500, cpus);
@@ -1059,11 +776,7 @@ fn a_thread_whose_leaving_was_not_reported_is_unknown_unless_it_was_seen_elsewhe
     assert_eq!(last(10), (50, Unknown, 0, 0));
     assert_eq!(
         states(&trace, 20)[1..],
-        [
-            (50, Running, 0, 0),
-            (120, Running, 1, 0),
-            (190, Sleeping, 1, 0)
-        ]
+        [(50, Running, 0, 0), (120, Running, 1, 0), (190, Sleeping, 1, 0)]
     );
     assert_eq!(last(30), (220, Sleeping, 1, 0));
 }
@@ -1073,12 +786,7 @@ fn a_thread_bears_the_last_name_seen() {
     let mut strings = Strings::default();
     let (old, new) = (strings.intern("old"), strings.intern("new"));
     let waking = |ns, comm| {
-        let what = What::Waking {
-            tid: 10,
-            comm,
-            cpu: 0,
-            in_softirq: false,
-        };
+        let what = What::Waking { tid: 10, comm, cpu: 0, in_softirq: false };
         event(ns, 20, what)
     };
     let trace = Input {
@@ -1111,11 +819,7 @@ fn after_the_end_of_a_cpus_stream_nothing_is_known_of_who_ran_there() {
             stops,
             ..Setup::default()
         };
-        let input = Input {
-            setup,
-            cpus: cpus(),
-            ..Input::default()
-        };
+        let input = Input { setup, cpus: cpus(), ..Input::default() };
         let trace = input.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
@@ -1153,22 +857,12 @@ fn without_any_switch_no_state_is_known() {
     let call = |ns, tid| event(ns, tid, What::SyscallEntry { name: StrIx::NONE });
     let end = |ns, tid| event(ns, tid, What::SyscallExit);
     let build = |may_lack_switches, more: Vec<Event>| {
-        let setup = Setup {
-            span: Time(0)..Time(100),
-            n_cpus: 1,
-            may_lack_switches,
-            ..Setup::default()
-        };
+        let setup =
+            Setup { span: Time(0)..Time(100), n_cpus: 1, may_lack_switches, ..Setup::default() };
         let mut events = vec![call(10, 5), end(40, 5), waking(50, 5, 6, 0), call(60, 5)];
         events.extend(more);
         let cpus = vec![events];
-        let trace = Input {
-            setup,
-            cpus,
-            ..Input::default()
-        }
-        .build()
-        .unwrap();
+        let trace = Input { setup, cpus, ..Input::default() }.build().unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         assert_eq!(trace.kernel_spans.start, [Time(10), Time(60)]);
         assert_eq!(trace.wakeups.time, [Time(50)]);

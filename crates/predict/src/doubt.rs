@@ -88,10 +88,7 @@ fn undecided(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<String> {
         };
         let holds = p.locks.iter().map(|lock| lock.n).sum();
         let counts = [
-            (
-                u64::from(first.program.n_events),
-                "threads wait for each other",
-            ),
+            (u64::from(first.program.n_events), "threads wait for each other"),
             (holds, "locks are taken"),
         ];
         let counts: Vec<String> = (counts.iter().filter(|(n, _)| often(*n) >= 0.05))
@@ -138,9 +135,7 @@ impl Prediction {
         }
         self.refused = reasons;
         keep(&mut self.points, &is_known);
-        self.models
-            .iter_mut()
-            .for_each(|m| keep(&mut m.speedup, &is_known));
+        self.models.iter_mut().for_each(|m| keep(&mut m.speedup, &is_known));
         self.what_if.clear();
         if self.points.is_empty() {
             self.models.clear();

@@ -194,11 +194,7 @@ pub struct Recording<'a> {
 
 impl<'a> From<&'a Trace> for Recording<'a> {
     fn from(trace: &'a Trace) -> Recording<'a> {
-        Recording {
-            trace,
-            spinning: &[],
-            runtime: &[],
-        }
+        Recording { trace, spinning: &[], runtime: &[] }
     }
 }
 
@@ -220,11 +216,7 @@ pub fn extract<'a>(
 
 /// `is_tied`: a thread that lost its CPU to one that it had just woken waits for that thread.
 fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<Extract, Unfit> {
-    let Recording {
-        trace,
-        spinning,
-        runtime,
-    } = recording;
+    let Recording { trace, spinning, runtime } = recording;
     if trace.states.start.is_empty() {
         return Err(Unfit::NoStates);
     }
@@ -247,11 +239,8 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
     if reader.program.scripts.is_empty() {
         return Err(Unfit::NothingRan);
     }
-    let gaps: Vec<Vec<(Time, Time, Gap)>> = reader
-        .threads()
-        .iter()
-        .map(|&t| reader.locks_and_gaps(t))
-        .collect();
+    let gaps: Vec<Vec<(Time, Time, Gap)>> =
+        reader.threads().iter().map(|&t| reader.locks_and_gaps(t)).collect();
     reader.barriers();
     for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
         reader.sleeps(thread, gaps);
@@ -392,12 +381,9 @@ impl Reader<'_> {
                     self.add_step(thread, end, Step::Release(lock));
                 }
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
-                SliceKind::Barrier => barriers.push(AtBarrier {
-                    row,
-                    waits_from: start,
-                    end,
-                    has_tasks: false,
-                }),
+                SliceKind::Barrier => {
+                    barriers.push(AtBarrier { row, waits_from: start, end, has_tasks: false })
+                }
                 SliceKind::Cond => gaps.push((start, end, Gap::Cond(s.object[row]))),
                 SliceKind::Work if trace.strings.get(s.name[row]) == DOCK => {
                     gaps.push((start, end, Gap::Dock));
@@ -472,9 +458,8 @@ impl Reader<'_> {
         let mut last_cond: Option<Time> = None;
         for (i, row) in rows.iter().enumerate() {
             let next = rows.get(i + 1);
-            let woken_by = next
-                .filter(|n| n.state == ThreadState::RunnableWoken)
-                .map(|n| (n.by, n.start));
+            let woken_by =
+                next.filter(|n| n.state == ThreadState::RunnableWoken).map(|n| (n.by, n.start));
             if i == 0 && row.state == ThreadState::RunnableWoken {
                 // Made and started by its parent.
                 self.wake_edge(thread, row.start, row.by, row.start);
@@ -561,10 +546,7 @@ impl Reader<'_> {
         let both = waits.iter().flat_map(|wait| [wait.thread, wait.by]);
         let spinners = both.collect::<HashSet<usize>>().len();
         for wait in waits {
-            self.spin_edge(
-                (threads[wait.thread], wait.from),
-                (threads[wait.by], wait.at),
-            );
+            self.spin_edge((threads[wait.thread], wait.from), (threads[wait.by], wait.at));
         }
         (unknown_ns, spinners)
     }
@@ -579,24 +561,18 @@ impl Reader<'_> {
             {
                 let thread = s.thread[row];
                 let process = self.trace.threads[thread.ix()].process;
-                begins
-                    .entry(process)
-                    .or_default()
-                    .push((s.start[row], thread));
+                begins.entry(process).or_default().push((s.start[row], thread));
             }
         }
-        begins
-            .values_mut()
-            .for_each(|all| all.sort_unstable_by_key(|b| b.0));
+        begins.values_mut().for_each(|all| all.sort_unstable_by_key(|b| b.0));
         for (thread, gaps) in self.threads().into_iter().zip(gaps) {
             let process = self.trace.threads[thread.ix()].process;
             let Some(begins) = begins.get(&process) else {
                 continue;
             };
             let asleep = |r: &StateRow| r.state.is_blocked();
-            let slept: Vec<Time> = (self.trace.states_of(thread).filter(asleep))
-                .map(|r| r.start)
-                .collect();
+            let slept: Vec<Time> =
+                (self.trace.states_of(thread).filter(asleep)).map(|r| r.start).collect();
             for &(from, until, _) in gaps.iter().filter(|g| g.2 == Gap::Dock) {
                 let sleep = slept.partition_point(|&t| t < from);
                 if slept.get(sleep).is_some_and(|&t| t < until) {
@@ -604,9 +580,7 @@ impl Reader<'_> {
                 }
                 let next = begins.partition_point(|b| b.0 < from);
                 let others = begins[next..].iter().take_while(|b| b.0 <= until);
-                let first = others
-                    .copied()
-                    .find(|b| b.1 != thread && self.is_script(b.1));
+                let first = others.copied().find(|b| b.1 != thread && self.is_script(b.1));
                 if let Some((at, by)) = first {
                     self.spin_edge((thread, from), (by, at));
                 }
@@ -705,12 +679,7 @@ fn begins_again(gaps: &[(Time, Time, Gap)], time: Time) -> bool {
 
 fn gap_at(gaps: &[(Time, Time, Gap)], time: Time) -> Option<(Time, Time, Gap)> {
     let after = gaps.partition_point(|g| g.0 <= time);
-    gaps[..after]
-        .iter()
-        .rev()
-        .take(4)
-        .find(|g| time < g.1)
-        .copied()
+    gaps[..after].iter().rev().take(4).find(|g| time < g.1).copied()
 }
 
 /// Takes the waits for locks and barriers out of the running time; a wait shorter than it takes to fall asleep was the
@@ -769,11 +738,7 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
     out.wall_ns = (last - first).ns().max(0) as u64;
     on_cpu.retain(|_, ns| *ns > all / 100);
     out.lost_ns = lost(trace, threads, &on_cpu).min(out.wall_ns as f64) as u64;
-    out.unknown = if total > 0 {
-        unknown as f64 / total as f64
-    } else {
-        0.0
-    };
+    out.unknown = if total > 0 { unknown as f64 / total as f64 } else { 0.0 };
     if runs.len() >= 20 {
         runs.sort_unstable();
         out.slice_ns = Some(runs[runs.len() / 2] as f64);
@@ -786,9 +751,7 @@ fn tasks(trace: &Trace) -> (u64, u64) {
     let is_target = |process: ProcessIx| trace.processes[process.ix()].is_target;
     let ran = trace.tasks.iter().filter(|t| is_target(t.process));
     let ran = ran.filter(|t| t.started < t.ended && t.ended != Time::MAX);
-    ran.fold((0, 0), |(n, ns), t| {
-        (n + 1, ns + (t.ended - t.started).ns().max(0) as u64)
-    })
+    ran.fold((0, 0), |(n, ns), t| (n + 1, ns + (t.ended - t.started).ns().max(0) as u64))
 }
 
 /// CPUs that affinity leaves to the program for more than half of the recording.
@@ -816,10 +779,8 @@ fn lost(trace: &Trace, threads: &[ThreadIx], on_cpu: &HashMap<u16, i64>) -> f64 
     for (ix, &is_own) in is_own.iter().enumerate() {
         for row in trace.states_of(ThreadIx(ix as u32)) {
             let runs = row.state == ThreadState::Running;
-            let ready = matches!(
-                row.state,
-                ThreadState::RunnablePreempted | ThreadState::RunnableWoken
-            );
+            let ready =
+                matches!(row.state, ThreadState::RunnablePreempted | ThreadState::RunnableWoken);
             let change = match (is_own, runs, ready) {
                 (true, true, _) => [1, 0, 0],
                 (true, _, true) => [0, 1, 0],

@@ -79,24 +79,13 @@ impl Machine {
     pub fn latency(&self, idle_ns: f64) -> f64 {
         after(
             idle_ns,
-            [
-                self.wake_latency_short_ns,
-                self.wake_latency_ns,
-                self.wake_latency_long_ns,
-            ],
+            [self.wake_latency_short_ns, self.wake_latency_ns, self.wake_latency_long_ns],
         )
     }
 
     /// Cost of that call to the waker.
     pub fn call(&self, idle_ns: f64) -> f64 {
-        after(
-            idle_ns,
-            [
-                self.wake_call_short_ns,
-                self.wake_call_ns,
-                self.wake_call_long_ns,
-            ],
-        )
+        after(idle_ns, [self.wake_call_short_ns, self.wake_call_ns, self.wake_call_long_ns])
     }
 
     /// From two measurements, some time apart: others on the machine can only have made one of them dearer.

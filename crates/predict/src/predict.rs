@@ -128,17 +128,15 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
         );
         out.notes.insert(0, note);
     }
-    let replayed: Vec<f64> = (options.cpus.iter())
-        .map(|&cpus| runs.speedup(cpus, Variant::Expected))
-        .collect();
+    let replayed: Vec<f64> =
+        (options.cpus.iter()).map(|&cpus| runs.speedup(cpus, Variant::Expected)).collect();
     out.models = models_beside(&out, &replayed, &load, &graph);
     out.believed = believed(&out, &runs);
     let reasons = doubt::reasons(&out, first, &apart);
     // Of a changed program nothing is said where nothing is said of the recorded one.
     if reasons.is_empty() || out.second.is_some() {
-        let replayed: Vec<f64> = (options.cpus.iter())
-            .map(|&cpus| runs.speedup(cpus, Variant::Sampled))
-            .collect();
+        let replayed: Vec<f64> =
+            (options.cpus.iter()).map(|&cpus| runs.speedup(cpus, Variant::Sampled)).collect();
         let more = runs.more_threads(&options.cpus);
         for ((point, more), replayed) in out.points.iter_mut().zip(more).zip(&replayed) {
             // What the measurement makes of these threads it makes of more.
@@ -172,11 +170,7 @@ fn over(one: f64, many: f64, cpus: usize) -> f64 {
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole > 0 {
-        part as f64 / whole as f64
-    } else {
-        0.0
-    }
+    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
 /// Whether threads wait for the lock: a lock that its only user never releases limits no thread.
@@ -201,11 +195,7 @@ fn at_once<J: Sync, T: Send>(jobs: &[J], answer: impl Fn(&J) -> T + Sync) -> Vec
         let others: Vec<_> = (0..more).map(|_| scope.spawn(work)).collect();
         let mut all = work();
         for other in others {
-            all.extend(
-                other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            );
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         all
     });
@@ -314,21 +304,15 @@ impl<'a> Runs<'a> {
             of_name.entry(&lock.name).or_default().push_back(j);
         }
         for (i, lock) in a.locks.iter().enumerate() {
-            let same = of_name
-                .get_mut(lock.name.as_str())
-                .and_then(VecDeque::pop_front);
+            let same = of_name.get_mut(lock.name.as_str()).and_then(VecDeque::pop_front);
             let moved = plain.locks[i].moved as f64 / plain.locks[i].n.max(1) as f64;
-            let cost = same
-                .filter(|&j| n_a[i] >= 50 && n_b[j] >= 50 && hold_a[i] > 0)
-                .map(|j| {
-                    let (mean_a, mean_b) = (
-                        hold_a[i] as f64 / n_a[i] as f64,
-                        hold_b[j] as f64 / n_b[j] as f64,
-                    );
-                    self.inflation[i] = Some(mean_b / mean_a);
-                    ((mean_b - mean_a) / moved.max(0.02))
-                        .clamp(0.0, 20.0 * mean_a.max(self.machine.transfer_ns))
-                });
+            let cost = same.filter(|&j| n_a[i] >= 50 && n_b[j] >= 50 && hold_a[i] > 0).map(|j| {
+                let (mean_a, mean_b) =
+                    (hold_a[i] as f64 / n_a[i] as f64, hold_b[j] as f64 / n_b[j] as f64);
+                self.inflation[i] = Some(mean_b / mean_a);
+                ((mean_b - mean_a) / moved.max(0.02))
+                    .clamp(0.0, 20.0 * mean_a.max(self.machine.transfer_ns))
+            });
             transfer.push(cost.unwrap_or(self.machine.transfer_ns));
         }
         self.transfer = transfer;
@@ -345,18 +329,12 @@ impl<'a> Runs<'a> {
             Variant::Expected | Variant::Sampled => return self.machine,
             Variant::Cheap => (1.0 / doubt, slowdown_of(-0.02, 1.0), 0.0),
             // Where others kept the CPUs awake that was measured too low; on quiet ones it was up to a whole wake-up.
-            Variant::Dear => (
-                doubt,
-                slowdown_of(0.02, slow(UNMEASURED)),
-                self.machine.wake_latency_ns,
-            ),
+            Variant::Dear => {
+                (doubt, slowdown_of(0.02, slow(UNMEASURED)), self.machine.wake_latency_ns)
+            }
         };
         let scaled = self.machine.scaled(factor);
-        Machine {
-            slowdown,
-            relay_ns: scaled.relay_ns.max(relay_ns),
-            ..scaled
-        }
+        Machine { slowdown, relay_ns: scaled.relay_ns.max(relay_ns), ..scaled }
     }
 
     fn run(&self, program: &Program, cpus: usize, variant: Variant, seed: u64) -> Outcome {
@@ -370,9 +348,8 @@ impl<'a> Runs<'a> {
 
     /// Mean wall time, with one of the outcomes.
     fn mean(&self, program: &Program, cpus: usize) -> (f64, Outcome) {
-        let runs: Vec<Outcome> = (1..=self.seeds)
-            .map(|seed| self.run(program, cpus, Variant::Expected, seed))
-            .collect();
+        let runs: Vec<Outcome> =
+            (1..=self.seeds).map(|seed| self.run(program, cpus, Variant::Expected, seed)).collect();
         let mean = runs.iter().map(|r| r.wall_ns).sum::<f64>() / runs.len() as f64;
         (mean, runs.into_iter().next().unwrap_or_default())
     }
@@ -423,16 +400,14 @@ impl<'a> Runs<'a> {
     /// Makes the replays that these numbers of CPUs ask for, several at a time.
     fn ahead(&mut self, cpus: &[usize]) {
         let n = self.first.program.scripts.len();
-        let counts: BTreeSet<usize> = (cpus.iter().map(|&cpus| cpus.min(n).max(1)))
-            .chain([1])
-            .collect();
+        let counts: BTreeSet<usize> =
+            (cpus.iter().map(|&cpus| cpus.min(n).max(1))).chain([1]).collect();
         let sampled = self.sample.as_ref().map(|_| Variant::Sampled);
         // The longest first.
         let all = [Variant::Expected, Variant::Cheap, Variant::Dear];
         let all = all.into_iter().chain(sampled);
-        let mut wanted: Vec<(usize, Variant)> = all
-            .flat_map(|variant| counts.iter().map(move |&cpus| (cpus, variant)))
-            .collect();
+        let mut wanted: Vec<(usize, Variant)> =
+            all.flat_map(|variant| counts.iter().map(move |&cpus| (cpus, variant))).collect();
         wanted.retain(|key| !self.known.contains_key(key));
         let made = at_once(&wanted, |&(cpus, variant)| self.made(cpus, variant));
         for ((cpus, variant), answer) in wanted.into_iter().zip(made) {
@@ -453,10 +428,8 @@ impl<'a> Runs<'a> {
         if self.sample.is_none() {
             return other;
         }
-        let (whole, sampled) = (
-            self.speedup(cpus, Variant::Expected),
-            self.speedup(cpus, Variant::Sampled),
-        );
+        let (whole, sampled) =
+            (self.speedup(cpus, Variant::Expected), self.speedup(cpus, Variant::Sampled));
         (other * whole / sampled.max(1e-9)).min(cpus.max(1) as f64)
     }
 
@@ -471,11 +444,7 @@ impl<'a> Runs<'a> {
         let (expected, low, high) = ends;
         let middle = (expected * other).sqrt();
         (self.hidden).get_or_insert((expected / other).max(other / expected));
-        (
-            middle,
-            low.min(other * (1.0 - SCATTER)),
-            high.max(other * (1.0 + SCATTER)),
-        )
+        (middle, low.min(other * (1.0 - SCATTER)), high.max(other * (1.0 + SCATTER)))
     }
 
     /// The second run's measurement against both replays.
@@ -486,20 +455,14 @@ impl<'a> Runs<'a> {
     }
 
     fn measured(&self) -> Vec<Measured> {
-        let measured = |f: &Fitted<'_>| Measured {
-            cpus: f.run.cpus,
-            speedup: f.run.speedup,
-        };
+        let measured = |f: &Fitted<'_>| Measured { cpus: f.run.cpus, speedup: f.run.speedup };
         self.fitted.iter().map(measured).collect()
     }
 
     fn replayed(&mut self, second: &Extract, cpus: usize) -> Replayed {
         let one = self.wall_of(Other::Second, &second.program, 1);
         let many = self.wall_of(Other::Second, &second.program, cpus);
-        Replayed {
-            first: self.speedup(cpus, Variant::Expected),
-            second: over(one, many, cpus),
-        }
+        Replayed { first: self.speedup(cpus, Variant::Expected), second: over(one, many, cpus) }
     }
 
     fn wall_of(&mut self, which: Other, program: &Program, cpus: usize) -> f64 {
@@ -532,16 +495,11 @@ impl<'a> Runs<'a> {
     /// The expected, the lowest and the highest speed-up.
     fn range(&mut self, cpus: usize) -> (f64, f64, f64) {
         let speedup = self.speedup(cpus, Variant::Expected);
-        let (a, b) = (
-            self.speedup_at(cpus, Variant::Cheap),
-            self.speedup_at(cpus, Variant::Dear),
-        );
+        let (a, b) = (self.speedup_at(cpus, Variant::Cheap), self.speedup_at(cpus, Variant::Dear));
         (self.costs).get_or_insert((a.min(b).min(speedup), a.max(b).max(speedup)));
         // A replay's own scatter and what runs scatter. A range of less would not hold what is measured again.
-        let (low, high) = (
-            a.min(b).min(speedup) * (1.0 - SCATTER),
-            a.max(b).max(speedup) * (1.0 + SCATTER),
-        );
+        let (low, high) =
+            (a.min(b).min(speedup) * (1.0 - SCATTER), a.max(b).max(speedup) * (1.0 + SCATTER));
         let ends = self.with_hidden_waits(cpus, (speedup, low, high));
         self.fit(cpus, ends)
     }
@@ -588,18 +546,12 @@ impl<'a> Runs<'a> {
             return Limit::Cpus;
         }
         let program = &self.first.program;
-        let worst = (0..outcome.locks.len()).max_by(|&a, &b| {
-            outcome.locks[a]
-                .held_ns
-                .total_cmp(&outcome.locks[b].held_ns)
-        });
+        let worst = (0..outcome.locks.len())
+            .max_by(|&a, &b| outcome.locks[a].held_ns.total_cmp(&outcome.locks[b].held_ns));
         if let Some(lock) = worst {
             let busy = outcome.locks[lock].held_ns / wall.max(1.0);
             if busy > 0.85 && is_wanted(&outcome.locks[lock], wall) {
-                return Limit::Lock {
-                    name: program.locks[lock].name.clone(),
-                    busy: busy.min(1.0),
-                };
+                return Limit::Lock { name: program.locks[lock].name.clone(), busy: busy.min(1.0) };
             }
         }
         let lost =
@@ -607,11 +559,8 @@ impl<'a> Runs<'a> {
         if workers < cpus && speedup > 0.85 * workers as f64 {
             return Limit::Threads { n: workers };
         }
-        let most = (0..outcome.locks.len()).max_by(|&a, &b| {
-            outcome.locks[a]
-                .waited_ns
-                .total_cmp(&outcome.locks[b].waited_ns)
-        });
+        let most = (0..outcome.locks.len())
+            .max_by(|&a, &b| outcome.locks[a].waited_ns.total_cmp(&outcome.locks[b].waited_ns));
         let lock_wait = outcome.lock_wait_ns();
         // A thread that only starts the others waits for them all the time, and keeps no other from running.
         let starters = program.scripts.len().saturating_sub(workers) as f64;
@@ -622,10 +571,7 @@ impl<'a> Runs<'a> {
             && lock_wait > joined.min(lost)
         {
             let share = lock_wait / (lock_wait + self.sums.work_ns as f64);
-            return Limit::LockWaits {
-                name: program.locks[lock].name.clone(),
-                share,
-            };
+            return Limit::LockWaits { name: program.locks[lock].name.clone(), share };
         }
         if outcome.busy_ns > 0.93 * wall * cpus as f64 && self.machine.slowdown > 1.04 {
             return Limit::Memory;
@@ -636,9 +582,7 @@ impl<'a> Runs<'a> {
         if outcome.joined_ns < delay && delay > 0.5 * lost {
             return Limit::Delays;
         }
-        Limit::Dependencies {
-            running: outcome.busy_ns / wall.max(1.0),
-        }
+        Limit::Dependencies { running: outcome.busy_ns / wall.max(1.0) }
     }
 
     /// The share of the speed that locks leave on two CPUs, and the speed-up there without them.
@@ -654,10 +598,7 @@ impl<'a> Runs<'a> {
         // A program that is as fast with its locks as without loses nothing by them, whatever the replay's scatter says.
         let efficiency = over(without, with, 1).min(1.0);
         // More than two only where a second run measured that.
-        (
-            efficiency,
-            (expected / efficiency.max(1e-9)).min(expected.max(2.0)),
-        )
+        (efficiency, (expected / efficiency.max(1e-9)).min(expected.max(2.0)))
     }
 
     /// The lock that threads take in turns for longest.
@@ -673,10 +614,7 @@ impl<'a> Runs<'a> {
             .filter(shared)
             .max_by_key(|&(ix, &(all, _))| (all, std::cmp::Reverse(ix)))?;
         // A bound may not lie below the replay's result: replayed times scatter by a per cent.
-        let reached = self
-            .known
-            .iter()
-            .filter(|((_, v), _)| *v == Variant::Expected);
+        let reached = self.known.iter().filter(|((_, v), _)| *v == Variant::Expected);
         let reached = reached.map(|((cpus, _), run)| over(one, run.0, *cpus));
         let reached = reached.fold(1.0, f64::max);
         let reached = points.iter().map(|p| p.speedup).fold(reached, f64::max);
@@ -688,19 +626,13 @@ impl<'a> Runs<'a> {
 
     fn deadlocks(&self) -> Vec<Deadlock> {
         let name = |&lock: &u32| self.first.program.locks[lock as usize].name.clone();
-        let names = |locks: &Vec<u32>| Deadlock {
-            locks: locks.iter().map(name).collect(),
-        };
+        let names = |locks: &Vec<u32>| Deadlock { locks: locks.iter().map(name).collect() };
         self.deadlocked.iter().map(names).collect()
     }
 
     fn lock_profiles(&mut self, points: &[Point]) -> Vec<LockProfile> {
         let program = &self.first.program;
-        let Sums {
-            hold_ns: holds,
-            acquisitions: n,
-            ..
-        } = &self.sums;
+        let Sums { hold_ns: holds, acquisitions: n, .. } = &self.sums;
         let work = self.sums.work_ns;
         let mut out: Vec<(usize, LockProfile)> = program
             .locks
@@ -838,10 +770,7 @@ fn models_beside(
     });
     if !load.holds.is_empty() {
         let (one, n) = (load.one_cpu_rate(), load.n_threads);
-        let slowed = Load {
-            compute: load.compute * p.machine.slowdown,
-            ..load.clone()
-        };
+        let slowed = Load { compute: load.compute * p.machine.slowdown, ..load.clone() };
         out.push(model(
             "queueing",
             "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free",
@@ -891,12 +820,7 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
     let Some(two) = p.points.first() else {
         return "nothing was asked for".into();
     };
-    let of = |name: &str| {
-        p.models
-            .iter()
-            .find(|m| m.name == name)
-            .and_then(|m| m.speedup[0])
-    };
+    let of = |name: &str| p.models.iter().find(|m| m.name == name).and_then(|m| m.speedup[0]);
     let check = format!(
         "on the recorded CPUs it is {:+.1} % off the recorded time",
         100.0 * p.replay_error()
@@ -946,9 +870,7 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf>
     let counts: BTreeSet<usize> = cpus.iter().map(|&c| c.min(n).max(1)).collect();
     let counts: Vec<usize> = counts.into_iter().collect();
     let mut add = |change: String, program: Program| {
-        let walls = at_once(&counts, |&c| {
-            runs.run(&program, c, Variant::Expected, 1).wall_ns
-        });
+        let walls = at_once(&counts, |&c| runs.run(&program, c, Variant::Expected, 1).wall_ns);
         let changed = |c: usize| {
             let c = c.min(n).max(1);
             let at = counts.partition_point(|&count| count < c);
@@ -967,23 +889,11 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf>
             .position(|l| l.object == worst.object && l.pid == worst.pid)
             .unwrap_or(0) as u32;
         let name = &worst.name;
-        add(
-            format!("`{name}` split in 4"),
-            whatif::split(program, ix, 4),
-        );
-        add(
-            format!("`{name}` held half as long"),
-            whatif::scale_holds(program, ix, 0.5),
-        );
-        add(
-            format!("`{name}` removed, its work kept"),
-            whatif::without_lock(program, Some(ix)),
-        );
+        add(format!("`{name}` split in 4"), whatif::split(program, ix, 4));
+        add(format!("`{name}` held half as long"), whatif::scale_holds(program, ix, 0.5));
+        add(format!("`{name}` removed, its work kept"), whatif::without_lock(program, Some(ix)));
         if p.locks.len() > 1 {
-            add(
-                "no locks at all".into(),
-                whatif::without_lock(program, None),
-            );
+            add("no locks at all".into(), whatif::without_lock(program, None));
         }
     }
     out
@@ -1006,10 +916,7 @@ mod tests {
             slice_ns: Some(3_000_000.0),
             ..Extract::default()
         };
-        let options = Options {
-            cpus: vec![2, 3, 4, 8],
-            ..Options::default()
-        };
+        let options = Options { cpus: vec![2, 3, 4, 8], ..Options::default() };
         let whole = answer(Runs::new(&first, options.machine), None, &options);
         let sampled = from_extracts(&first, None, &options);
         let said = |p: &Prediction| p.notes.iter().any(|note| note.contains("in proportion"));

@@ -94,13 +94,7 @@ pub struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// The usual.
     pub fn new(machine: &'a Machine, n_cpus: usize) -> Setup<'a> {
-        Setup {
-            machine,
-            n_cpus,
-            transfer: &[],
-            jitter: 0.01,
-            seed: 1,
-        }
+        Setup { machine, n_cpus, transfer: &[], jitter: 0.01, seed: 1 }
     }
 }
 
@@ -253,11 +247,7 @@ impl Events {
                 false => first[2 * node],
             };
         }
-        Events {
-            of_cpu: vec![NEVER; size],
-            first,
-            others: BinaryHeap::new(),
-        }
+        Events { of_cpu: vec![NEVER; size], first, others: BinaryHeap::new() }
     }
 
     /// The CPU's event; one that it had is no longer to come.
@@ -302,11 +292,7 @@ struct Ready {
 
 impl Ready {
     fn new(charged: f64, order: u64, thread: u32) -> Ready {
-        Ready {
-            charged: charged.to_bits(),
-            order,
-            thread,
-        }
+        Ready { charged: charged.to_bits(), order, thread }
     }
 
     fn charged(&self) -> f64 {
@@ -548,9 +534,7 @@ impl<'a> World<'a> {
                     continue;
                 }
                 Then::Queue(lock, shared) if self.locks[lock as usize].wanted => {
-                    self.locks[lock as usize]
-                        .sleepers
-                        .push_back((thread, shared));
+                    self.locks[lock as usize].sleepers.push_back((thread, shared));
                     self.threads[ix].then = Then::Fall;
                     return self.burst(cpu, self.setup.machine.fall_ns);
                 }

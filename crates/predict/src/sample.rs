@@ -53,11 +53,7 @@ fn one_of(program: &Program, one_in: usize) -> Option<Program> {
         }
         work_ns += ns(&script.steps);
         whole_ns += sampler.whole_ns;
-        scripts.push(Script {
-            name: script.name.clone(),
-            steps: sampler.out,
-            ..*script
-        });
+        scripts.push(Script { name: script.name.clone(), steps: sampler.out, ..*script });
     }
     (whole_ns <= WHOLE * work_ns).then(|| Program {
         scripts,
@@ -69,10 +65,7 @@ fn one_of(program: &Program, one_in: usize) -> Option<Program> {
 
 /// Whether the thread needs no other one for it.
 fn is_own(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::Compute(_) | Step::Acquire(..) | Step::Release(_) | Step::Delay(_)
-    )
+    matches!(step, Step::Compute(_) | Step::Acquire(..) | Step::Release(_) | Step::Delay(_))
 }
 
 /// Time that the steps take by themselves, ns.
@@ -192,10 +185,7 @@ pub(crate) mod tests {
                 steps.push(Step::Compute(700 + rng.below(900) as u64));
                 each(thread, &mut steps);
             }
-            Script {
-                steps,
-                ..Script::default()
-            }
+            Script { steps, ..Script::default() }
         };
         Program {
             scripts: (0..n_threads).map(script).collect(),

@@ -78,16 +78,10 @@ impl SecondRun {
         let speedup = median(&runs);
         let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
         let most = runs.iter().copied().fold(0.0, f64::max);
-        let beyond = if runs.len() < SOME_RUNS {
-            ONE_RUN
-        } else {
-            SCATTER
-        };
+        let beyond = if runs.len() < SOME_RUNS { ONE_RUN } else { SCATTER };
         // Others' time may have cost the program nothing, or its owner may have been waited for by all.
-        let (a, b) = (
-            ratio(first.quiet_ns(), second.wall_ns),
-            ratio(first.wall_ns, second.quiet_ns()),
-        );
+        let (a, b) =
+            (ratio(first.quiet_ns(), second.wall_ns), ratio(first.wall_ns, second.quiet_ns()));
         let used = second.program.work_ns() + second.spinning_ns;
         let cpus = second.had_cpus(first.n_cpus + 1);
         SecondRun {
@@ -121,11 +115,7 @@ impl SecondRun {
         let grown = there.first / (1.0 + (self.lack - 1.0).max(0.0) * steps);
         let stays = self.speedup * there.first / here.first.max(1e-9);
         let again = self.speedup * there.second / here.second.max(1e-9);
-        let all = if self.lack > 1.0 {
-            [grown, stays, again]
-        } else {
-            [stays, stays, again]
-        };
+        let all = if self.lack > 1.0 { [grown, stays, again] } else { [stays, stays, again] };
         let least = all.into_iter().fold(f64::INFINITY, f64::min);
         let most = all.into_iter().fold(0.0, f64::max);
         ((least * most).sqrt(), least * low, most * high)
@@ -146,27 +136,18 @@ mod tests {
     use crate::program::{Program, Script, Step};
 
     fn recorded(n_cpus: usize, wall_ns: u64, lost_ns: u64) -> Extract {
-        let script = Script {
-            steps: vec![Step::Compute(50_000_000)],
-            ..Script::default()
-        };
+        let script = Script { steps: vec![Step::Compute(50_000_000)], ..Script::default() };
         Extract {
             wall_ns,
             lost_ns,
             n_cpus,
-            program: Program {
-                scripts: vec![script; 4],
-                ..Program::default()
-            },
+            program: Program { scripts: vec![script; 4], ..Program::default() },
             ..Extract::default()
         }
     }
 
     fn both(value: f64) -> Replayed {
-        Replayed {
-            first: value,
-            second: value,
-        }
+        Replayed { first: value, second: value }
     }
 
     #[test]

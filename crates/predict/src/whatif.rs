@@ -12,10 +12,8 @@ pub fn split(program: &Program, lock: u32, k: u32) -> Program {
     let mut out = program.clone();
     let first = out.locks.len() as u32;
     let old = out.locks[lock as usize].clone();
-    out.locks.extend((1..k).map(|i| Lock {
-        name: format!("{}/{}", old.name, i + 1),
-        ..old.clone()
-    }));
+    out.locks
+        .extend((1..k).map(|i| Lock { name: format!("{}/{}", old.name, i + 1), ..old.clone() }));
     let mut rng = Rng::new(7);
     for script in &mut out.scripts {
         let mut now = lock;
@@ -61,11 +59,7 @@ pub fn without_lock(program: &Program, lock: Option<u32>) -> Program {
         let all = || script.steps.iter().filter(stays);
         let mut steps = Vec::with_capacity(all().count());
         steps.extend(all());
-        Script {
-            name: script.name.clone(),
-            steps,
-            ..*script
-        }
+        Script { name: script.name.clone(), steps, ..*script }
     };
     Program {
         scripts: program.scripts.iter().map(without).collect(),
@@ -78,12 +72,7 @@ pub fn without_lock(program: &Program, lock: Option<u32>) -> Program {
 /// The same work by more threads: every worker's script is dealt out, a stretch between two moments without locks at a
 /// time, to `k` threads. `None` when the workers wait for each other in the middle: then more threads would be another program.
 pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
-    let most = program
-        .scripts
-        .iter()
-        .map(|s| s.work_ns())
-        .max()
-        .unwrap_or(0);
+    let most = program.scripts.iter().map(|s| s.work_ns()).max().unwrap_or(0);
     let mut out = Program {
         scripts: Vec::new(),
         locks: program.locks.clone(),
@@ -97,10 +86,7 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
         }
         // Its waits before the work, and the events it posts afterwards, stay with the first part.
         let is_work = |s: &Step| {
-            matches!(
-                s,
-                Step::Compute(_) | Step::Acquire(..) | Step::Release(_) | Step::Delay(_)
-            )
+            matches!(s, Step::Compute(_) | Step::Acquire(..) | Step::Release(_) | Step::Delay(_))
         };
         let from = script.steps.iter().position(is_work)?;
         let to = script.steps.iter().rposition(is_work)? + 1;
@@ -118,11 +104,7 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
             } else {
                 steps
             };
-            out.scripts.push(Script {
-                name: format!("{}.{i}", script.name),
-                steps,
-                ..*script
-            });
+            out.scripts.push(Script { name: format!("{}.{i}", script.name), steps, ..*script });
         }
     }
     Some(out)
@@ -131,13 +113,7 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
 fn deal(steps: &[Step], parts: &mut [Vec<Step>]) {
     let whole: u64 = steps
         .iter()
-        .map(|s| {
-            if let Step::Compute(ns) | Step::Delay(ns) = s {
-                *ns
-            } else {
-                0
-            }
-        })
+        .map(|s| if let Step::Compute(ns) | Step::Delay(ns) = s { *ns } else { 0 })
         .sum();
     let k = parts.len();
     let mut given = vec![0u64; k];

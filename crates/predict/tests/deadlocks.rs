@@ -6,16 +6,8 @@ use kasuri_predict::replay::{Outcome, Setup, replay};
 use kasuri_predict::{Class, Extract, Machine, Options, from_extracts};
 
 fn program(scripts: Vec<Vec<Step>>, locks: &[(&str, bool)], n_events: u32) -> Program {
-    let script = |(i, steps)| Script {
-        name: format!("t{i}"),
-        steps,
-        ..Script::default()
-    };
-    let lock = |&(name, spins): &(&str, bool)| Lock {
-        name: name.into(),
-        spins,
-        ..Lock::default()
-    };
+    let script = |(i, steps)| Script { name: format!("t{i}"), steps, ..Script::default() };
+    let lock = |&(name, spins): &(&str, bool)| Lock { name: name.into(), spins, ..Lock::default() };
     Program {
         scripts: scripts.into_iter().enumerate().map(script).collect(),
         locks: locks.iter().map(lock).collect(),
@@ -47,46 +39,26 @@ fn run(program: &Program, n_cpus: usize) -> Outcome {
 /// What holds of every replay.
 fn makes_sense(program: &Program, n_cpus: usize, out: &Outcome, what: &str) {
     let all = [out.wall_ns, out.busy_ns, out.starved_ns, out.joined_ns];
-    assert!(
-        all.iter().all(|x| x.is_finite() && *x >= 0.0),
-        "{what}: {out:?}"
-    );
+    assert!(all.iter().all(|x| x.is_finite() && *x >= 0.0), "{what}: {out:?}");
     for used in &out.locks {
         let times = [used.held_ns, used.waited_ns];
-        assert!(
-            times.iter().all(|x| x.is_finite() && *x >= 0.0),
-            "{what}: {used:?}"
-        );
+        assert!(times.iter().all(|x| x.is_finite() && *x >= 0.0), "{what}: {used:?}");
         // A hold without a release lasts to the end.
         assert!(used.held_ns <= out.wall_ns * 1.000_001, "{what}: {used:?}");
         assert!(used.contended <= used.n, "{what}: {used:?}");
     }
     let acquired: u64 = out.locks.iter().map(|l| l.n).sum();
-    assert_eq!(
-        acquired,
-        program.sums().acquisitions.iter().sum::<u64>(),
-        "{what}: all of it"
-    );
+    assert_eq!(acquired, program.sums().acquisitions.iter().sum::<u64>(), "{what}: all of it");
     let work = program.work_ns() as f64;
-    assert!(
-        out.busy_ns >= 0.98 * work,
-        "{what}: {} of {work}",
-        out.busy_ns
-    );
-    assert!(
-        out.busy_ns <= out.wall_ns * n_cpus as f64 * 1.000_001,
-        "{what}"
-    );
+    assert!(out.busy_ns >= 0.98 * work, "{what}: {} of {work}", out.busy_ns);
+    assert!(out.busy_ns <= out.wall_ns * n_cpus as f64 * 1.000_001, "{what}");
 }
 
 #[test]
 fn locks_in_both_orders_are_a_deadlock_with_a_name() {
     for spins in [false, true] {
-        let p = program(
-            vec![takes(&[0, 1], 20), takes(&[1, 0], 20)],
-            &[("f", spins), ("s", spins)],
-            0,
-        );
+        let p =
+            program(vec![takes(&[0, 1], 20), takes(&[1, 0], 20)], &[("f", spins), ("s", spins)], 0);
         for cpus in [1, 2, 4] {
             let out = run(&p, cpus);
             makes_sense(&p, cpus, &out, &format!("{cpus} CPUs, spins: {spins}"));
@@ -96,38 +68,18 @@ fn locks_in_both_orders_are_a_deadlock_with_a_name() {
                 assert_eq!(out.deadlocked, [[0, 1]]);
             }
         }
-        let extract = Extract {
-            program: p,
-            wall_ns: 160_000_000,
-            n_cpus: 1,
-            ..Extract::default()
-        };
+        let extract = Extract { program: p, wall_ns: 160_000_000, n_cpus: 1, ..Extract::default() };
         let answer = from_extracts(&extract, None, &Options::default());
         assert_eq!(answer.deadlocks.len(), 1, "{:?}", answer.notes);
-        assert_eq!(
-            answer.deadlocks[0].text(),
-            "takes `f` and `s` in both orders"
-        );
-        assert!(
-            answer.notes.iter().any(|n| n.contains("can deadlock")),
-            "{:?}",
-            answer.notes
-        );
-        assert!(
-            !answer.notes.iter().any(|n| n.contains("do not fit")),
-            "{:?}",
-            answer.notes
-        );
+        assert_eq!(answer.deadlocks[0].text(), "takes `f` and `s` in both orders");
+        assert!(answer.notes.iter().any(|n| n.contains("can deadlock")), "{:?}", answer.notes);
+        assert!(!answer.notes.iter().any(|n| n.contains("do not fit")), "{:?}", answer.notes);
     }
 }
 
 #[test]
 fn one_order_is_no_deadlock() {
-    let p = program(
-        vec![takes(&[0, 1], 20), takes(&[0, 1], 20)],
-        &[("f", false), ("s", false)],
-        0,
-    );
+    let p = program(vec![takes(&[0, 1], 20), takes(&[0, 1], 20)], &[("f", false), ("s", false)], 0);
     let out = run(&p, 2);
     makes_sense(&p, 2, &out, "one order");
     assert_eq!((out.forced, out.deadlocks), (0, 0));
@@ -155,23 +107,14 @@ fn spinning_for_what_never_comes_ends() {
     // thread that spins too takes turns with it for ever.
     let p = program(
         vec![
-            vec![
-                Step::Acquire(0, false),
-                Step::Compute(1_000),
-                Step::Wait(0),
-                Step::Release(0),
-            ],
+            vec![Step::Acquire(0, false), Step::Compute(1_000), Step::Wait(0), Step::Release(0)],
             vec![
                 Step::Compute(2_000_000),
                 Step::Acquire(0, false),
                 Step::Release(0),
                 Step::Post(0),
             ],
-            vec![
-                Step::Compute(2_000_000),
-                Step::Acquire(0, false),
-                Step::Release(0),
-            ],
+            vec![Step::Compute(2_000_000), Step::Acquire(0, false), Step::Release(0)],
         ],
         &[("spin", true)],
         1,
@@ -224,9 +167,8 @@ fn no_number_of_any_replay_is_none() {
     let mut rng = Rng::new(seed);
     let (mut deadlocks, mut forced) = (0, 0);
     for case in 0..3_000 {
-        let locks: Vec<(&str, bool)> = (0..1 + rng.below(4))
-            .map(|i| (["a", "b", "c", "d"][i], rng.below(4) == 0))
-            .collect();
+        let locks: Vec<(&str, bool)> =
+            (0..1 + rng.below(4)).map(|i| (["a", "b", "c", "d"][i], rng.below(4) == 0)).collect();
         let (mut events, mut open) = (0, [Vec::new(), Vec::new()]);
         let scripts = (0..1 + rng.below(6))
             .map(|_| any(&mut rng, locks.len(), &mut events, &mut open))
@@ -238,36 +180,23 @@ fn no_number_of_any_replay_is_none() {
         deadlocks += out.deadlocks;
         forced += out.forced;
         if case % 20 == 0 {
-            let extract = Extract {
-                wall_ns: p.work_ns(),
-                program: p,
-                n_cpus: 1,
-                ..Extract::default()
-            };
+            let extract =
+                Extract { wall_ns: p.work_ns(), program: p, n_cpus: 1, ..Extract::default() };
             let answer = from_extracts(&extract, None, &Options::default());
             is_consistent(&answer, &format!("seed {seed}, case {case}"));
         }
     }
-    assert!(
-        deadlocks > 50 && forced > deadlocks,
-        "{deadlocks} {forced}: the test bites"
-    );
+    assert!(deadlocks > 50 && forced > deadlocks, "{deadlocks} {forced}: the test bites");
 }
 
 /// What an answer may say: all numbers are numbers, shares are shares, a point lies in its own range.
 fn is_consistent(p: &kasuri_predict::Prediction, what: &str) {
     let text = format!("{p:?}");
-    assert!(
-        !text.contains("NaN") && !text.contains(": inf"),
-        "{what}: {text}"
-    );
+    assert!(!text.contains("NaN") && !text.contains(": inf"), "{what}: {text}");
     for share in [p.lock_ratio, p.lock_efficiency] {
         // Without a lock there is nothing to be a share.
         assert_eq!(share.is_some(), !p.locks.is_empty(), "{what}");
-        assert!(
-            (0.0..=1.0).contains(&share.unwrap_or(0.0)),
-            "{what}: {share:?}"
-        );
+        assert!((0.0..=1.0).contains(&share.unwrap_or(0.0)), "{what}: {share:?}");
     }
     for q in &p.points {
         assert!(q.low <= q.speedup && q.speedup <= q.high, "{what}: {q:?}");
@@ -276,15 +205,9 @@ fn is_consistent(p: &kasuri_predict::Prediction, what: &str) {
         assert!(q.high <= 1.04 * q.cpus as f64 + 1e-9, "{what}: {q:?}");
         assert!((0.0..=1.0).contains(&q.cpu_use), "{what}: {q:?}");
         assert!((0.0..=1.0).contains(&q.wait_ratio), "{what}: {q:?}");
-        assert!(
-            q.more_threads.is_none_or(|m| m <= q.cpus as f64),
-            "{what}: {q:?}"
-        );
+        assert!(q.more_threads.is_none_or(|m| m <= q.cpus as f64), "{what}: {q:?}");
         if let Some(cap) = &p.cap {
-            assert!(
-                q.speedup <= cap.speedup * 1.000_001,
-                "{what}: {q:?} over {cap:?}"
-            );
+            assert!(q.speedup <= cap.speedup * 1.000_001, "{what}: {q:?} over {cap:?}");
         }
     }
     let cap = p.cap.as_ref().map(|c| c.speedup);

@@ -28,13 +28,7 @@ fn two_threads(
     cpu: Vec<Event>,
     streams: Vec<AnnotationVec>,
 ) -> Trace {
-    let known = |tid| KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    };
+    let known = |tid| KnownThread { time: Time(0), pid: 10, tid, ppid: 1, comm: "worker".into() };
     let setup = Setup {
         root_pids: vec![10],
         n_cpus: 1,
@@ -43,14 +37,7 @@ fn two_threads(
         span: Time(0)..Time(until),
         ..Setup::default()
     };
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams,
-    }
-    .build()
-    .unwrap()
+    Input { setup, strings, cpus: vec![cpu], streams }.build().unwrap()
 }
 
 /// Two threads on one CPU: 10 computes 1000 and waits at the barrier, 11 computes 3000, comes to it and ends; 10 computes 2000 more.
@@ -59,25 +46,14 @@ fn met(times: i64) -> Trace {
     let mut strings = Strings::default();
     strings.intern("worker");
     let name = strings.intern("barrier");
-    let put = |ns: i64, kind: u8| Annotation {
-        time: Time(ns),
-        kind,
-        aux: BARRIER,
-        name,
-        a: 0xb0,
-        b: 0,
-    };
+    let put =
+        |ns: i64, kind: u8| Annotation { time: Time(ns), kind, aux: BARRIER, name, a: 0xb0, b: 0 };
     let nested = |from: i64, to: i64| {
         let begins = (0..times).map(|i| put(from + i, WAIT_BEGIN));
         let ends = (0..times).map(|i| put(to + i, WAIT_END));
         begins.chain(ends).collect::<Vec<_>>()
     };
-    let stream = |tid, events| AnnotationVec {
-        pid: 10,
-        tid,
-        events,
-        at: 0,
-    };
+    let stream = |tid, events| AnnotationVec { pid: 10, tid, events, at: 0 };
     let cpu = vec![
         switch(1_000, 10, Sleeping, 11),
         waking(3_900, 11, 10),
@@ -85,10 +61,7 @@ fn met(times: i64) -> Trace {
         switch(6_000, 10, Sleeping, 0),
     ];
     let until = 6_000;
-    let streams = vec![
-        stream(10, nested(990, 4_010)),
-        stream(11, nested(3_800, 3_950)),
-    ];
+    let streams = vec![stream(10, nested(990, 4_010)), stream(11, nested(3_800, 3_950))];
     two_threads(strings, until, cpu, streams)
 }
 
@@ -113,14 +86,8 @@ fn a_barrier_is_one_round_however_often_it_is_said() {
 fn polled(pause: i64) -> Trace {
     let mut strings = Strings::default();
     let name = strings.intern("changed");
-    let put = |ns: i64, kind: u8| Annotation {
-        time: Time(ns),
-        kind,
-        aux: COND,
-        name,
-        a: 0xc0,
-        b: 0,
-    };
+    let put =
+        |ns: i64, kind: u8| Annotation { time: Time(ns), kind, aux: COND, name, a: 0xc0, b: 0 };
     let again = 3_000 + pause;
     let end = again + 1_000;
     let cpu = vec![
@@ -139,12 +106,7 @@ fn polled(pause: i64) -> Trace {
         put(again - 1, WAIT_BEGIN),
         put(end + 1, WAIT_END),
     ];
-    let stream = AnnotationVec {
-        pid: 10,
-        tid: 10,
-        events,
-        at: 0,
-    };
+    let stream = AnnotationVec { pid: 10, tid: 10, events, at: 0 };
     two_threads(strings, until, cpu, vec![stream])
 }
 
@@ -154,11 +116,7 @@ fn a_timed_wait_begun_again_takes_as_long_as_what_it_is_for() {
         let found = extract(&polled(pause), 0.0).unwrap();
         let waiter = &found.program.scripts[0];
         let n = |is: fn(&Step) -> bool| waiter.steps.iter().filter(|s| is(s)).count();
-        assert_eq!(
-            n(|s| matches!(s, Step::Delay(_))),
-            delays,
-            "{pause}: {waiter:?}"
-        );
+        assert_eq!(n(|s| matches!(s, Step::Delay(_))), delays, "{pause}: {waiter:?}");
         assert_eq!(n(|s| matches!(s, Step::Wait(_))), 1, "{pause}: {waiter:?}");
     }
 }
@@ -187,11 +145,7 @@ fn a_wait_that_one_cpu_hides_is_in_the_range() {
     let wall = |program, cpus| replay(program, &How::new(&machine, cpus)).wall_ns.round();
     // Alone 1000 + 3000 beside 2000; with the wait one after the other.
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
-    assert!(
-        near(wall(&found.program, 2), 4_000.0),
-        "{:?}",
-        found.program
-    );
+    assert!(near(wall(&found.program, 2), 4_000.0), "{:?}", found.program);
     let tied = found.tied.expect("a second program");
     assert!(near(wall(&tied, 2), 6_000.0), "{tied:?}");
     // A turn that ended long after is a turn that ended: the woken thread had to wait for that.
@@ -253,21 +207,14 @@ fn two_idle_cpus_in_turns_wake_later_than_a_busy_one() {
     let program = |in_turns: bool| {
         let mut steps = [Vec::new(), Vec::new()];
         for turn in 0..TURNS {
-            let work = if in_turns || turn % 2 == 1 {
-                10_000
-            } else {
-                40_000
-            };
+            let work = if in_turns || turn % 2 == 1 { 10_000 } else { 40_000 };
             let [mine, other] = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
             steps[mine].extend([Step::Compute(work), Step::Post(turn)]);
             if in_turns || other == 1 {
                 steps[other].push(Step::Wait(turn));
             }
         }
-        let script = |steps| kasuri_predict::program::Script {
-            steps,
-            ..Default::default()
-        };
+        let script = |steps| kasuri_predict::program::Script { steps, ..Default::default() };
         kasuri_predict::program::Program {
             scripts: steps.map(script).to_vec(),
             n_events: TURNS,
@@ -289,10 +236,6 @@ fn two_idle_cpus_in_turns_wake_later_than_a_busy_one() {
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
     assert!(near(wall(true, 0.0), 1_500_000.0), "{}", wall(true, 0.0));
     // Each hand-over but the first ones costs more.
-    assert!(
-        near(wall(true, 8_000.0), 2_300_000.0),
-        "{}",
-        wall(true, 8_000.0)
-    );
+    assert!(near(wall(true, 8_000.0), 2_300_000.0), "{}", wall(true, 8_000.0));
     assert_eq!(wall(false, 8_000.0), wall(false, 0.0));
 }

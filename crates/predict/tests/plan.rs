@@ -5,9 +5,8 @@ use kasuri_predict::plan::{Graph, Input, Recorded, Schedule, Scheduler, Workers,
 fn random(rng: &mut Rng, n: usize, most: usize) -> Graph {
     let mut graph = Graph::default();
     for s in 0..n {
-        let mut after: Vec<u32> = (0..rng.below(4.min(s + 1)))
-            .map(|_| rng.below(s) as u32)
-            .collect();
+        let mut after: Vec<u32> =
+            (0..rng.below(4.min(s + 1))).map(|_| rng.below(s) as u32).collect();
         after.sort_unstable();
         after.dedup();
         graph.push(rng.below(most) as u64, after);
@@ -53,11 +52,7 @@ impl Best<'_> {
                 below[p as usize] = below[p as usize].max(graph.ns[p as usize] + below[s]);
             }
         }
-        let mut search = Best {
-            graph,
-            below,
-            best: at_most,
-        };
+        let mut search = Best { graph, below, best: at_most };
         let mut free = vec![0; n_workers];
         search.go(&mut vec![None; graph.len()], &mut free, graph.work(), 0);
         search.best
@@ -65,9 +60,7 @@ impl Best<'_> {
 
     fn go(&mut self, end: &mut Vec<Option<u64>>, free: &mut Vec<u64>, left: u64, now: u64) {
         if end.iter().all(Option::is_some) {
-            self.best = self
-                .best
-                .min(end.iter().flatten().copied().max().unwrap_or(0));
+            self.best = self.best.min(end.iter().flatten().copied().max().unwrap_or(0));
             return;
         }
         // What is left, spread evenly over the workers from when they are free.
@@ -107,10 +100,7 @@ fn schedules_are_near_the_exhaustive_optimum() {
         let n = 1 + rng.below(12);
         let graph = random(&mut rng, n, 10);
         for p in [1, 2, 3, 4] {
-            let workers = Workers {
-                n: p,
-                transfer_ns: 0,
-            };
+            let workers = Workers { n: p, transfer_ns: 0 };
             let all = Scheduler::ALL.map(|by| schedule(&graph, workers, by, case));
             let least = all.iter().map(|s| s.makespan).min().unwrap();
             let best = Best::of(&graph, p, least);
@@ -127,10 +117,7 @@ fn schedules_are_near_the_exhaustive_optimum() {
             n_worse += u32::from(all[0].makespan > best);
         }
     }
-    assert!(
-        n_best > 400,
-        "critical path first is the best {n_best} times of 480"
-    );
+    assert!(n_best > 400, "critical path first is the best {n_best} times of 480");
     assert!(n_worse > 0, "the search finds nothing that is better");
 }
 
@@ -171,10 +158,7 @@ fn the_critical_path_goes_first() {
     for ns in [10, 10, 10, 30] {
         graph.push(ns, []);
     }
-    let workers = Workers {
-        n: 2,
-        transfer_ns: 0,
-    };
+    let workers = Workers { n: 2, transfer_ns: 0 };
     for by in [Scheduler::Cp, Scheduler::Etf, Scheduler::Heft] {
         let s = schedule(&graph, workers, by, 0);
         assert_eq!((s.makespan, s.start[3]), (30, 0), "{by:?}");
@@ -187,16 +171,8 @@ fn a_transfer_keeps_chains_together() {
     let mut graph = Graph::default();
     let (a, b) = (graph.push(10, []), graph.push(10, []));
     let (c, d) = (graph.push(10, [b]), graph.push(10, [a]));
-    let workers = Workers {
-        n: 2,
-        transfer_ns: 100,
-    };
-    for by in [
-        Scheduler::Cp,
-        Scheduler::DtMisf,
-        Scheduler::Etf,
-        Scheduler::Heft,
-    ] {
+    let workers = Workers { n: 2, transfer_ns: 100 };
+    for by in [Scheduler::Cp, Scheduler::DtMisf, Scheduler::Etf, Scheduler::Heft] {
         let s = schedule(&graph, workers, by, 0);
         let worker = |strand: u32| s.worker[strand as usize];
         assert_eq!(s.makespan, 20, "{by:?}");
@@ -209,12 +185,8 @@ fn a_transfer_keeps_chains_together() {
 #[test]
 fn costs_are_those_of_the_task_alone() {
     let mut input = Input::default();
-    for (task, ns, after) in [
-        (0, 10, vec![]),
-        (1, 500, vec![0]),
-        (0, 30, vec![1]),
-        (2, 7, vec![]),
-    ] {
+    for (task, ns, after) in [(0, 10, vec![]), (1, 500, vec![0]), (0, 30, vec![1]), (2, 7, vec![])]
+    {
         input.graph.push(ns, after);
         input.task.push(task);
     }

@@ -28,21 +28,13 @@ impl Truth {
             locks: [1, 1, 2, 4, 8][rng.below(5)],
             compute,
             hold: compute * 10f64.powf(-2.0 + 2.0 * rng.uniform()),
-            delay: if rng.below(3) == 0 {
-                compute * rng.uniform() * 3.0
-            } else {
-                0.0
-            },
+            delay: if rng.below(3) == 0 { compute * rng.uniform() * 3.0 } else { 0.0 },
             constant: rng.below(4) == 0,
         }
     }
 
     fn draw(&self, mean: f64, rng: &mut Rng) -> f64 {
-        if self.constant {
-            mean * (0.9 + 0.2 * rng.uniform())
-        } else {
-            rng.exponential(mean)
-        }
+        if self.constant { mean * (0.9 + 0.2 * rng.uniform()) } else { rng.exponential(mean) }
     }
 
     /// The same times for both simulations: chance is not what is tested.
@@ -51,11 +43,7 @@ impl Truth {
             compute: self.draw(self.compute, rng).floor() + 1.0,
             lock: rng.below(self.locks),
             hold: self.draw(self.hold, rng).floor() + 1.0,
-            delay: if self.delay > 0.0 {
-                self.draw(self.delay, rng).floor() + 1.0
-            } else {
-                0.0
-            },
+            delay: if self.delay > 0.0 { self.draw(self.delay, rng).floor() + 1.0 } else { 0.0 },
         };
         let thread = |_| (0..rounds).map(|_| round(rng)).collect();
         (0..self.threads).map(thread).collect()
@@ -84,11 +72,7 @@ fn program(threads: &[Vec<Round>], locks: usize) -> Program {
                 steps.push(Step::Delay(round.delay as u64));
             }
         }
-        Script {
-            name: format!("t{i}"),
-            steps,
-            ..Script::default()
-        }
+        Script { name: format!("t{i}"), steps, ..Script::default() }
     };
     Program {
         scripts: threads.iter().enumerate().map(script).collect(),
@@ -222,21 +206,17 @@ impl Referee<'_> {
     }
 
     fn hungriest(&self) -> Option<usize> {
-        (0..self.threads.len())
-            .filter(|&t| self.threads[t].waits)
-            .min_by(|&a, &b| {
-                let (a, b) = (&self.threads[a], &self.threads[b]);
-                a.used.total_cmp(&b.used).then(a.came.cmp(&b.came))
-            })
+        (0..self.threads.len()).filter(|&t| self.threads[t].waits).min_by(|&a, &b| {
+            let (a, b) = (&self.threads[a], &self.threads[b]);
+            a.used.total_cmp(&b.used).then(a.came.cmp(&b.came))
+        })
     }
 
     /// A turn is a slice of CPU time, whatever sleeps are in between. It may be longer for one who is behind, and
     /// shorter for one who is a slice ahead.
     fn may_run(&self, t: usize, hungry: usize) -> f64 {
         let ahead = self.threads[t].used - self.threads[hungry].used;
-        (SLICE - self.threads[t].turn)
-            .max(-ahead)
-            .min(SLICE - ahead)
+        (SLICE - self.threads[t].turn).max(-ahead).min(SLICE - ahead)
     }
 
     fn give_a_cpu(&mut self) -> bool {
@@ -351,10 +331,7 @@ impl Referee<'_> {
 
 /// The replay's speed-up, of a recording long enough that its ends do not matter.
 fn predicted(program: &Program, n_cpus: usize) -> f64 {
-    let machine = Machine {
-        slice_ns: 3e6,
-        ..Machine::ideal()
-    };
+    let machine = Machine { slice_ns: 3e6, ..Machine::ideal() };
     let wall = |p: usize| replay(program, &Setup::new(&machine, p)).wall_ns;
     wall(1) / wall(n_cpus)
 }
@@ -393,16 +370,9 @@ fn replay_agrees_with_the_referee_on_200_random_programs() {
 fn class_is_the_referees() {
     let seed = 99;
     let mut rng = Rng::new(seed);
-    let machine = Machine {
-        slice_ns: SLICE,
-        ..Machine::ideal()
-    };
-    let options = kasuri_predict::Options {
-        machine,
-        cpus: vec![2],
-        what_if: false,
-        ..Default::default()
-    };
+    let machine = Machine { slice_ns: SLICE, ..Machine::ideal() };
+    let options =
+        kasuri_predict::Options { machine, cpus: vec![2], what_if: false, ..Default::default() };
     let mut seen = [0; 3];
     for case in 0..40 {
         let mut truth = Truth::random(&mut rng);
@@ -447,11 +417,7 @@ fn class_is_the_referees() {
             continue;
         }
         let class = Class::of(efficiency, Some(cap));
-        assert_eq!(
-            got.class,
-            Some(class),
-            "seed {seed}, case {case}: {truth:?}"
-        );
+        assert_eq!(got.class, Some(class), "seed {seed}, case {case}: {truth:?}");
         seen[class as usize] += 1;
     }
     assert!(seen.iter().all(|&n| n >= 3), "{seen:?}");
@@ -460,14 +426,8 @@ fn class_is_the_referees() {
 /// Found in the field: two of three threads kept the CPUs, the third came last and alone.
 #[test]
 fn replay_leaves_no_thread_behind() {
-    let truth = Truth {
-        threads: 3,
-        locks: 8,
-        compute: 1_591.0,
-        hold: 104.0,
-        delay: 0.0,
-        constant: true,
-    };
+    let truth =
+        Truth { threads: 3, locks: 8, compute: 1_591.0, hold: 104.0, delay: 0.0, constant: true };
     let rounds = truth.rounds(20_000, &mut Rng::new(1));
     let got = predicted(&program(&rounds, truth.locks), 2);
     assert!(got > 1.95, "{got}");
@@ -476,14 +436,8 @@ fn replay_leaves_no_thread_behind() {
 /// Negative control: without locks in the script the agreement is lost.
 #[test]
 fn referee_notices_missing_locks() {
-    let truth = Truth {
-        threads: 4,
-        locks: 1,
-        compute: 4e3,
-        hold: 4e3,
-        delay: 0.0,
-        constant: false,
-    };
+    let truth =
+        Truth { threads: 4, locks: 1, compute: 4e3, hold: 4e3, delay: 0.0, constant: false };
     let rounds = truth.rounds(4_000, &mut Rng::new(3));
     let program = program(&rounds, truth.locks);
     let want = referee(&rounds, truth.locks, 1) / referee(&rounds, truth.locks, 4);
@@ -495,21 +449,10 @@ fn referee_notices_missing_locks() {
 /// The analytical models against the same referee.
 #[test]
 fn models_stay_near_the_referee() {
-    for (threads, n_cpus, hold) in [
-        (2, 2, 500.0),
-        (4, 2, 500.0),
-        (4, 4, 2_000.0),
-        (8, 4, 300.0),
-        (16, 8, 1_000.0),
-    ] {
-        let truth = Truth {
-            threads,
-            locks: 1,
-            compute: 4e3,
-            hold,
-            delay: 0.0,
-            constant: false,
-        };
+    for (threads, n_cpus, hold) in
+        [(2, 2, 500.0), (4, 2, 500.0), (4, 4, 2_000.0), (8, 4, 300.0), (16, 8, 1_000.0)]
+    {
+        let truth = Truth { threads, locks: 1, compute: 4e3, hold, delay: 0.0, constant: false };
         let rounds = truth.rounds(8_000, &mut Rng::new(11));
         let want = referee(&rounds, truth.locks, 1) / referee(&rounds, truth.locks, n_cpus);
         let load = load(&program(&rounds, truth.locks).sums());
@@ -533,10 +476,7 @@ fn replay_on_more_cpus_is_not_slower_where_waking_is_free() {
         let mut last = 0.0;
         for n_cpus in [1, 2, 4, 8, 16] {
             let now = predicted(&program, n_cpus);
-            assert!(
-                now > 0.97 * last,
-                "{truth:?} on {n_cpus}: {now} after {last}"
-            );
+            assert!(now > 0.97 * last, "{truth:?} on {n_cpus}: {now} after {last}");
             last = now;
         }
     }
@@ -545,28 +485,12 @@ fn replay_on_more_cpus_is_not_slower_where_waking_is_free() {
 #[test]
 fn replay_knows_events_barriers_and_delays() {
     // One makes two others, which meet at a barrier; it waits for both. By hand: 10 + max(30, 50) + 20 + 5 on 3 CPUs.
-    let script = |steps: Vec<Step>| Script {
-        steps,
-        ..Script::default()
-    };
+    let script = |steps: Vec<Step>| Script { steps, ..Script::default() };
     let us = |n: u64| Step::Compute(n * 1000);
     let program = Program {
         scripts: vec![
-            script(vec![
-                us(10),
-                Step::Post(0),
-                Step::Post(1),
-                Step::Wait(2),
-                Step::Wait(3),
-                us(5),
-            ]),
-            script(vec![
-                Step::Wait(0),
-                us(30),
-                Step::Barrier(0),
-                us(20),
-                Step::Post(2),
-            ]),
+            script(vec![us(10), Step::Post(0), Step::Post(1), Step::Wait(2), Step::Wait(3), us(5)]),
+            script(vec![Step::Wait(0), us(30), Step::Barrier(0), us(20), Step::Post(2)]),
             script(vec![
                 Step::Wait(1),
                 us(50),
@@ -643,13 +567,9 @@ fn waking_costs_more_with_idleness() {
         wake_latency_long_ns: 40_000.0,
         ..Machine::ideal()
     };
-    for (idle, want) in [
-        (0.0, 10_000.0),
-        (3e3, 10_000.0),
-        (50e3, 20_000.0),
-        (1e6, 40_000.0),
-        (1e9, 40_000.0),
-    ] {
+    for (idle, want) in
+        [(0.0, 10_000.0), (3e3, 10_000.0), (50e3, 20_000.0), (1e6, 40_000.0), (1e9, 40_000.0)]
+    {
         assert!((machine.latency(idle) - want).abs() < 1e-6, "{idle}");
         assert!((machine.call(idle) - want / 10.0).abs() < 1e-6, "{idle}");
     }

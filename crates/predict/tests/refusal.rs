@@ -6,26 +6,17 @@ const WORK: u64 = 10_000_000;
 
 /// Two threads that work for 5 ms each, recorded on one CPU.
 fn recorded() -> Extract {
-    let script = Script {
-        steps: vec![Step::Compute(WORK / 2)],
-        ..Script::default()
-    };
+    let script = Script { steps: vec![Step::Compute(WORK / 2)], ..Script::default() };
     Extract {
         wall_ns: WORK,
         n_cpus: 1,
-        program: Program {
-            scripts: vec![script; 2],
-            ..Program::default()
-        },
+        program: Program { scripts: vec![script; 2], ..Program::default() },
         ..Extract::default()
     }
 }
 
 fn answer(first: &Extract, second: Option<&Extract>) -> Prediction {
-    let options = Options {
-        cpus: vec![2, 3],
-        ..Options::default()
-    };
+    let options = Options { cpus: vec![2, 3], ..Options::default() };
     from_extracts(first, second, &options)
 }
 
@@ -78,12 +69,7 @@ fn doubts() -> Vec<(Extract, Extract, &'static str)> {
 fn in_a_lock(ns: u64) -> Extract {
     let mut out = recorded();
     out.program.locks = vec![Lock::default()];
-    let round = [
-        Step::Compute(ns),
-        Step::Acquire(0, false),
-        Step::Compute(ns),
-        Step::Release(0),
-    ];
+    let round = [Step::Compute(ns), Step::Acquire(0, false), Step::Compute(ns), Step::Release(0)];
     let rounds = (WORK / 4 / ns) as usize;
     for script in &mut out.program.scripts {
         script.steps = round.repeat(rounds);
@@ -114,11 +100,8 @@ fn hidden(percent: u64) -> Extract {
     let mut tied = out.program.clone();
     tied.n_events = 1;
     let part = WORK / 2 * percent / 100;
-    tied.scripts[0].steps = vec![
-        Step::Compute(part),
-        Step::Post(0),
-        Step::Compute(WORK / 2 - part),
-    ];
+    tied.scripts[0].steps =
+        vec![Step::Compute(part), Step::Post(0), Step::Compute(WORK / 2 - part)];
     tied.scripts[1].steps.insert(0, Step::Wait(0));
     (out.tied, out.hidden_ns, out.hand_overs) = (Some(tied), part, 2);
     out
@@ -152,11 +135,7 @@ fn what_the_replay_does_not_know_has_no_number() {
     assert!(answer(&recorded(), None).refused.is_empty());
     for (below, above, word) in doubts() {
         let p = answer(&below, None);
-        assert!(
-            p.refused.is_empty() && p.points.len() == 2,
-            "{word}: {:?}",
-            p.refused
-        );
+        assert!(p.refused.is_empty() && p.points.len() == 2, "{word}: {:?}", p.refused);
         let p = answer(&above, None);
         assert_eq!(p.refused.len(), 1, "{word}");
         assert!(p.refused[0].contains(word), "{}", p.refused[0]);
@@ -186,10 +165,7 @@ fn a_second_run_leaves_the_number_that_it_measured() {
     for (_, above, word) in doubts() {
         let p = answer(&above, Some(&second));
         let expected = above.wall_ns as f64 / second.wall_ns as f64;
-        assert!(
-            (p.at(2).expect(word).speedup - expected).abs() < 1e-9,
-            "{word}"
-        );
+        assert!((p.at(2).expect(word).speedup - expected).abs() < 1e-9, "{word}");
         // Two threads have no use for a third CPU: that is known as well.
         assert_eq!(p.at(3).expect(word).speedup, p.at(2).unwrap().speedup);
         assert!(p.models.iter().all(|m| m.speedup.len() == p.points.len()));

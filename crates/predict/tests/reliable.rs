@@ -5,18 +5,10 @@ use kasuri_predict::{Extract, Options, from_extracts};
 /// A thread that works for 10 ms, recorded in `wall_ns`.
 fn recorded_in(wall_ns: u64) -> Extract {
     let program = Program {
-        scripts: vec![Script {
-            steps: vec![Step::Compute(10_000_000)],
-            ..Script::default()
-        }],
+        scripts: vec![Script { steps: vec![Step::Compute(10_000_000)], ..Script::default() }],
         ..Program::default()
     };
-    Extract {
-        wall_ns,
-        program,
-        n_cpus: 1,
-        ..Extract::default()
-    }
+    Extract { wall_ns, program, n_cpus: 1, ..Extract::default() }
 }
 
 #[test]
@@ -32,9 +24,6 @@ fn a_replay_that_misses_the_recorded_time_is_not_reliable() {
         let p = answer(far);
         assert!(!p.is_reliable(), "{far}: {}", p.replay_error());
         let first = p.notes.first().expect("a note");
-        assert!(
-            first.contains("not reliable") && first.contains(error),
-            "{first}"
-        );
+        assert!(first.contains("not reliable") && first.contains(error), "{first}");
     }
 }

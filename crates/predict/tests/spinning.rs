@@ -4,22 +4,12 @@ use kasuri_predict::replay::{Outcome, Setup, replay};
 use kasuri_predict::{Extract, Machine, Options, from_extracts};
 
 fn program(steps: [Vec<Step>; 2]) -> Program {
-    let script = |steps| Script {
-        steps,
-        ..Script::default()
-    };
-    Program {
-        scripts: steps.into_iter().map(script).collect(),
-        n_events: 2,
-        ..Program::default()
-    }
+    let script = |steps| Script { steps, ..Script::default() };
+    Program { scripts: steps.into_iter().map(script).collect(), n_events: 2, ..Program::default() }
 }
 
 fn run(program: &Program, cpus: usize) -> Outcome {
-    let machine = Machine {
-        slice_ns: 1_000_000.0,
-        ..Machine::ideal()
-    };
+    let machine = Machine { slice_ns: 1_000_000.0, ..Machine::ideal() };
     let mut setup = Setup::new(&machine, cpus);
     setup.jitter = 0.0;
     replay(program, &setup)
@@ -29,11 +19,7 @@ fn run(program: &Program, cpus: usize) -> Outcome {
 fn waits() -> Program {
     program([
         vec![Step::Spin(0), Step::Compute(100_000)],
-        vec![
-            Step::Compute(100_000),
-            Step::Post(0),
-            Step::Compute(100_000),
-        ],
+        vec![Step::Compute(100_000), Step::Post(0), Step::Compute(100_000)],
     ])
 }
 
@@ -65,10 +51,7 @@ fn threads_that_spin_for_ever_are_broken_up_and_counted() {
             vec![Step::Spin(1), Step::Post(0), Step::Compute(1_000)],
         ]);
         let out = run(&stuck, cpus);
-        assert!(
-            out.forced >= 1 && out.wall_ns.is_finite(),
-            "{cpus} CPUs: {out:?}"
-        );
+        assert!(out.forced >= 1 && out.wall_ns.is_finite(), "{cpus} CPUs: {out:?}");
     }
 }
 
@@ -76,19 +59,13 @@ fn threads_that_spin_for_ever_are_broken_up_and_counted() {
 #[test]
 fn a_second_run_is_believed_over_the_replay() {
     let recorded = |n_cpus, wall_ns| Extract {
-        program: program([
-            vec![Step::Compute(200_000_000)],
-            vec![Step::Compute(200_000_000)],
-        ]),
+        program: program([vec![Step::Compute(200_000_000)], vec![Step::Compute(200_000_000)]]),
         wall_ns,
         n_cpus,
         ..Extract::default()
     };
     let first = recorded(1, 7_370_000_000);
-    let options = Options {
-        cpus: vec![2, 4],
-        ..Options::default()
-    };
+    let options = Options { cpus: vec![2, 4], ..Options::default() };
     let p = from_extracts(&first, Some(&recorded(2, 200_000_000)), &options);
     let two = p.at(2).unwrap();
     assert!((two.speedup - 36.85).abs() < 1e-6, "{}", two.speedup);

@@ -49,11 +49,7 @@ fn recorded(task: i64) -> Trace {
             switch(end + 1, tid, ThreadState::Sleeping, 0),
         ]
     };
-    let known = |tid| KnownThread {
-        tid,
-        pid: 1,
-        ..KnownThread::default()
-    };
+    let known = |tid| KnownThread { tid, pid: 1, ..KnownThread::default() };
     let setup = Setup {
         span: Time(0)..Time((end + 2) * MS),
         n_cpus: 2,

@@ -43,11 +43,7 @@ pub fn anchor() -> Anchor {
         let width = after.wrapping_sub(before);
         if width < best_width {
             best_width = width;
-            best = Anchor {
-                native: before + width / 2,
-                monotonic_ns,
-                realtime_ns,
-            };
+            best = Anchor { native: before + width / 2, monotonic_ns, realtime_ns };
         }
     }
     best
@@ -116,21 +112,9 @@ mod tests {
 
     #[test]
     fn an_anchor_of_another_boot_is_told_apart() {
-        let then = Anchor {
-            native: 10,
-            monotonic_ns: 1_000,
-            realtime_ns: 1_000_000_000_000,
-        };
-        let later = Anchor {
-            native: 20,
-            monotonic_ns: 6_000,
-            realtime_ns: 1_000_000_005_100,
-        };
-        let rebooted = Anchor {
-            native: 20,
-            monotonic_ns: 6_000,
-            realtime_ns: 2_000_000_000_000,
-        };
+        let then = Anchor { native: 10, monotonic_ns: 1_000, realtime_ns: 1_000_000_000_000 };
+        let later = Anchor { native: 20, monotonic_ns: 6_000, realtime_ns: 1_000_000_005_100 };
+        let rebooted = Anchor { native: 20, monotonic_ns: 6_000, realtime_ns: 2_000_000_000_000 };
         assert!(same_boot(&then, &later));
         assert!(!same_boot(&then, &rebooted));
         assert!(!same_boot(&later, &then));

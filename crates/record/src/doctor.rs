@@ -54,11 +54,7 @@ pub struct Report {
 impl Report {
     /// The worst state of all lines.
     pub fn worst(&self) -> State {
-        self.checks
-            .iter()
-            .map(|c| c.state)
-            .max()
-            .unwrap_or(State::Ok)
+        self.checks.iter().map(|c| c.state).max().unwrap_or(State::Ok)
     }
 
     fn add(
@@ -123,20 +119,12 @@ fn examine_kernel(report: &mut Report) {
         ),
     }
     let groups = [DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS];
-    let events = groups
-        .iter()
-        .flat_map(|g| g.iter())
-        .map(|(n, l)| (n.to_string(), l.to_string()))
-        .collect();
+    let events =
+        groups.iter().flat_map(|g| g.iter()).map(|(n, l)| (n.to_string(), l.to_string())).collect();
     let tsc = StampClock::choose() == StampClock::Native;
     let instance = match Instance::create(
         &tracefs,
-        &InstanceOptions {
-            buffer_kb: 512,
-            tsc,
-            events,
-            uprobes: Vec::new(),
-        },
+        &InstanceOptions { buffer_kb: 512, tsc, events, uprobes: Vec::new() },
     ) {
         Ok(instance) => instance,
         Err(e) => {
@@ -185,10 +173,9 @@ fn examine_stale(report: &mut Report, tracefs: &Tracefs) {
 fn examine_clock(report: &mut Report) {
     let source = current_clocksource().unwrap_or_else(|| "unknown".to_owned());
     match StampClock::choose() {
-        StampClock::Native => report.ok(
-            "clock source",
-            format!("{source}: annotations read the CPU's counter"),
-        ),
+        StampClock::Native => {
+            report.ok("clock source", format!("{source}: annotations read the CPU's counter"))
+        }
         StampClock::Monotonic => {
             let found = format!("{source}: annotations call clock_gettime, about 10 ns more each");
             report.add("clock source", State::Info, found, "", "");
@@ -232,10 +219,7 @@ fn examine_stacks(report: &mut Report) {
 fn examine_libraries(report: &mut Report) {
     for probe in crate::program::libraries::ALL {
         match probe.library() {
-            Ok(path) => report.ok(
-                "library",
-                format!("{} has {}", probe.option, path.display()),
-            ),
+            Ok(path) => report.ok("library", format!("{} has {}", probe.option, path.display())),
             Err(_) => report.add(
                 "library",
                 State::Info,
@@ -251,10 +235,7 @@ fn examine_libraries(report: &mut Report) {
 fn examine_compilers(report: &mut Report) {
     let found = crate::program::compilers::annotating();
     if !found.is_empty() {
-        return report.ok(
-            "compilers",
-            format!("kasuri-annotate is for {}", found.join(", ")),
-        );
+        return report.ok("compilers", format!("kasuri-annotate is for {}", found.join(", ")));
     }
     report.add(
         "compilers",
@@ -336,20 +317,14 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
     );
     report.add(
         "memory",
-        if memory >> 23 >= wanted {
-            State::Ok
-        } else {
-            State::Info
-        },
+        if memory >> 23 >= wanted { State::Ok } else { State::Info },
         found,
         "",
         "",
     );
     let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
-    let limit = limit.map_or_else(
-        || "unlimited".to_owned(),
-        |bytes| format!("{} KiB", bytes >> 10),
-    );
+    let limit =
+        limit.map_or_else(|| "unlimited".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     report.ok(
         "locked memory",
         format!("{limit} (for perf rings of unprivileged recordings, beyond 516 KiB for each CPU)"),
@@ -393,18 +368,9 @@ fn examine_disk(report: &mut Report, dir: &Path) {
                 "record elsewhere with `-o /path/run.kasuri`",
             );
         }
-        None => report.add(
-            "disk",
-            State::Info,
-            "the working directory cannot be examined",
-            "",
-            "",
-        ),
+        None => report.add("disk", State::Info, "the working directory cannot be examined", "", ""),
     }
-    let (online, possible) = (
-        host::cpu_list("online").len(),
-        host::cpu_list("possible").len(),
-    );
+    let (online, possible) = (host::cpu_list("online").len(), host::cpu_list("possible").len());
     report.ok("CPUs", format!("{online} online of {possible}"));
 }
 
@@ -445,21 +411,13 @@ fn examine_limits(report: &mut Report) {
         true => report.ok("affinity", "all CPUs"),
         false => {
             let found = format!("CPU {} of {}", limits::list(&mask), limits::list(&online));
-            report.add(
-                "affinity",
-                State::Info,
-                found,
-                "",
-                "`taskset -cp 0-N $$` in this shell",
-            );
+            report.add("affinity", State::Info, found, "", "`taskset -cp 0-N $$` in this shell");
         }
     }
 }
 
 fn examine_container(report: &mut Report) {
-    let hint = ["/.dockerenv", "/run/.containerenv"]
-        .iter()
-        .find(|path| Path::new(path).exists());
+    let hint = ["/.dockerenv", "/run/.containerenv"].iter().find(|path| Path::new(path).exists());
     let hint = hint.map(|s| s.to_string()).or_else(|| {
         let init = std::fs::read_to_string("/proc/1/cgroup").ok()?;
         ["docker", "kubepods", "lxc", "containerd"]
@@ -470,10 +428,7 @@ fn examine_container(report: &mut Report) {
     match hint {
         None => report.ok("container", "no"),
         Some(hint) => {
-            let closed = report
-                .checks
-                .iter()
-                .any(|c| c.name == "tracefs" && c.state != State::Ok);
+            let closed = report.checks.iter().any(|c| c.name == "tracefs" && c.state != State::Ok);
             let remedy = if closed {
                 "for kernel events start it with `--privileged --pid=host`"
             } else {
@@ -495,25 +450,10 @@ mod tests {
             (None, false, State::Ok, ""),
             (Some(0), false, State::Ok, ""),
             (Some(1), true, State::Ok, ""),
-            (
-                Some(1),
-                false,
-                State::Info,
-                "with -p: where threads wait that wait long",
-            ),
+            (Some(1), false, State::Info, "with -p: where threads wait that wait long"),
             (Some(2), true, State::Ok, ""),
-            (
-                Some(2),
-                false,
-                State::Degraded,
-                "where threads wait that wait long",
-            ),
-            (
-                Some(3),
-                true,
-                State::Degraded,
-                "where threads wait that wait long",
-            ),
+            (Some(2), false, State::Degraded, "where threads wait that wait long"),
+            (Some(3), true, State::Degraded, "where threads wait that wait long"),
         ] {
             let (found, _, missing, _) = waits_allowed(scope, is_root);
             assert_eq!((found, missing), (state, lost), "{scope:?} {is_root}");

@@ -193,18 +193,11 @@ pub enum Error {
 impl Error {
     /// A failed call on `path`.
     pub(crate) fn file(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> Error {
-        Error::File {
-            what,
-            path: path.to_owned(),
-            cause: cause.into(),
-        }
+        Error::File { what, path: path.to_owned(), cause: cause.into() }
     }
 
     /// A failed call without a file.
     pub(crate) fn system(what: &'static str, cause: impl Into<io::Error>) -> Error {
-        Error::System {
-            what,
-            cause: cause.into(),
-        }
+        Error::System { what, cause: cause.into() }
     }
 }

@@ -68,10 +68,7 @@ impl FlightRecorder {
     pub(crate) fn add_anchor(&mut self, anchor: Anchor) {
         self.anchors.push(anchor);
         let oldest = anchor.monotonic_ns.saturating_sub(self.keep_ns);
-        let needless = self
-            .anchors
-            .partition_point(|a| a.monotonic_ns < oldest)
-            .saturating_sub(2);
+        let needless = self.anchors.partition_point(|a| a.monotonic_ns < oldest).saturating_sub(2);
         self.anchors.drain(..needless);
     }
 
@@ -132,15 +129,10 @@ impl FlightRecorder {
             map.stamp_at(now_ns.saturating_sub(ns))
         };
         let limits = self.on_slices.iter();
-        let limits: Vec<u64> = limits
-            .map(|on| now.saturating_sub(before(on.least)))
-            .collect();
+        let limits: Vec<u64> = limits.map(|on| now.saturating_sub(before(on.least))).collect();
         let long = live.collector.watch(&mut self.watch, &limits, now);
         let rests = |last: u64| now_ns.saturating_sub(last) < self.keep_ns;
-        let Some(long) = long
-            .first()
-            .filter(|_| !self.last_slice_ns.is_some_and(rests))
-        else {
+        let Some(long) = long.first().filter(|_| !self.last_slice_ns.is_some_and(rests)) else {
             return;
         };
         self.last_slice_ns = Some(now_ns);
@@ -196,9 +188,8 @@ impl FlightRecorder {
             live.meta.missing.push(UNSAVED_KERNEL.to_owned());
         }
         dir.use_reserve();
-        let written = dir
-            .add_anchors(&self.anchors_until(end))
-            .and_then(|()| dir.add_limits(&self.limits));
+        let written =
+            dir.add_anchors(&self.anchors_until(end)).and_then(|()| dir.add_limits(&self.limits));
         if let Err(error) = written {
             live.summary.failure.get_or_insert(error);
         }
@@ -284,12 +275,8 @@ impl FlightRecorder {
         dir.add_limits(&self.limits)?;
         dir.add_procs(&Snapshots::default().everything())?;
         dir.add_procs(live.collector.names())?;
-        let mut meta = Meta {
-            start: anchors[0],
-            end: Some(end),
-            complete: true,
-            ..live.meta.clone()
-        };
+        let mut meta =
+            Meta { start: anchors[0], end: Some(end), complete: true, ..live.meta.clone() };
         meta.missing.extend(live.collector.refused());
         dir.write_meta(&meta)
     }
@@ -308,14 +295,9 @@ fn with_number(output: &Path, number: u32) -> PathBuf {
     if matches!(output::kind(output), Ok(Kind::Stream)) {
         return output.to_owned();
     }
-    let stem = output
-        .file_stem()
-        .unwrap_or(output.as_os_str())
-        .to_string_lossy()
-        .into_owned();
-    let extension = output
-        .extension()
-        .map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
+    let stem = output.file_stem().unwrap_or(output.as_os_str()).to_string_lossy().into_owned();
+    let extension =
+        output.extension().map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
     output.with_file_name(format!("{stem}.{number}{extension}"))
 }
 
@@ -323,9 +305,7 @@ fn with_number(output: &Path, number: u32) -> PathBuf {
 mod tests {
     use super::*;
 
-    const FIVE_SECONDS: Flight = Flight {
-        keep: Duration::from_secs(5),
-    };
+    const FIVE_SECONDS: Flight = Flight { keep: Duration::from_secs(5) };
 
     #[test]
     fn snapshots_are_numbered_from_the_second_on() {
@@ -350,10 +330,7 @@ mod tests {
     }
 
     fn row(second: u64, change: impl FnOnce(&mut LimitRow)) -> LimitRow {
-        let mut row = LimitRow {
-            monotonic_ns: second * 1_000_000_000,
-            ..LimitRow::default()
-        };
+        let mut row = LimitRow { monotonic_ns: second * 1_000_000_000, ..LimitRow::default() };
         change(&mut row);
         row
     }
@@ -375,20 +352,12 @@ mod tests {
                 row.group = "/g".into();
             })
         };
-        let first = vec![
-            cpus(1, "0-3"),
-            member(1, 10),
-            member(1, 11),
-            group(1, 0),
-            cpus(2, "0"),
-        ];
+        let first = vec![cpus(1, "0-3"), member(1, 10), member(1, 11), group(1, 0), cpus(2, "0")];
         state.add_limits(first, 2_000_000_000, |_| true);
         assert_eq!(state.limits.len(), 5, "all of it is new");
-        state.add_limits(
-            vec![group(3, 5), group(97, 6), group(99, 7)],
-            100_000_000_000,
-            |pid| pid == 10,
-        );
+        state.add_limits(vec![group(3, 5), group(97, 6), group(99, 7)], 100_000_000_000, |pid| {
+            pid == 10
+        });
         let kept: Vec<(u64, i32, u64)> = state
             .limits
             .iter()
@@ -407,11 +376,7 @@ mod tests {
                 row(second, |row| row.group = "/g".into()),
             ];
             state.add_limits(rows, second * 1_000_000_000, |_| false);
-            assert!(
-                state.limits.len() <= 2 * 7,
-                "{second}: {}",
-                state.limits.len()
-            );
+            assert!(state.limits.len() <= 2 * 7, "{second}: {}", state.limits.len());
         }
     }
 }

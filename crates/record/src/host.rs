@@ -31,18 +31,13 @@ pub fn cpu_list(which: &str) -> Vec<u32> {
 pub fn allowed_cpus() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None);
     let n = rustix::thread::CpuSet::MAX_CPU;
-    set.map_or_else(
-        |_| vec![0],
-        |set| (0..n).filter(|&cpu| set.is_set(cpu)).collect(),
-    )
+    set.map_or_else(|_| vec![0], |set| (0..n).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// A copy of the code that the kernel has mapped into this process, and maps into all (64-bit) ones.
 pub(crate) fn vdso() -> Option<Vec<u8>> {
     let maps = kasuri_unwind::parse_maps(&read_to_string("/proc/self/maps").ok()?);
-    let vdso = maps
-        .into_iter()
-        .find(|m| m.backing == kasuri_unwind::Backing::Vdso)?;
+    let vdso = maps.into_iter().find(|m| m.backing == kasuri_unwind::Backing::Vdso)?;
     let len = usize::try_from(vdso.end - vdso.start).ok()?;
     // SAFETY: the kernel has mapped this range to read for as long as the process lives.
     let bytes = unsafe { std::slice::from_raw_parts(vdso.start as *const u8, len) };
@@ -62,10 +57,7 @@ pub(crate) fn trim_memory() {
 pub fn is_virtual() -> bool {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|line| {
-        line.split_ascii_whitespace()
-            .any(|flag| flag == "hypervisor")
-    })
+    flags.is_some_and(|line| line.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// Parses a CPU list such as "0-3,8".
@@ -84,10 +76,8 @@ fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     // x86 writes "model name", other architectures "cpu model", "uarch" or "Processor".
     for key in ["model name", "cpu model", "uarch", "Processor", "CPU part"] {
-        let value = text
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(k, _)| k.trim() == key);
+        let value =
+            text.lines().filter_map(|line| line.split_once(':')).find(|(k, _)| k.trim() == key);
         if let Some((_, value)) = value {
             return value.trim().to_owned();
         }
@@ -98,9 +88,7 @@ fn cpu_model() -> String {
 /// MemAvailable, bytes.
 pub fn available_memory() -> u64 {
     let text = read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     line.and_then(|v| v.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
         .map_or(1 << 30, |kb| kb * 1024)
 }

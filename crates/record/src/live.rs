@@ -65,11 +65,6 @@ impl Live<'_> {
     /// Processes whose threads are read from /proc: those that were started or attached to, and those that annotate.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let annotating = self.collector.pids().map(|pid| pid as i32);
-        self.meta
-            .root_pids
-            .iter()
-            .copied()
-            .chain(annotating)
-            .collect()
+        self.meta.root_pids.iter().copied().chain(annotating).collect()
     }
 }

@@ -39,9 +39,7 @@ impl Losses {
 
     /// Annotations lost, all causes.
     pub fn annotations_lost(&self) -> u64 {
-        self.annotations
-            .iter()
-            .fold(0, |sum, &n| sum.saturating_add(n))
+        self.annotations.iter().fold(0, |sum, &n| sum.saturating_add(n))
     }
 
     /// A line for each loss, most important first: the number of events, their kind, the cause, and a remedy for the
@@ -53,11 +51,7 @@ impl Losses {
                 lines.push(format!("{n} {what} LOST ({why})"));
             }
         };
-        add(
-            self.kernel,
-            "kernel events",
-            "buffer full: try --buffer-mb 64",
-        );
+        add(self.kernel, "kernel events", "buffer full: try --buffer-mb 64");
         add(self.kernel_unwritten, "kernel events", "disk full");
         for (cause, &n) in self.annotations.iter().enumerate() {
             let why = match Lost::from_number(cause as u8) {
@@ -87,10 +81,7 @@ impl std::fmt::Display for Losses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut lines = self.lines();
         if !self.unknown.is_empty() {
-            lines.push(format!(
-                "what else was lost is not known: {}",
-                self.unknown.join("; ")
-            ));
+            lines.push(format!("what else was lost is not known: {}", self.unknown.join("; ")));
             if lines.len() == 1 {
                 lines[0] = lines[0].replacen("what else", "what", 1);
             }
@@ -123,10 +114,7 @@ mod tests {
         );
         losses.overwritten = 0;
         losses.unknown.push("page 3 is damaged".into());
-        assert_eq!(
-            losses.to_string(),
-            "what was lost is not known: page 3 is damaged"
-        );
+        assert_eq!(losses.to_string(), "what was lost is not known: page 3 is damaged");
         losses.kernel_unwritten = 7;
         losses.annotations[Lost::Full as usize] = 80_000;
         assert_eq!(

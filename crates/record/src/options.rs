@@ -215,9 +215,7 @@ impl Options {
             .into_iter()
             .filter(|(wanted, _)| *wanted)
             .flat_map(|(_, group)| {
-                group
-                    .iter()
-                    .map(|(name, lost)| (name.to_string(), lost.to_string()))
+                group.iter().map(|(name, lost)| (name.to_string(), lost.to_string()))
             })
             .collect();
         for event in &self.events {
@@ -248,9 +246,7 @@ impl Options {
             return memory / 16;
         }
         let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 4;
-        (crate::host::available_memory() / 8)
-            .min(room)
-            .clamp(1 << 20, 64 << 20)
+        (crate::host::available_memory() / 8).min(room).clamp(1 << 20, 64 << 20)
     }
 
     /// Kernel buffer of each CPU, KiB: the size requested, or 16 MiB but never more than an eighth of the free memory
@@ -285,11 +281,7 @@ impl Options {
     /// Ring memory of one process, bytes: the size requested, or a quarter of the free memory and half of the room in
     /// shared memory, 4 GiB at most; three parts in 32 of the memory that the recording may take.
     pub fn ring_bytes(&self) -> u64 {
-        let least = if self.memory.is_some() {
-            768 << 10
-        } else {
-            1 << 20
-        };
+        let least = if self.memory.is_some() { 768 << 10 } else { 1 << 20 };
         match self.ring_mb {
             Some(mb) => mb.max(1) << 20,
             None => self.share_of_rings().min(self.room_for_rings()).max(least),

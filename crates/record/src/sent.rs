@@ -41,7 +41,6 @@ impl Sent {
 /// # Errors
 /// When it cannot be written; the old one is still there.
 pub(crate) fn write(dir: &Held, rows: &[SentRow]) -> io::Result<()> {
-    dir.file(SENT_NEW, Access::Replace)?
-        .write_all(to_lines(rows).as_bytes())?;
+    dir.file(SENT_NEW, Access::Replace)?.write_all(to_lines(rows).as_bytes())?;
     dir.rename(SENT_NEW, SENT)
 }

@@ -61,12 +61,7 @@ struct Keeper {
 impl Keeper {
     fn new(keep: Keep, layout: PageLayout, n_cpus: usize) -> Keeper {
         let pages = (0..n_cpus).map(|_| VecDeque::new()).collect();
-        Keeper {
-            keep,
-            layout,
-            pages,
-            bytes: 0,
-        }
+        Keeper { keep, layout, pages, bytes: 0 }
     }
 
     /// The beginning of the kept time.
@@ -176,10 +171,7 @@ impl Tap {
     /// # Errors
     /// As [`Tap::open`].
     pub fn open_on_calls(calls: &[i64]) -> Result<Tap> {
-        let keep = Keep {
-            time: Duration::ZERO,
-            bytes: 0,
-        };
+        let keep = Keep { time: Duration::ZERO, bytes: 0 };
         let calls: Vec<String> = calls.iter().map(|call| format!("id == {call}")).collect();
         let events = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
         let events = events.map(|event| (event, "system calls"));
@@ -234,10 +226,7 @@ impl Tap {
             stats,
             losses: HashMap::new(),
             cgroups: Cgroups::find(),
-            pages: Pages {
-                bytes: instance.page_bytes as usize,
-                free: VecDeque::new(),
-            },
+            pages: Pages { bytes: instance.page_bytes as usize, free: VecDeque::new() },
             kept: Keeper::new(keep, layout, instance.cpus.len()),
             anchors: VecDeque::from([clock::anchor()]),
             removed,
@@ -433,23 +422,14 @@ mod tests {
     }
 
     fn pages() -> Pages {
-        Pages {
-            bytes: 4096,
-            free: VecDeque::new(),
-        }
+        Pages { bytes: 4096, free: VecDeque::new() }
     }
 
     #[test]
     fn a_page_is_read_into_again_once_nobody_looks_at_it() {
         let mut free = pages();
-        let mut kept = Keeper::new(
-            Keep {
-                time: Duration::from_secs(1),
-                bytes: 4096,
-            },
-            PageLayout::LE64,
-            1,
-        );
+        let mut kept =
+            Keeper::new(Keep { time: Duration::from_secs(1), bytes: 4096 }, PageLayout::LE64, 1);
         let (first, looked_at) = (page(4000), page(4000));
         let address = first.as_ptr();
         kept.add(0, Arc::clone(&looked_at), 1);
@@ -466,10 +446,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_by_time_and_by_bytes() {
-        let keep = Keep {
-            time: Duration::from_secs(5),
-            bytes: 10_000,
-        };
+        let keep = Keep { time: Duration::from_secs(5), bytes: 10_000 };
         let mut kept = Keeper::new(keep, PageLayout::LE64, 2);
         let mut free = pages();
         for second in 1..=20 {
@@ -486,12 +463,7 @@ mod tests {
             kept.forget(20_000_000_000, &mut free);
             assert!(kept.bytes <= 10_000);
         }
-        let bytes: usize = kept
-            .pages
-            .iter()
-            .flatten()
-            .map(|kept| kept.page.len())
-            .sum();
+        let bytes: usize = kept.pages.iter().flatten().map(|kept| kept.page.len()).sum();
         assert_eq!(bytes, kept.bytes);
         assert!(kept.pages[1].len() >= 9, "the newest stay");
     }

@@ -14,9 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = args
         .get(1)
         .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|plan|code|code60|codepair]")?;
-    let slices: u64 = args
-        .get(2)
-        .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
+    let slices: u64 = args.get(2).map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
     if args.get(3).is_some_and(|kind| kind == "pair") {
         return pair(path, demo::make(slices), demo::make(slices * 2 / 3));
     }
@@ -38,18 +36,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (trace, options) = made;
     let account = Account::new(&trace, trace.span.clone());
-    let options = Options {
-        account: Some(&account),
-        ..options
-    };
+    let options = Options { account: Some(&account), ..options };
     let runs = if slices > 1_000_000 { 3 } else { 1 };
     for _ in 0..runs {
         let began = Instant::now();
-        stats = html::write(
-            &trace,
-            &options,
-            &mut BufWriter::new(std::fs::File::create(path)?),
-        )?;
+        stats = html::write(&trace, &options, &mut BufWriter::new(std::fs::File::create(path)?))?;
         seconds.push(began.elapsed().as_secs_f64());
     }
     seconds.sort_by(f64::total_cmp);
@@ -94,10 +85,7 @@ fn plan(slices: u64) -> Made<'static> {
     });
     let stretches = stretches.collect();
     let lateness = html::planned::add(&mut trace, "plan: cp on 2 workers", 2, stretches);
-    let options = Options {
-        lateness,
-        ..options
-    };
+    let options = Options { lateness, ..options };
     (trace, options)
 }
 
@@ -168,14 +156,11 @@ mod flat {
     pub fn make(n: u64) -> Trace {
         let mut trace = Trace::default();
         let mut random = Random(20_261_120);
-        let names: Vec<StrIx> = (0..NAMES)
-            .map(|i| trace.strings.intern(&format!("region_{i:03}")))
-            .collect();
+        let names: Vec<StrIx> =
+            (0..NAMES).map(|i| trace.strings.intern(&format!("region_{i:03}"))).collect();
         let process = trace.strings.intern("flat");
         // One short slice each: what no level of detail may hide.
-        let once: Vec<StrIx> = (0..4)
-            .map(|i| trace.strings.intern(&format!("once_{i}")))
-            .collect();
+        let once: Vec<StrIx> = (0..4).map(|i| trace.strings.intern(&format!("once_{i}"))).collect();
         let mut end = 0;
         for thread in 0..THREADS {
             let name = trace.strings.intern(&format!("worker/{thread}"));
@@ -192,11 +177,7 @@ mod flat {
                     &mut trace.slices,
                     thread,
                     0,
-                    if rare {
-                        once[thread as usize / 16]
-                    } else {
-                        names[rank.min(NAMES - 1)]
-                    },
+                    if rare { once[thread as usize / 16] } else { names[rank.min(NAMES - 1)] },
                     SliceKind::Work,
                     now..now + length,
                 );
@@ -213,10 +194,7 @@ mod flat {
                 ..Thread::default()
             });
         }
-        trace
-            .threads
-            .iter_mut()
-            .for_each(|t| t.alive = Time(0)..Time(end));
+        trace.threads.iter_mut().for_each(|t| t.alive = Time(0)..Time(end));
         trace.processes.push(Process {
             pid: 1000,
             name: process,

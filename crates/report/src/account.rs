@@ -107,11 +107,7 @@ pub fn encode<'a>(
         note: c.note.key(),
         on_cpu: c.on_cpu,
         name: link(c.name.0),
-        object: if c.object == 0 {
-            String::new()
-        } else {
-            format!("{:#x}", c.object)
-        },
+        object: if c.object == 0 { String::new() } else { format!("{:#x}", c.object) },
         process: link(c.process.0),
         thread: link(c.thread.0),
         code: link(c.code.0),
@@ -124,10 +120,7 @@ pub fn encode<'a>(
         causes: account.causes.iter().map(cause).collect(),
         buckets: plan.segments.buckets,
         mixes: mixes.iter().map(|unit| [unit.block, unit.part]).collect(),
-        waits: waits
-            .iter()
-            .map(|(class, lines)| (*class as u8, lines.as_slice()))
-            .collect(),
+        waits: waits.iter().map(|(class, lines)| (*class as u8, lines.as_slice())).collect(),
     }
 }
 

@@ -181,11 +181,7 @@ struct Runs {
 
 /// The runs of each task.
 fn runs(trace: &Trace) -> Vec<Runs> {
-    let none = Runs {
-        runner: ThreadIx::NONE,
-        since: Time::MAX,
-        ns: 0,
-    };
+    let none = Runs { runner: ThreadIx::NONE, since: Time::MAX, ns: 0 };
     let mut runs = vec![none; trace.tasks.len()];
     if runs.is_empty() {
         return runs;
@@ -268,9 +264,7 @@ fn each<S, T: Send>(
                         return;
                     }
                     let result = work(&mut own, i);
-                    done.lock()
-                        .unwrap_or_else(|e| e.into_inner())
-                        .push((i, result));
+                    done.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
                 }
             });
         }
@@ -343,15 +337,11 @@ fn sources(job: &Job<'_>) -> (Vec<Vec<Source>>, usize) {
             packer.push(Source::Items { line, from, to }, (to - from) * 10);
         }
     };
-    (0..n)
-        .filter(|&line| job.levels[line].is_empty())
-        .for_each(|line| items(&mut packer, line));
+    (0..n).filter(|&line| job.levels[line].is_empty()).for_each(|line| items(&mut packer, line));
     packer.flush();
     finer.iter().for_each(|tile| push(&mut packer, tile));
     packer.flush();
-    (0..n)
-        .filter(|&line| !job.levels[line].is_empty())
-        .for_each(|line| items(&mut packer, line));
+    (0..n).filter(|&line| !job.levels[line].is_empty()).for_each(|line| items(&mut packer, line));
     packer.flush();
     let table = |packer: &mut Packer, rows: usize, source: fn(usize, usize) -> Source| {
         for from in (0..rows).step_by(TABLE_ROWS) {
@@ -359,13 +349,8 @@ fn sources(job: &Job<'_>) -> (Vec<Vec<Source>>, usize) {
         }
         packer.flush();
     };
-    table(&mut packer, trace.tasks.len(), |from, to| Source::Tasks {
-        from,
-        to,
-    });
-    table(&mut packer, trace.flows.id.len(), |from, to| {
-        Source::Flows { from, to }
-    });
+    table(&mut packer, trace.tasks.len(), |from, to| Source::Tasks { from, to });
+    table(&mut packer, trace.flows.id.len(), |from, to| Source::Flows { from, to });
     if !trace.samples.time.is_empty() {
         code_sources(job, &mut packer, table);
     }
@@ -378,20 +363,9 @@ fn code_sources(
     packer: &mut Packer,
     table: impl Fn(&mut Packer, usize, fn(usize, usize) -> Source),
 ) {
-    let Trace {
-        frames,
-        paths,
-        samples,
-        ..
-    } = job.trace;
-    table(packer, frames.kind.len(), |from, to| Source::Frames {
-        from,
-        to,
-    });
-    table(packer, paths.frame.len(), |from, to| Source::Paths {
-        from,
-        to,
-    });
+    let Trace { frames, paths, samples, .. } = job.trace;
+    table(packer, frames.kind.len(), |from, to| Source::Frames { from, to });
+    table(packer, paths.frame.len(), |from, to| Source::Paths { from, to });
     let holes = job.spread.holes.len();
     table(packer, holes, |from, to| Source::Unsampled { from, to });
     for (from, to) in call_paths::units(samples.thread.len(), |row| samples.thread[row]) {
@@ -445,11 +419,7 @@ impl Layout {
         };
         for (block, sources) in blocks.iter().enumerate() {
             for (part, source) in sources.iter().enumerate() {
-                let unit = Unit {
-                    block: block as u32,
-                    part: part as u32,
-                    ..job.extent(source)
-                };
+                let unit = Unit { block: block as u32, part: part as u32, ..job.extent(source) };
                 layout.put(job, source, unit);
             }
         }
@@ -530,10 +500,7 @@ impl Job<'_> {
             | Source::Unsampled { from, to }
             | Source::Pieces { from, to } => (from, to),
         };
-        let mut unit = Unit {
-            items: (to - from) as u32,
-            ..Unit::default()
-        };
+        let mut unit = Unit { items: (to - from) as u32, ..Unit::default() };
         let at = |time: Time| self.plan.at(time);
         (unit.from, unit.to) = match *source {
             Source::Items { line, .. } => {
@@ -585,23 +552,13 @@ impl Job<'_> {
         let tasks = &self.trace.tasks[from..to];
         let runs = &self.runs[from..to];
         let at = |t: Time| {
-            if t == Time::MIN || t == Time::MAX {
-                0
-            } else {
-                self.plan.at(t) + 1
-            }
+            if t == Time::MIN || t == Time::MAX { 0 } else { self.plan.at(t) + 1 }
         };
         column(raw, tasks.iter().map(|t| t.id));
-        column(
-            raw,
-            tasks.iter().map(|t| t.process.0.wrapping_add(1) as u64),
-        );
+        column(raw, tasks.iter().map(|t| t.process.0.wrapping_add(1) as u64));
         column(raw, tasks.iter().map(|t| t.name.0.wrapping_add(1) as u64));
         column(raw, tasks.iter().map(|t| t.parent.0.wrapping_add(1) as u64));
-        column(
-            raw,
-            tasks.iter().map(|t| t.creator.0.wrapping_add(1) as u64),
-        );
+        column(raw, tasks.iter().map(|t| t.creator.0.wrapping_add(1) as u64));
         column(raw, tasks.iter().map(|t| at(t.created)));
         column(raw, tasks.iter().map(|t| at(t.started)));
         column(raw, tasks.iter().map(|t| at(t.ended)));
@@ -613,32 +570,11 @@ impl Job<'_> {
     fn flows(&self, from: usize, to: usize, raw: &mut Raw) {
         let flows = &self.trace.flows;
         column(raw, flows.id[from..to].iter().copied());
-        column(
-            raw,
-            flows.name[from..to]
-                .iter()
-                .map(|n| n.0.wrapping_add(1) as u64),
-        );
-        column(
-            raw,
-            flows.from_time[from..to].iter().map(|&t| self.plan.at(t)),
-        );
-        column(
-            raw,
-            flows.from_thread[from..to]
-                .iter()
-                .map(|t| t.0.wrapping_add(1) as u64),
-        );
-        column(
-            raw,
-            flows.to_time[from..to].iter().map(|&t| self.plan.at(t)),
-        );
-        column(
-            raw,
-            flows.to_thread[from..to]
-                .iter()
-                .map(|t| t.0.wrapping_add(1) as u64),
-        );
+        column(raw, flows.name[from..to].iter().map(|n| n.0.wrapping_add(1) as u64));
+        column(raw, flows.from_time[from..to].iter().map(|&t| self.plan.at(t)));
+        column(raw, flows.from_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
+        column(raw, flows.to_time[from..to].iter().map(|&t| self.plan.at(t)));
+        column(raw, flows.to_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
     }
 }
 

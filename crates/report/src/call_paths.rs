@@ -56,9 +56,8 @@ impl Spread {
         }
         let stretch = |row: usize| {
             let time = samples.time[row];
-            let wait = samples.kind[row]
-                .is_wait()
-                .then(|| wait_at(trace, samples.thread[row], time));
+            let wait =
+                samples.kind[row].is_wait().then(|| wait_at(trace, samples.thread[row], time));
             wait.flatten().unwrap_or((time, time))
         };
         let session = kasuri_analyze::Session::new(trace, &kasuri_analyze::Options::default());
@@ -133,9 +132,8 @@ fn wait_at(trace: &Trace, thread: ThreadIx, time: Time) -> Option<(Time, Time)> 
     let at = states.start + starts.partition_point(|&start| start <= time);
     let waits = |row: usize| trace.states.state[row].is_blocked();
     let here = at.checked_sub(1).filter(|&row| row >= states.start);
-    let row = here
-        .filter(|&row| waits(row))
-        .or(Some(at).filter(|&row| row < states.end && waits(row)))?;
+    let row =
+        here.filter(|&row| waits(row)).or(Some(at).filter(|&row| row < states.end && waits(row)))?;
     let end = match row + 1 < states.end {
         true => trace.states.start[row + 1],
         false => thread.alive.end,
@@ -168,15 +166,8 @@ pub fn pieces(plan: &Plan, pieces: &[Piece], from: usize, to: usize, raw: &mut R
         Whereabouts::Unsampled => 1,
         Whereabouts::At(path) => 2 + 2 * u64::from(path.0) + u64::from(piece.is_complete),
     };
-    column(
-        raw,
-        (0..of.len()).map(|row| plan.at(of[row].from) - before(row)),
-    );
-    column(
-        raw,
-        of.iter()
-            .map(|piece| plan.at(piece.to) - plan.at(piece.from)),
-    );
+    column(raw, (0..of.len()).map(|row| plan.at(of[row].from) - before(row)));
+    column(raw, of.iter().map(|piece| plan.at(piece.to) - plan.at(piece.from)));
     column(raw, of.iter().map(|piece| piece.class as u64));
     column(raw, of.iter().map(code));
 }
@@ -213,14 +204,8 @@ pub fn samples(trace: &Trace, plan: &Plan, spread: &Spread, from: usize, to: usi
     let samples = &trace.samples;
     let at = |row: usize| plan.at(samples.time[row]);
     let gap = |row: usize| at(row) - at(row.max(from + 1) - 1);
-    let moment = |row: usize| {
-        samples.kind[row] as u64
-            | if samples.is_complete[row] {
-                COMPLETE
-            } else {
-                0
-            }
-    };
+    let moment =
+        |row: usize| samples.kind[row] as u64 | if samples.is_complete[row] { COMPLETE } else { 0 };
     let stretch = |row: usize| {
         let (begin, end) = spread.stretch[row];
         (plan.at(begin), plan.at(end))

@@ -57,11 +57,7 @@ impl Objects {
 
     /// The stored number of an address.
     fn get(&self, address: u64) -> u64 {
-        if address == 0 {
-            0
-        } else {
-            self.number.get(&address).map_or(0, |&n| n as u64)
-        }
+        if address == 0 { 0 } else { self.number.get(&address).map_or(0, |&n| n as u64) }
     }
 }
 
@@ -75,33 +71,22 @@ pub fn encode(
     to: usize,
     out: &mut Raw,
 ) -> u64 {
-    out.bytes
-        .extend_from_slice(&((to - from) as u32).to_le_bytes());
+    out.bytes.extend_from_slice(&((to - from) as u32).to_le_bytes());
     let clamped = times(trace, plan, line, from, to, out);
     let rows = || (from..to).map(|i| line.rows.get(i));
     match line.kind {
-        Kind::Cpu => column(
-            out,
-            rows().map(|r| trace.occupancy.thread[r].0.wrapping_add(1) as u64),
-        ),
+        Kind::Cpu => {
+            column(out, rows().map(|r| trace.occupancy.thread[r].0.wrapping_add(1) as u64))
+        }
         Kind::State => {
             column(out, rows().map(|r| trace.states.state[r] as u64));
-            column(
-                out,
-                rows().map(|r| trace.states.cpu[r].wrapping_add(1) as u64),
-            );
-            column(
-                out,
-                rows().map(|r| trace.states.by[r].0.wrapping_add(1) as u64),
-            );
+            column(out, rows().map(|r| trace.states.cpu[r].wrapping_add(1) as u64));
+            column(out, rows().map(|r| trace.states.by[r].0.wrapping_add(1) as u64));
         }
         Kind::Slice => {
             let s = &trace.slices;
             column(out, rows().map(|r| s.name[r].0 as u64));
-            column(
-                out,
-                rows().map(|r| s.kind[r] as u64 | ((s.open[r] & 15) as u64) << 4),
-            );
+            column(out, rows().map(|r| s.kind[r] as u64 | ((s.open[r] & 15) as u64) << 4));
             column(out, rows().map(|r| s.task[r].0.wrapping_add(1) as u64));
             column(out, rows().map(|r| objects.get(s.object[r])));
             arguments(trace, line, from, to, out);
@@ -115,10 +100,7 @@ pub fn encode(
             column(out, rows().map(|r| trace.instants.name[r].0 as u64));
             arguments(trace, line, from, to, out);
         }
-        Kind::Lock => column(
-            out,
-            rows().map(|r| trace.slices.thread[r].0.wrapping_add(1) as u64),
-        ),
+        Kind::Lock => column(out, rows().map(|r| trace.slices.thread[r].0.wrapping_add(1) as u64)),
         Kind::Account => {
             let s = &plan.segments;
             column(out, rows().map(|r| s.class[r] as u64));
@@ -164,11 +146,7 @@ fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) 
         false => (0, after_slices),
     };
     let owner = |a: usize| {
-        if of_instants {
-            args.instant[a].0
-        } else {
-            args.slice[a].0
-        }
+        if of_instants { args.instant[a].0 } else { args.slice[a].0 }
     };
     let mut found: Vec<(u64, usize)> = Vec::new();
     let first = line.rows.get(from) as u32;
@@ -176,11 +154,7 @@ fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) 
     // The first argument of the unit's first row or of a later one, by bisection; rows ascend from there.
     while a < high {
         let middle = (a + high) / 2;
-        if owner(middle) < first {
-            a = middle + 1
-        } else {
-            high = middle
-        }
+        if owner(middle) < first { a = middle + 1 } else { high = middle }
     }
     for i in from..to {
         let row = line.rows.get(i) as u32;
@@ -192,8 +166,7 @@ fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) 
             a += 1;
         }
     }
-    out.bytes
-        .extend_from_slice(&(found.len() as u32).to_le_bytes());
+    out.bytes.extend_from_slice(&(found.len() as u32).to_le_bytes());
     if found.is_empty() {
         return;
     }
@@ -243,8 +216,7 @@ pub fn column(out: &mut Raw, values: impl Iterator<Item = u64> + Clone) {
     }
     if constant {
         out.bytes.push(0);
-        out.bytes
-            .extend_from_slice(&first.unwrap_or(0).to_le_bytes());
+        out.bytes.extend_from_slice(&first.unwrap_or(0).to_le_bytes());
         return;
     }
     let width = (64 - all.leading_zeros()).div_ceil(8) as usize;

@@ -228,9 +228,7 @@ pub fn encode(
         names: names::rows(trace, plan),
         locks: plan.locks.iter().map(lock).collect(),
         locks_without_row: plan.locks_without_row,
-        objects: (job.objects.address.iter())
-            .map(|address| format!("{address:#x}"))
-            .collect(),
+        objects: (job.objects.address.iter()).map(|address| format!("{address:#x}")).collect(),
         places: options
             .places
             .unwrap_or(&trace.places)
@@ -248,11 +246,7 @@ pub fn encode(
         candidates: &options.candidates,
         headline: &options.headline,
         summary: options.summary.as_ref(),
-        panels: options
-            .panels
-            .iter()
-            .map(|p| panel::encode(p, plan))
-            .collect(),
+        panels: options.panels.iter().map(|p| panel::encode(p, plan)).collect(),
         account: options
             .account
             // A trace without any length has no columns to draw the account in.
@@ -291,13 +285,7 @@ fn call_paths(trace: &Trace, layout: &Layout) -> Option<CallPathsRow> {
 
 /// A unit of a table: block, part, rows, first and last instant.
 fn unit(unit: &Unit) -> [u64; 5] {
-    [
-        unit.block as u64,
-        unit.part as u64,
-        unit.items as u64,
-        unit.from,
-        unit.to,
-    ]
+    [unit.block as u64, unit.part as u64, unit.items as u64, unit.from, unit.to]
 }
 
 /// A lock of the plan.
@@ -362,11 +350,8 @@ fn process(p: &Process) -> ProcessRow {
 fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow {
     let mut states = [0; STATES];
     for i in t.states.start as usize..t.states.end as usize {
-        let end: Time = if i + 1 < t.states.end as usize {
-            trace.states.start[i + 1]
-        } else {
-            t.alive.end
-        };
+        let end: Time =
+            if i + 1 < t.states.end as usize { trace.states.start[i + 1] } else { t.alive.end };
         states[trace.states.state[i] as usize] +=
             plan.at(end).saturating_sub(plan.at(trace.states.start[i]));
     }
@@ -385,13 +370,8 @@ fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow 
 /// The counters with the range of their values, which scales their curves.
 fn counters(trace: &Trace) -> Vec<CounterRow> {
     // JSON has no NaN and no infinity.
-    let finite = |values: &[f64]| {
-        values
-            .iter()
-            .copied()
-            .filter(|v| v.is_finite())
-            .collect::<Vec<_>>()
-    };
+    let finite =
+        |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
     trace
         .counters
         .iter()

@@ -168,9 +168,7 @@ fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<
         let packed = blocks::pack(&job, &layout);
         let index = index::encode(&job, &layout, Some(&packed), options)?;
         stats.slices += trace.slices.start.len() as u64;
-        stats.items += (job.plan.lines.iter())
-            .map(|line| line.rows.len() as u64)
-            .sum::<u64>();
+        stats.items += (job.plan.lines.iter()).map(|line| line.rows.len() as u64).sum::<u64>();
         stats.lines += job.plan.lines.len() as u32;
         stats.clamped += packed.clamped;
         parts.push(page::Part {
@@ -213,12 +211,7 @@ impl<'a> Served<'a> {
     pub fn new(trace: &'a Trace, options: &Options<'a>) -> Result<Served<'a>, Error> {
         let (job, layout) = prepare(trace, options);
         let index = index::encode(&job, &layout, None, options)?;
-        Ok(Served {
-            title: index::title(trace, options),
-            job,
-            layout,
-            index,
-        })
+        Ok(Served { title: index::title(trace, options), job, layout, index })
     }
 
     /// What the page reads first: JSON.

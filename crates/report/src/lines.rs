@@ -12,19 +12,11 @@ use std::ops::Range;
 /// Lays out the lines of `trace`.
 pub fn plan(trace: &Trace) -> Plan {
     let (base, length) = axis(trace);
-    let mut plan = Plan {
-        base,
-        length,
-        name_count: names(trace),
-        ..Plan::default()
-    };
+    let mut plan = Plan { base, length, name_count: names(trace), ..Plan::default() };
     let spans = kernel_lines(trace);
     for (cpu, row) in trace.cpus.iter().enumerate() {
-        let busy: Vec<u32> = row
-            .occupancy
-            .clone()
-            .filter(|&i| !trace.occupancy.idle[i as usize])
-            .collect();
+        let busy: Vec<u32> =
+            row.occupancy.clone().filter(|&i| !trace.occupancy.idle[i as usize]).collect();
         push(&mut plan, Kind::Cpu, cpu, 0, Rows::List(busy));
     }
     for (kind, owner, rows) in spans {
@@ -33,17 +25,8 @@ pub fn plan(trace: &Trace) -> Plan {
     // Instants are sorted by thread, so each thread's are the next ones.
     let mut instants = 0;
     for (ix, thread) in trace.threads.iter().enumerate() {
-        push(
-            &mut plan,
-            Kind::State,
-            ix,
-            0,
-            Rows::Range(thread.states.clone()),
-        );
-        for (depth, rows) in by_depth(trace, thread.slices.clone())
-            .into_iter()
-            .enumerate()
-        {
+        push(&mut plan, Kind::State, ix, 0, Rows::Range(thread.states.clone()));
+        for (depth, rows) in by_depth(trace, thread.slices.clone()).into_iter().enumerate() {
             push(&mut plan, Kind::Slice, ix, depth, Rows::List(rows));
         }
         let of_thread = trace.instants.thread[instants..].partition_point(|t| t.ix() <= ix);
@@ -57,13 +40,7 @@ pub fn plan(trace: &Trace) -> Plan {
         instants += of_thread;
     }
     for (ix, counter) in trace.counters.iter().enumerate() {
-        push(
-            &mut plan,
-            Kind::Counter,
-            ix,
-            0,
-            Rows::Range(0..counter.time.len() as u32),
-        );
+        push(&mut plan, Kind::Counter, ix, 0, Rows::Range(0..counter.time.len() as u32));
     }
     (plan.locks, plan.locks_without_row) = locks::plan(trace, &mut plan.lines);
     plan
@@ -72,12 +49,7 @@ pub fn plan(trace: &Trace) -> Plan {
 /// Adds a line, unless it is empty.
 fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
     if rows.len() > 0 {
-        plan.lines.push(Line {
-            kind,
-            owner: owner as u32,
-            depth: depth as u32,
-            rows,
-        });
+        plan.lines.push(Line { kind, owner: owner as u32, depth: depth as u32, rows });
     }
 }
 
@@ -86,23 +58,9 @@ fn axis(trace: &Trace) -> (i64, u64) {
     // The model has these two values for "since before the recording" and "never".
     let known = |t: &Time| *t != Time::MIN && *t != Time::MAX;
     let slices = &trace.slices;
-    let first = slices
-        .start
-        .iter()
-        .chain(&trace.instants.time)
-        .copied()
-        .filter(known)
-        .min();
-    let last = slices
-        .end
-        .iter()
-        .chain(&trace.instants.time)
-        .copied()
-        .filter(known)
-        .max();
-    let base = first
-        .map_or(trace.span.start, |t| t.min(trace.span.start))
-        .0;
+    let first = slices.start.iter().chain(&trace.instants.time).copied().filter(known).min();
+    let last = slices.end.iter().chain(&trace.instants.time).copied().filter(known).max();
+    let base = first.map_or(trace.span.start, |t| t.min(trace.span.start)).0;
     let end = last.map_or(trace.span.end, |t| t.max(trace.span.end)).0;
     // JavaScript counts exactly to 2^53 ns, which is 104 days.
     (base, end.saturating_sub(base).clamp(1, 1 << 53) as u64)
@@ -143,10 +101,7 @@ fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
         };
         lines.entry(key).or_default().push(i as u32);
     }
-    lines
-        .into_iter()
-        .map(|((kind, owner), rows)| (kind, owner, rows))
-        .collect()
+    lines.into_iter().map(|((kind, owner), rows)| (kind, owner, rows)).collect()
 }
 
 /// For each name its number of slices: levels of detail keep rare names visible.

@@ -43,8 +43,7 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
     let without = found.len().saturating_sub(MAX_LOCKS);
     let mut locks = Vec::new();
     for (wait_ns, hold_ns, (object, process), mut rows) in found.into_iter().take(MAX_LOCKS) {
-        rows.iter_mut()
-            .for_each(|rows| rows.sort_by_key(|&row| slices.start[row as usize]));
+        rows.iter_mut().for_each(|rows| rows.sort_by_key(|&row| slices.start[row as usize]));
         let (holds, over) = without_overlaps(trace, &rows[0], HOLD_LANES);
         let (waits, over_waits) = without_overlaps(trace, &rows[1], WAIT_LANES);
         let lock = Lock {
@@ -74,11 +73,8 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
 /// Replaces the numbers of those locks that the analysis knows. The slices alone have less: where a task was suspended
 /// while it waited or held, its thread's slice ends, and goes on in another one.
 pub fn fill_from_analysis(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
-    let known: HashMap<(i32, u64), &kasuri_analyze::LockRow> = answer
-        .locks
-        .iter()
-        .map(|row| ((row.pid, row.object), row))
-        .collect();
+    let known: HashMap<(i32, u64), &kasuri_analyze::LockRow> =
+        answer.locks.iter().map(|row| ((row.pid, row.object), row)).collect();
     for lock in locks {
         let process = trace.processes.get(lock.process.ix());
         let Some(row) = process.and_then(|p| known.get(&(p.pid, lock.object))) else {
@@ -96,10 +92,7 @@ fn without_overlaps(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>,
     let mut sequences: Vec<(Time, Vec<u32>)> = Vec::new();
     let mut over = 0;
     for &row in rows {
-        let (start, end) = (
-            trace.slices.start[row as usize],
-            trace.slices.end[row as usize],
-        );
+        let (start, end) = (trace.slices.start[row as usize], trace.slices.end[row as usize]);
         if let Some(sequence) = sequences.iter_mut().find(|sequence| sequence.0 <= start) {
             sequence.0 = end;
             sequence.1.push(row);
@@ -118,8 +111,6 @@ fn usual_name(trace: &Trace, rows: &[Vec<u32>; 2]) -> StrIx {
     for &row in rows.iter().flatten() {
         *count.entry(trace.slices.name[row as usize]).or_default() += 1;
     }
-    let best = count
-        .into_iter()
-        .max_by_key(|&(name, n)| (n, std::cmp::Reverse(name)));
+    let best = count.into_iter().max_by_key(|&(name, n)| (n, std::cmp::Reverse(name)));
     best.map_or(StrIx::NONE, |(name, _)| name)
 }

@@ -43,11 +43,7 @@ pub struct Level {
 
 /// Number of buckets of the finest level for `items` items; 0: none.
 pub fn buckets(items: usize) -> usize {
-    if items <= RAW_ITEMS {
-        0
-    } else {
-        (items / 8).next_power_of_two().clamp(OVERVIEW, FINEST)
-    }
+    if items <= RAW_ITEMS { 0 } else { (items / 8).next_power_of_two().clamp(OVERVIEW, FINEST) }
 }
 
 /// Buckets of the levels that are stored of a line whose finest has `finest`: each a quarter of the next, and the overview.
@@ -141,11 +137,7 @@ impl Builder<'_> {
         let merged = if self.merged > 1 { MERGED } else { 0 };
         let several = if other != 0 { SEVERAL } else { 0 };
         self.level.flags[b] = merged | several;
-        self.level.note[b] = if one == value + 1 && other != 0 {
-            other
-        } else {
-            one
-        };
+        self.level.note[b] = if one == value + 1 && other != 0 { other } else { one };
         self.touched.clear();
         (self.blocked, self.merged, self.notes) = ((0, 0), 0, [0, 0]);
     }
@@ -166,11 +158,7 @@ impl Builder<'_> {
                 self.close();
                 self.bucket = b;
             }
-            let edge = if b == last {
-                u64::MAX
-            } else {
-                self.edge(b + 1)
-            };
+            let edge = if b == last { u64::MAX } else { self.edge(b + 1) };
             self.add(item.end.min(edge) - at, item.value);
             if noted {
                 match &mut self.notes {
@@ -212,12 +200,7 @@ pub fn build(
     n: usize,
     share: &mut Vec<u64>,
 ) -> Level {
-    let level = Level {
-        value: vec![0; n],
-        cover: vec![0; n],
-        flags: vec![0; n],
-        note: vec![0; n],
-    };
+    let level = Level { value: vec![0; n], cover: vec![0; n], flags: vec![0; n], note: vec![0; n] };
     let mut builder = Builder {
         level,
         share,
@@ -244,9 +227,7 @@ fn noted(plan: &Plan, longest: &[(i64, u32)], line: &Line, i: usize, value: u32)
         Kind::Slice => {
             let name = (value >> 4) as usize;
             plan.name_count.get(name).is_some_and(|&n| n <= RARE)
-                || longest
-                    .get(name)
-                    .is_some_and(|best| best.1 as usize == line.rows.get(i))
+                || longest.get(name).is_some_and(|best| best.1 as usize == line.rows.get(i))
         }
         _ => false,
     }
@@ -256,34 +237,19 @@ impl Level {
     /// Half as many buckets, of a line of `kind`. The viewer has the same rule (viewer/src/data/lod.ts).
     pub fn halve(&self, kind: Kind) -> Level {
         let n = self.value.len() / 2;
-        let mut half = Level {
-            value: vec![0; n],
-            cover: vec![0; n],
-            flags: vec![0; n],
-            note: vec![0; n],
-        };
+        let mut half =
+            Level { value: vec![0; n], cover: vec![0; n], flags: vec![0; n], note: vec![0; n] };
         for i in 0..n {
             let (a, b) = (2 * i, 2 * i + 1);
             let (fa, fb) = (self.filled(a, kind), self.filled(b, kind));
-            let pick = if fb > fa || (fa == fb && self.cover[b] > self.cover[a]) {
-                b
-            } else {
-                a
-            };
+            let pick = if fb > fa || (fa == fb && self.cover[b] > self.cover[a]) { b } else { a };
             half.value[i] = self.value[pick];
-            half.cover[i] = if fa + fb > 0 {
-                (fa + fb).div_ceil(2) as u8
-            } else {
-                self.cover[pick]
-            };
+            half.cover[i] =
+                if fa + fb > 0 { (fa + fb).div_ceil(2) as u8 } else { self.cover[pick] };
             let differ = self.cover[a] > 0 && self.cover[b] > 0 && self.value[a] != self.value[b];
             let (na, nb) = (self.note[a], self.note[b]);
             let shown = half.value[i] + 1;
-            half.note[i] = if na != 0 && (na != shown || nb == 0) {
-                na
-            } else {
-                nb
-            };
+            half.note[i] = if na != 0 && (na != shown || nb == 0) { na } else { nb };
             let several = na != 0 && nb != 0 && na != nb;
             half.flags[i] = self.flags[a]
                 | self.flags[b]
@@ -295,11 +261,7 @@ impl Level {
 
     /// Cover, but nothing where a thread was only blocked: what a thread did wins over what it did not.
     fn filled(&self, i: usize, kind: Kind) -> u16 {
-        if kind == Kind::State && blocked(self.value[i]) {
-            0
-        } else {
-            self.cover[i] as u16
-        }
+        if kind == Kind::State && blocked(self.value[i]) { 0 } else { self.cover[i] as u16 }
     }
 
     /// Appends a range of the level as columns: value, cover, flags, note.

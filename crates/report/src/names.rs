@@ -81,10 +81,7 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
         let owner = (slices.thread[at].0, slices.depth[at] as u32);
         let &line = lines.get(&owner)?;
         let rows = &plan.lines[line].rows;
-        Some((
-            line,
-            super::plan::partition(rows.len(), |i| rows.get(i) < at),
-        ))
+        Some((line, super::plan::partition(rows.len(), |i| rows.get(i) < at)))
     };
     let mut names = Vec::new();
     for sum in &sums {
@@ -94,19 +91,10 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
         let Some((line, item)) = place(longest) else {
             continue;
         };
-        let top = sum
-            .top
-            .iter()
-            .filter(|_| sum.count > 1)
-            .filter_map(|&(ns, row)| {
-                let (line, item) = place(row)?;
-                Some([
-                    line as u64,
-                    item as u64,
-                    plan.at(slices.start[row as usize]),
-                    ns,
-                ])
-            });
+        let top = sum.top.iter().filter(|_| sum.count > 1).filter_map(|&(ns, row)| {
+            let (line, item) = place(row)?;
+            Some([line as u64, item as u64, plan.at(slices.start[row as usize]), ns])
+        });
         names.push(NameRow {
             name: sum.name,
             kind: sum.kind,
@@ -132,10 +120,7 @@ fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
     let mut table: Vec<[u32; BINS]> = Vec::new();
     for (row, name) in slices.name.iter().enumerate() {
         let kind = slices.kind[row] as u8;
-        let Some(at) = at
-            .get_mut(name.ix())
-            .and_then(|of| of.get_mut(kind as usize))
-        else {
+        let Some(at) = at.get_mut(name.ix()).and_then(|of| of.get_mut(kind as usize)) else {
             continue;
         };
         if *at == u32::MAX {
@@ -152,9 +137,7 @@ fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
             }
         }
         let sum = &mut sums[*at as usize];
-        let ns = plan
-            .at(slices.end[row])
-            .saturating_sub(plan.at(slices.start[row]));
+        let ns = plan.at(slices.end[row]).saturating_sub(plan.at(slices.start[row]));
         sum.count += 1;
         sum.total += ns as i64;
         match sum.dense {
@@ -179,10 +162,9 @@ fn bins(sum: &Sum, table: &[[u32; BINS]]) -> Vec<u32> {
             let row = table[at as usize].iter().enumerate();
             counts.extend(row.filter(|&(_, &n)| n > 0).map(|(b, &n)| (b as u32, n)));
         }
-        None if sum.few.len() > 1 => sum
-            .few
-            .iter()
-            .for_each(|&b| *counts.entry(b as u32).or_default() += 1),
+        None if sum.few.len() > 1 => {
+            sum.few.iter().for_each(|&b| *counts.entry(b as u32).or_default() += 1)
+        }
         None => {}
     }
     counts.into_iter().flat_map(|(b, n)| [b, n]).collect()
@@ -196,10 +178,7 @@ mod tests {
     fn a_bin_is_an_eighth_of_an_octave() {
         let edges: Vec<u16> = (0..16).map(bin).collect();
         assert_eq!(edges, (0..16).collect::<Vec<u16>>());
-        assert_eq!(
-            [bin(16), bin(17), bin(18), bin(31), bin(32)],
-            [16, 16, 17, 23, 24]
-        );
+        assert_eq!([bin(16), bin(17), bin(18), bin(31), bin(32)], [16, 16, 17, 23, 24]);
         for ns in [7u64, 8, 1000, 123_456_789, u64::MAX >> 1, u64::MAX] {
             assert!(bin(ns) >= bin(ns - 1), "{ns}");
             assert!((bin(ns) as usize) < super::BINS);

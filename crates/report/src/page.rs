@@ -19,12 +19,8 @@ use std::io::{self, Write};
 
 const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
 /// Places in the template that the parts replace; viewer/build.mjs checks that each stands there once.
-const PLACES: [&str; 4] = [
-    "/*kasuri:more-policy*/",
-    "<!--kasuri:title-->",
-    "<!--kasuri:first-->",
-    "<!--kasuri:rest-->",
-];
+const PLACES: [&str; 4] =
+    ["/*kasuri:more-policy*/", "<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"];
 
 /// One recording of a page.
 pub struct Part {
@@ -77,10 +73,8 @@ pub fn served(titles: &[String]) -> io::Result<(String, String)> {
     const MORE: &str = "; connect-src 'self'";
     let [head, before, styles, viewer, foot] = template()?;
     let title = heading(titles.iter().map(String::as_str));
-    let tag = format!(
-        "<script type=\"kasuri/served\" id=\"kasuri-served\">{}</script>\n",
-        titles.len()
-    );
+    let tag =
+        format!("<script type=\"kasuri/served\" id=\"kasuri-served\">{}</script>\n", titles.len());
     let page = [head, MORE, before, &title, styles, &tag, viewer, foot].concat();
     // The policy is the last thing before its place.
     let policy = head.rsplit_once('"').map_or("", |(_, policy)| policy);

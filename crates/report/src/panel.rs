@@ -98,10 +98,7 @@ pub fn encode<'a>(document: &'a Document, plan: &Plan) -> PanelRow<'a> {
         Part::Chart(chart) => PartRow::Chart(chart_row(chart)),
         Part::Note(text) => PartRow::Note(demangled(text)),
     };
-    PanelRow {
-        title: document.name,
-        parts: document.parts.iter().map(part).collect(),
-    }
+    PanelRow { title: document.name, parts: document.parts.iter().map(part).collect() }
 }
 
 /// A heading, its note, and how much was left out.
@@ -126,9 +123,7 @@ fn table_row<'a>(table: &'a Table, plan: &Plan) -> TableRow<'a> {
     let columns = shown.iter().map(|&c| &table.columns[c]);
     TableRow {
         caption: caption(&table.heading, &table.note, table.rows.len(), table.all),
-        columns: columns
-            .map(|c| (&*c.heading, c.help, unit(c.unit)))
-            .collect(),
+        columns: columns.map(|c| (&*c.heading, c.help, unit(c.unit))).collect(),
         rows: (table.rows.iter())
             .map(|row| shown.iter().map(|&c| cell(&row[c], plan)).collect())
             .collect(),
@@ -218,9 +213,7 @@ mod tests {
         document.refusal("class", "not known");
         let rows = [1, u64::MAX, 3];
         let table = Rows::new("locks", "most first", &rows, 2)
-            .column("lock", Unit::Id, 0, "", |&n| {
-                Cell::from(n).to(Go::Lock(0xabc))
-            })
+            .column("lock", Unit::Id, 0, "", |&n| Cell::from(n).to(Go::Lock(0xabc)))
             .column("never", Unit::Ns, 1, "", |_| None::<i64>)
             .column("share", Unit::Ratio, 0, "of all", |&n| 1.0 / (n as f64));
         document.table(table);

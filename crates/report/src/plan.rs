@@ -117,11 +117,7 @@ impl Plan {
             Kind::State => self.state(trace, line, row),
             Kind::Slice => {
                 let s = &trace.slices;
-                (
-                    s.start[row],
-                    s.end[row],
-                    s.name[row].0.wrapping_shl(4) | s.kind[row] as u32,
-                )
+                (s.start[row], s.end[row], s.name[row].0.wrapping_shl(4) | s.kind[row] as u32)
             }
             Kind::Syscall | Kind::Irq | Kind::Softirq => {
                 let s = &trace.kernel_spans;
@@ -141,27 +137,15 @@ impl Plan {
             }
         };
         let start = self.at(start);
-        Item {
-            start,
-            end: self.at(end).max(start),
-            value,
-        }
+        Item { start, end: self.at(end).max(start), value }
     }
 
     /// An entry of a CPU's occupancy: it lasts until the next one.
     fn occupancy(&self, trace: &Trace, line: &Line, row: usize) -> (Time, Time, u32) {
         let occupancy = &trace.occupancy;
         let last = trace.cpus[line.owner as usize].occupancy.end as usize;
-        let end = if row + 1 < last {
-            occupancy.start[row + 1]
-        } else {
-            trace.span.end
-        };
-        (
-            occupancy.start[row],
-            end,
-            occupancy.thread[row].0.wrapping_add(1),
-        )
+        let end = if row + 1 < last { occupancy.start[row + 1] } else { trace.span.end };
+        (occupancy.start[row], end, occupancy.thread[row].0.wrapping_add(1))
     }
 
     /// A state of a thread: it lasts until the next one.
@@ -195,11 +179,7 @@ pub struct Segments {
 impl Segments {
     /// Segment `row` as an item.
     pub fn item(&self, row: usize) -> Item {
-        Item {
-            start: self.start[row],
-            end: self.end[row],
-            value: self.class[row] as u32,
-        }
+        Item { start: self.start[row], end: self.end[row], value: self.class[row] as u32 }
     }
 }
 
@@ -231,11 +211,7 @@ pub fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     while low < high {
         let middle = (low + high) / 2;
-        if less(middle) {
-            low = middle + 1
-        } else {
-            high = middle
-        }
+        if less(middle) { low = middle + 1 } else { high = middle }
     }
     low
 }

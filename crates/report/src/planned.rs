@@ -109,9 +109,7 @@ pub fn add(
             ..Thread::default()
         });
     }
-    (names.into_iter())
-        .map(|((_, lateness), name)| (name, lateness))
-        .collect()
+    (names.into_iter()).map(|((_, lateness), name)| (name, lateness)).collect()
 }
 
 /// A name that nothing recorded has: that would be coloured like a planned task.
@@ -168,10 +166,7 @@ mod tests {
     /// A recorded task whose name is a planned one's of another keeps a name of its own.
     #[test]
     fn recorded_names_are_not_those_of_planned_rows() {
-        let mut trace = Trace {
-            span: Time(0)..Time(100),
-            ..Trace::default()
-        };
+        let mut trace = Trace { span: Time(0)..Time(100), ..Trace::default() };
         let recorded = ["a", "a, late", "a, late "].map(|name| trace.strings.intern(name));
         for name in recorded {
             trace.tasks.push(kasuri_model::Task {
@@ -192,10 +187,7 @@ mod tests {
         let lateness = add(&mut trace, "plan", 1, stretches.collect());
         let named: Vec<_> = lateness.iter().map(|&(name, _)| name).collect();
         assert_eq!(named.len(), 3);
-        assert!(
-            named.iter().all(|name| !recorded.contains(name)),
-            "{named:?}"
-        );
+        assert!(named.iter().all(|name| !recorded.contains(name)), "{named:?}");
         let said = named.iter().map(|&name| trace.strings.get(name).trim_end());
         assert!(said.eq(["a, late", "a, late, late", "a, late , late"]));
     }
@@ -203,10 +195,7 @@ mod tests {
     /// The trace with the rows holds all rules of a trace, and the rows are what was asked for.
     #[test]
     fn planned_rows_are_threads_of_a_process_of_their_own() {
-        let mut trace = Trace {
-            span: Time(0)..Time(100),
-            ..Trace::default()
-        };
+        let mut trace = Trace { span: Time(0)..Time(100), ..Trace::default() };
         for name in ["a", "b"] {
             let name = trace.strings.intern(name);
             trace.tasks.push(kasuri_model::Task {
@@ -235,17 +224,13 @@ mod tests {
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         let text = |name: StrIx| trace.strings.get(name).to_string();
         let said: Vec<_> = lateness.iter().map(|&(n, l)| (text(n), l)).collect();
-        let expected = [
-            ("a, on time", Lateness::OnTime),
-            ("b, late", Lateness::Late),
-        ];
+        let expected = [("a, on time", Lateness::OnTime), ("b, late", Lateness::Late)];
         assert_eq!(said, expected.map(|(n, l)| (n.to_string(), l)));
         let rows: Vec<Vec<(String, i64, i64)>> = (trace.threads.iter())
             .map(|thread| {
                 let rows = thread.slices.start as usize..thread.slices.end as usize;
                 let s = &trace.slices;
-                rows.map(|r| (text(s.name[r]), s.start[r].0, s.end[r].0))
-                    .collect()
+                rows.map(|r| (text(s.name[r]), s.start[r].0, s.end[r].0)).collect()
             })
             .collect();
         let row = |name: &str, from, to| (name.to_string(), from, to);

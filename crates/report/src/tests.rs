@@ -20,13 +20,7 @@ fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
     // Planes of bytes: first the lowest byte of all values, then the next.
     let planes = &bytes[*at..*at + width * n];
     *at += width * n;
-    (0..n)
-        .map(|i| {
-            (0..width)
-                .rev()
-                .fold(0, |v, p| v << 8 | planes[p * n + i] as u64)
-        })
-        .collect()
+    (0..n).map(|i| (0..width).rev().fold(0, |v, p| v << 8 | planes[p * n + i] as u64)).collect()
 }
 
 /// A recording as it is in a file.
@@ -47,11 +41,7 @@ fn pack(trace: &Trace, plan: &plan::Plan, options: &Options) -> Whole {
     let job = blocks::Job::new(trace, plan.clone(), options);
     let layout = blocks::Layout::of(&job);
     let packed = blocks::pack(&job, &layout);
-    Whole {
-        layout,
-        blocks: packed.blocks,
-        clamped: packed.clamped,
-    }
+    Whole { layout, blocks: packed.blocks, clamped: packed.clamped }
 }
 
 /// Where `unit` begins in its block, which begins with the offsets of its units.
@@ -74,22 +64,14 @@ fn decode(packed: &Whole, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
         let mut at = 12;
         let (gap, length) = (cell(bytes, &mut at, n), cell(bytes, &mut at, n));
         let first = cell(bytes, &mut at, n);
-        let second = if kind == Kind::Slice {
-            cell(bytes, &mut at, n)
-        } else {
-            vec![0; n]
-        };
+        let second = if kind == Kind::Slice { cell(bytes, &mut at, n) } else { vec![0; n] };
         for i in 0..n {
             let start = now + gap[i];
             now = start + length[i];
             items.push((
                 start,
                 now,
-                if kind == Kind::Slice {
-                    first[i] << 4 | second[i] & 15
-                } else {
-                    first[i]
-                },
+                if kind == Kind::Slice { first[i] << 4 | second[i] & 15 } else { first[i] },
             ));
         }
         // The index has the range of each unit, by which the viewer chooses what to decode.
@@ -100,40 +82,22 @@ fn decode(packed: &Whole, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
 
 /// The bytes behind a tag's text: base64 of raw deflate.
 fn inflate(text: &str) -> Vec<u8> {
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .unwrap();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
     let mut out = Vec::new();
-    flate2::read::DeflateDecoder::new(&bytes[..])
-        .read_to_end(&mut out)
-        .unwrap();
+    flate2::read::DeflateDecoder::new(&bytes[..]).read_to_end(&mut out).unwrap();
     out
 }
 
 /// `n` slices on one thread: every seventh long, one name that is there once, and one gap of a minute.
 fn trace(n: u32) -> Trace {
     let mut trace = Trace::default();
-    let names: Vec<StrIx> = ["a", "b", "once"]
-        .iter()
-        .map(|name| trace.strings.intern(name))
-        .collect();
+    let names: Vec<StrIx> =
+        ["a", "b", "once"].iter().map(|name| trace.strings.intern(name)).collect();
     let mut now = -50;
     for i in 0..n {
-        now += if i == n / 2 {
-            60_000_000_000
-        } else {
-            (i % 5) as i64
-        };
-        let name = if i == n / 3 {
-            names[2]
-        } else {
-            names[i as usize % 2]
-        };
-        let length = if i % 7 == 0 {
-            100_000
-        } else {
-            900 + (i as i64 * 37) % 100
-        };
+        now += if i == n / 2 { 60_000_000_000 } else { (i % 5) as i64 };
+        let name = if i == n / 3 { names[2] } else { names[i as usize % 2] };
+        let length = if i % 7 == 0 { 100_000 } else { 900 + (i as i64 * 37) % 100 };
         let s = &mut trace.slices;
         s.start.push(Time(now));
         s.end.push(Time(now + length));
@@ -141,11 +105,7 @@ fn trace(n: u32) -> Trace {
         s.name.push(name);
         s.depth.push(0);
         s.parent.push(SliceIx::NONE);
-        s.kind.push(if i % 3 == 0 {
-            SliceKind::Barrier
-        } else {
-            SliceKind::Work
-        });
+        s.kind.push(if i % 3 == 0 { SliceKind::Barrier } else { SliceKind::Work });
         s.task.push(TaskIx::NONE);
         s.object.push((i as u64 % 4) * 0x1000);
         s.open.push(0);
@@ -195,24 +155,8 @@ fn every_slice_is_in_the_page_with_its_times_and_name() {
 fn workers_and_level_change_no_item() {
     let trace = trace(40_000);
     let plan = lines::plan(&trace);
-    let one = pack(
-        &trace,
-        &plan,
-        &Options {
-            workers: 1,
-            level: 1,
-            ..Options::default()
-        },
-    );
-    let four = pack(
-        &trace,
-        &plan,
-        &Options {
-            workers: 4,
-            level: 9,
-            ..Options::default()
-        },
-    );
+    let one = pack(&trace, &plan, &Options { workers: 1, level: 1, ..Options::default() });
+    let four = pack(&trace, &plan, &Options { workers: 4, level: 9, ..Options::default() });
     assert_eq!(decode(&one, 0, Kind::Slice), decode(&four, 0, Kind::Slice));
 }
 
@@ -221,32 +165,19 @@ fn a_level_is_empty_exactly_where_nothing_was() {
     let trace = trace(40_000);
     let plan = lines::plan(&trace);
     let n = 8192;
-    let level = lod::build(
-        &trace,
-        &plan,
-        &lod::longest(&trace, &plan),
-        &plan.lines[0],
-        n,
-        &mut Vec::new(),
-    );
+    let level =
+        lod::build(&trace, &plan, &lod::longest(&trace, &plan), &plan.lines[0], n, &mut Vec::new());
     let mut touched = vec![false; n];
     let width = plan.length as f64 / n as f64;
     for i in 0..40_000 {
         let item = plan.item(&trace, &plan.lines[0], i);
-        let (from, to) = (
-            (item.start as f64 / width) as usize,
-            (item.end as f64 / width) as usize,
-        );
+        let (from, to) = ((item.start as f64 / width) as usize, (item.end as f64 / width) as usize);
         // What the level must show, from the items themselves.
         touched[from..=to.min(n - 1)].fill(true);
     }
     // An item that ends on a bucket's edge touches the next one by nothing.
-    let holes = (0..n)
-        .filter(|&b| touched[b] && level.cover[b] == 0)
-        .count();
-    let ghosts = (0..n)
-        .filter(|&b| !touched[b] && level.cover[b] != 0)
-        .count();
+    let holes = (0..n).filter(|&b| touched[b] && level.cover[b] == 0).count();
+    let ghosts = (0..n).filter(|&b| !touched[b] && level.cover[b] != 0).count();
     assert!(holes <= 1, "{holes} buckets hide what is in them");
     assert_eq!(ghosts, 0);
 }
@@ -283,10 +214,7 @@ fn tiles_are_the_levels_they_were_cut_from() {
                         _ => level.note[b].into(),
                     })
                     .collect();
-                assert!(
-                    cell(&block, &mut at, lod::OVERVIEW) == expected,
-                    "{n} {from}"
-                );
+                assert!(cell(&block, &mut at, lod::OVERVIEW) == expected, "{n} {from}");
             }
         }
     }
@@ -300,10 +228,7 @@ fn what_is_served_is_what_a_file_holds() {
     let packed = pack(&trace, &lines::plan(&trace), &options);
     let served = Served::new(&trace, &options).unwrap();
     for (b, block) in packed.blocks.iter().enumerate() {
-        assert!(
-            served.block(b).unwrap() == inflate(&block.text),
-            "block {b}"
-        );
+        assert!(served.block(b).unwrap() == inflate(&block.text), "block {b}");
     }
     assert!(served.block(packed.blocks.len()).is_none());
     let mut in_file = index(&page(&trace, &options));
@@ -315,18 +240,12 @@ fn what_is_served_is_what_a_file_holds() {
 #[test]
 fn a_served_page_may_ask_its_server_and_a_file_nobody() {
     let trace = trace(10);
-    let options = Options {
-        title: "<b> & co".into(),
-        ..Options::default()
-    };
+    let options = Options { title: "<b> & co".into(), ..Options::default() };
     let file = page(&trace, &options);
     assert!(file.contains("default-src 'none'") && !file.contains("connect-src"));
     let served = [Served::new(&trace, &options).unwrap()];
     let (page, policy) = served_page(&served).unwrap();
-    assert!(
-        policy.starts_with("default-src 'none'; script-src 'sha256-"),
-        "{policy}"
-    );
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
     assert!(policy.ends_with("; connect-src 'self'"), "{policy}");
     assert!(page.contains(&format!("content=\"{policy}\"")));
     assert!(page.contains("<title>&lt;b&gt; &amp; co - kasuri</title>"));
@@ -396,10 +315,7 @@ fn a_level_shows_what_filled_most_of_a_bucket() {
             told_apart += usize::from(longest_piece[bucket].1 != first.1);
         }
     }
-    assert!(
-        told_apart > 10,
-        "{told_apart}: the longest piece is always of what filled most"
-    );
+    assert!(told_apart > 10, "{told_apart}: the longest piece is always of what filled most");
 }
 
 #[test]
@@ -428,10 +344,7 @@ fn a_blocked_half_does_not_hide_a_running_one() {
         (ThreadState::Running as u32, 2, lod::MERGED)
     );
     // The control: of two names the one that fills more is shown.
-    assert_eq!(
-        level.halve(Kind::Slice).value[0],
-        ThreadState::Sleeping as u32
-    );
+    assert_eq!(level.halve(Kind::Slice).value[0], ThreadState::Sleeping as u32);
 }
 
 #[test]
@@ -456,13 +369,7 @@ fn page(trace: &Trace, options: &Options) -> String {
 
 /// The index of a page, found as the viewer finds it: by the id of its tag.
 fn index(page: &str) -> serde_json::Value {
-    let text = page
-        .split_once("id=\"kasuri-index\">")
-        .unwrap()
-        .1
-        .split_once('<')
-        .unwrap()
-        .0;
+    let text = page.split_once("id=\"kasuri-index\">").unwrap().1.split_once('<').unwrap().0;
     serde_json::from_slice(&inflate(text)).unwrap()
 }
 
@@ -502,10 +409,7 @@ fn a_name_has_a_row_for_each_kind_of_its_slices() {
 
 #[test]
 fn the_headline_stands_in_the_index() {
-    let options = Options {
-        headline: "you got 1 of 2 CPUs".into(),
-        ..Options::default()
-    };
+    let options = Options { headline: "you got 1 of 2 CPUs".into(), ..Options::default() };
     let index = index(&page(&trace(3), &options));
     assert_eq!(index["headline"], "you got 1 of 2 CPUs");
 }
@@ -518,10 +422,7 @@ fn names_cannot_break_out_of_the_page() {
     trace.info.command = vec![evil.into()];
     let page = page(
         &trace,
-        &Options {
-            summary: Some(serde_json::json!({ evil: evil })),
-            ..Options::default()
-        },
+        &Options { summary: Some(serde_json::json!({ evil: evil })), ..Options::default() },
     );
     assert!(!page.contains("alert(1)</script>"));
     assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;"));
@@ -534,10 +435,7 @@ fn every_block_is_found_where_the_index_says() {
     let page = page(&trace, &Options::default());
     let blocks: Vec<u64> = serde_json::from_value(index(&page)["blocks"].clone()).unwrap();
     for block in blocks.chunks(4) {
-        let tag = page
-            .split_once(&format!("id=\"kasuri-{}\">", block[0]))
-            .unwrap()
-            .1;
+        let tag = page.split_once(&format!("id=\"kasuri-{}\">", block[0])).unwrap().1;
         let text = &tag[block[1] as usize..(block[1] + block[2]) as usize];
         assert_eq!(inflate(text).len() as u64, block[3]);
     }
@@ -566,10 +464,8 @@ fn times_outside_the_axis_are_moved_to_its_edge() {
     trace.slices.start[0] = Time::MIN;
     trace.slices.end[2] = Time::MAX;
     let plan = lines::plan(&trace);
-    let (first, last) = (
-        plan.item(&trace, &plan.lines[0], 0),
-        plan.item(&trace, &plan.lines[0], 2),
-    );
+    let (first, last) =
+        (plan.item(&trace, &plan.lines[0], 0), plan.item(&trace, &plan.lines[0], 2));
     assert_eq!(first.start, 0);
     assert_eq!(last.end, plan.length);
     page(&trace, &Options::default());
@@ -636,11 +532,7 @@ fn a_lock_has_lanes_for_who_holds_it_and_who_waits() {
 #[test]
 fn a_locks_row_has_the_numbers_of_the_tab() {
     use SliceKind::{LockHold as Hold, LockWait as Wait};
-    let trace = locks(&[
-        (0, Hold, 7, 0, 900),
-        (1, Wait, 7, 100, 200),
-        (0, Hold, 9, 5, 20),
-    ]);
+    let trace = locks(&[(0, Hold, 7, 0, 900), (1, Wait, 7, 100, 200), (0, Hold, 9, 5, 20)]);
     let pid = trace.processes[trace.threads[0].process.ix()].pid;
     // Slice 1 ends where the task was suspended; it waited until 900.
     let answer = kasuri_analyze::Locks {
@@ -671,9 +563,7 @@ fn a_locks_row_has_the_numbers_of_the_tab() {
 
 #[test]
 fn waiters_beyond_the_lanes_are_counted() {
-    let rows: Vec<_> = (0..9)
-        .map(|i| (0, SliceKind::LockWait, 7, i, 100 + i))
-        .collect();
+    let rows: Vec<_> = (0..9).map(|i| (0, SliceKind::LockWait, 7, i, 100 + i)).collect();
     let plan = lines::plan(&locks(&rows));
     assert_eq!(plan.locks[0].unshown, 3);
     assert_eq!(plan.locks[0].waits, 9);
@@ -690,10 +580,7 @@ fn a_noted_value_survives_being_shown_once() {
     };
     let half = level.halve(Kind::Slice);
     assert_eq!((half.value[0], half.note[0]), (16, 33));
-    let two = lod::Level {
-        note: vec![33, 49],
-        ..level
-    };
+    let two = lod::Level { note: vec![33, 49], ..level };
     assert_eq!(two.halve(Kind::Slice).flags[0] & lod::SEVERAL, lod::SEVERAL);
 }
 
@@ -740,11 +627,7 @@ fn the_account_of_each_cpu_has_no_gaps_and_its_mix_is_whole() {
     let account = kasuri_analyze::account::Account::new(&trace, trace.span.clone());
     let mut plan = lines::plan(&trace);
     account::add(&trace, Some(&account), &mut plan);
-    let of_account: Vec<_> = plan
-        .lines
-        .iter()
-        .filter(|line| line.kind == Kind::Account)
-        .collect();
+    let of_account: Vec<_> = plan.lines.iter().filter(|line| line.kind == Kind::Account).collect();
     assert_eq!(of_account.len(), 2);
     let mut by_class = [0u64; kasuri_analyze::account::N_CLASSES];
     for line in of_account {
@@ -759,9 +642,8 @@ fn the_account_of_each_cpu_has_no_gaps_and_its_mix_is_whole() {
         let mut raw = Raw::default();
         account::mix(&plan, line, &mut raw);
         let (mut at, n) = (0, plan.segments.buckets);
-        let columns: Vec<Vec<u64>> = (0..by_class.len())
-            .map(|_| cell(&raw.bytes, &mut at, n))
-            .collect();
+        let columns: Vec<Vec<u64>> =
+            (0..by_class.len()).map(|_| cell(&raw.bytes, &mut at, n)).collect();
         for b in 0..n {
             let sum: u64 = columns.iter().map(|column| column[b]).sum();
             assert!((253..=257).contains(&sum), "bucket {b} holds {sum}");

@@ -19,10 +19,7 @@ struct Disk;
 impl Files for Disk {
     fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>> {
         let bytes = std::fs::read(path).ok().filter(|_| nth == 0)?;
-        Some(Ok(Opened {
-            bytes: Arc::new(bytes),
-            changed_ns: 0,
-        }))
+        Some(Ok(Opened { bytes: Arc::new(bytes), changed_ns: 0 }))
     }
     fn debug_dirs(&self) -> &[PathBuf] {
         &[]
@@ -64,15 +61,8 @@ fn main() {
         return;
     }
     let tables = Tables {
-        modules: vec![Module {
-            kind: ModuleKind::Elf,
-            path: path.clone(),
-            build_id,
-            pid: 1,
-        }],
-        frames: addresses
-            .map(|address| Frame { module: 0, address })
-            .collect(),
+        modules: vec![Module { kind: ModuleKind::Elf, path: path.clone(), build_id, pid: 1 }],
+        frames: addresses.map(|address| Frame { module: 0, address }).collect(),
         ..Tables::default()
     };
     let began = Instant::now();

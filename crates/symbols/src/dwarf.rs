@@ -46,17 +46,12 @@ impl<'d> Debug<'d> {
     /// Reads the headers of all units: some ms for each 100 MB.
     pub fn lines(&self) -> Option<Lines<'_>> {
         let slice = |bytes| EndianSlice::new(bytes, self.endian);
-        let mut dwarf = self
-            .sections
-            .borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes));
+        let mut dwarf = self.sections.borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes));
         if let Some(shared) = &self.shared {
             dwarf.set_sup(shared.borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes)));
         }
         let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-        Some(Lines {
-            context,
-            scopes: RefCell::new(None),
-        })
+        Some(Lines { context, scopes: RefCell::new(None) })
     }
 }
 

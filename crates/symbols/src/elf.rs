@@ -70,11 +70,7 @@ impl Loaded {
             });
             pieces.collect()
         };
-        Loaded(
-            object::File::parse(bytes)
-                .as_ref()
-                .map_or_else(|_| Vec::new(), pieces),
-        )
+        Loaded(object::File::parse(bytes).as_ref().map_or_else(|_| Vec::new(), pieces))
     }
 
     /// None: no piece has the byte at this place.
@@ -156,23 +152,10 @@ impl<'a, 'd> Lookup<'a, 'd> {
                 continue;
             }
             let is_global = symbol.is_global();
-            self.add(
-                Symbol {
-                    start,
-                    is_global,
-                    name,
-                    is_stub: false,
-                },
-                size,
-            );
+            self.add(Symbol { start, is_global, name, is_stub: false }, size);
         }
         for (range, name) in stubs(&file, self.addresses.iter().map(|(a, _)| *a)) {
-            let stub = Symbol {
-                start: range.start,
-                is_global: false,
-                name,
-                is_stub: true,
-            };
+            let stub = Symbol { start: range.start, is_global: false, name, is_stub: true };
             self.add(stub, range.end - range.start);
         }
     }
@@ -265,17 +248,9 @@ impl Symbol<'_> {
         let key = |s: &Symbol<'_>| {
             let underscores = s.name.bytes().take_while(|b| *b == b'_').count();
             // A mangled name begins with one, or on some systems two.
-            let underscores = if s.name.starts_with("_Z") || s.name.starts_with("_R") {
-                0
-            } else {
-                underscores
-            };
-            (
-                std::cmp::Reverse(s.start),
-                !s.is_global,
-                underscores,
-                s.name.len(),
-            )
+            let underscores =
+                if s.name.starts_with("_Z") || s.name.starts_with("_R") { 0 } else { underscores };
+            (std::cmp::Reverse(s.start), !s.is_global, underscores, s.name.len())
         };
         (key(self), self.name) < (key(old), old.name)
     }

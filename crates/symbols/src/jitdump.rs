@@ -116,10 +116,8 @@ impl Iterator for Records<'_> {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        let (kind, size) = (
-            u32_at(self.bytes, self.at)?,
-            u32_at(self.bytes, self.at + 4)? as usize,
-        );
+        let (kind, size) =
+            (u32_at(self.bytes, self.at)?, u32_at(self.bytes, self.at + 4)? as usize);
         let time_ns = u64_at(self.bytes, self.at + 8)?;
         let end = self.at.checked_add(size)?;
         if size < HEAD || end > self.bytes.len() {
@@ -127,11 +125,7 @@ impl Iterator for Records<'_> {
         }
         let body = self.at + HEAD..end;
         self.at = end;
-        Some(Record {
-            kind,
-            time_ns,
-            body,
-        })
+        Some(Record { kind, time_ns, body })
     }
 }
 
@@ -196,14 +190,7 @@ impl Lines<'_> {
             true => u64_at(bytes, body.start + 8).unwrap_or(0),
             false => 0,
         };
-        Lines {
-            bytes,
-            at: body.start + DEBUG_FIXED,
-            end: body.end,
-            left,
-            code,
-            file: (0, 0),
-        }
+        Lines { bytes, at: body.start + DEBUG_FIXED, end: body.end, left, code, file: (0, 0) }
     }
 
     /// Whether a line begins here; behind the last there are at most 7 bytes.
@@ -221,10 +208,7 @@ impl Iterator for Lines<'_> {
     fn next(&mut self) -> Option<Line> {
         self.left = self.left.checked_sub(1)?;
         let start = self.at.checked_add(ENTRY_FIXED)?;
-        let (address, line) = (
-            u64_at(self.bytes, self.at)?,
-            u32_at(self.bytes, self.at + 8)?,
-        );
+        let (address, line) = (u64_at(self.bytes, self.at)?, u32_at(self.bytes, self.at + 8)?);
         let name = self.bytes.get(start..self.end)?;
         let mut ends = name.iter().zip(start..).filter(|(b, _)| **b == 0);
         let (_, end) = ends.find(|(_, end)| self.is_line(end + 1))?;
@@ -233,11 +217,7 @@ impl Iterator for Lines<'_> {
             self.file = (start as u32, end.min(start + NAME_BYTES_MAX) as u32);
         }
         self.at = end + 1;
-        self.code.contains(&address).then_some(Line {
-            address,
-            line,
-            file: self.file,
-        })
+        self.code.contains(&address).then_some(Line { address, line, file: self.file })
     }
 }
 
@@ -350,10 +330,7 @@ impl Reader<'_> {
                 file: line.map_or((0, 0), |l| l.file),
                 line: line.map_or(0, |l| l.line),
             };
-            if self.found[ix]
-                .last()
-                .is_some_and(|last| self.is_same(last, &named))
-            {
+            if self.found[ix].last().is_some_and(|last| self.is_same(last, &named)) {
                 continue;
             }
             if self.n_changes >= CHANGES_MAX {
@@ -518,11 +495,7 @@ mod tests {
             for (address, line, file) in lines {
                 rest.extend(address.to_le_bytes());
                 rest.extend([*line, 0].iter().flat_map(|n| n.to_le_bytes()));
-                rest.extend(if *file == "same" {
-                    b"\xff"
-                } else {
-                    file.as_bytes()
-                });
+                rest.extend(if *file == "same" { b"\xff" } else { file.as_bytes() });
                 rest.push(0);
             }
             self.record(DEBUG, 0, &[start, lines.len() as u64], &rest)
@@ -570,10 +543,7 @@ mod tests {
     #[test]
     fn records_of_several_threads_are_put_in_the_order_of_time() {
         let file = File::new(0).load(20, 0x1000, 0, "late");
-        assert_eq!(
-            file.load(10, 0x1000, 1, "early").at(0x1000),
-            ["10 early", "20 late"]
-        );
+        assert_eq!(file.load(10, 0x1000, 1, "early").at(0x1000), ["10 early", "20 late"]);
     }
 
     #[test]
@@ -589,11 +559,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_instruction() {
-        let rows = [
-            (0x1020, 9, "/b.c"),
-            (0x1000, 4, "/a.c"),
-            (0x1030, 5, "/a.c"),
-        ];
+        let rows = [(0x1020, 9, "/b.c"), (0x1000, 4, "/a.c"), (0x1030, 5, "/a.c")];
         let file = File::new(0).lines(0x1000, &rows).load(10, 0x1000, 0, "f");
         for (address, line) in [(0x1000, "/a.c:4"), (0x102f, "/b.c:9"), (0x1030, "/a.c:5")] {
             assert_eq!(file.at(address), [format!("10 f {line}")]);
@@ -618,22 +584,14 @@ mod tests {
     fn file_names_that_v8_had_freed_are_told_by_what_is_left() {
         let freed = "\u{10}a\0\0\0\0\0\0=1234567";
         let (mine, other) = (format!("{freed}/main.js"), format!("{freed}/util.js"));
-        let rows = [
-            (0x1040, 4, &*mine),
-            (0x1048, 9, &*other),
-            (0x1050, 5, &*mine),
-        ];
+        let rows = [(0x1040, 4, &*mine), (0x1048, 9, &*other), (0x1050, 5, &*mine)];
         let file = File::new(0).lines(0x1000, &rows);
         let file = file.load(10, 0x1000, 0, "JS:*f file:///home/you/main.js:3:1");
         let whole = "file:///home/you/main.js".len();
         assert_eq!(whole, mine.len(), "for this test");
         for (address, line) in [(0x1007, 4), (0x1008, 3), (0x1017, 5)] {
             let shown = format!("10 JS:*f /home/you/main.js:{line}");
-            assert_eq!(
-                file.at(address),
-                [shown],
-                "the line in another file is left out"
-            );
+            assert_eq!(file.at(address), [shown], "the line in another file is left out");
         }
     }
 
@@ -692,9 +650,7 @@ mod tests {
 
     #[test]
     fn claims_lead_nowhere() {
-        let good = File::new(0)
-            .lines(0x1000, &[(0x1000, 5, "/a.c")])
-            .load(10, 0x1000, 0, "f");
+        let good = File::new(0).lines(0x1000, &[(0x1000, 5, "/a.c")]).load(10, 0x1000, 0, "f");
         for len in 0..good.0.len() {
             let cut = File(good.0[..len].to_vec());
             let read = functions(&cut.0, &[(0x1000, 0)], &|| false);
@@ -708,9 +664,7 @@ mod tests {
             }
         }
         let end = u64::MAX - 4;
-        let file = File::new(0)
-            .load(10, end, 0, "f")
-            .lines(end, &[(3, 1, "/a.c")]);
+        let file = File::new(0).load(10, end, 0, "f").lines(end, &[(3, 1, "/a.c")]);
         assert_eq!(file.at(u64::MAX - 1), ["10 f"]);
         let none = File::new(0).record(DEBUG, 0, &[0x1000, u64::MAX], &[]);
         assert_eq!(none.load(1, 0x1000, 0, "f").at(0x1000), ["1 f"]);

@@ -115,12 +115,7 @@ pub fn build(list: &mut dyn BufRead, key: Key) -> Option<Vec<u8>> {
         index.extend(crc32fast::hash(&leaves[begin..]).to_le_bytes());
         n_leaves += 1;
     }
-    let head = Head {
-        key,
-        n_ranges: ranges.len(),
-        n_leaves,
-        crc: crc32fast::hash(&index),
-    };
+    let head = Head { key, n_ranges: ranges.len(), n_leaves, crc: crc32fast::hash(&index) };
     let bytes = [head.to_bytes(), index, leaves].concat();
     (bytes.len() <= FILE_BYTES_MAX).then_some(bytes)
 }
@@ -175,18 +170,11 @@ impl Index {
             let end = place.end.checked_add(u32_at(row, 8)? as usize)?;
             let place = std::mem::replace(&mut from, end)..end;
             let is_right = place.start <= end && end <= FILE_BYTES_MAX;
-            is_right.then_some(Leaf {
-                start: u64_at(row, 0)?,
-                place,
-                crc: u32_at(row, 12)?,
-            })
+            is_right.then_some(Leaf { start: u64_at(row, 0)?, place, crc: u32_at(row, 12)? })
         };
         Some(Index {
             ranges: ranges.collect::<Option<_>>()?,
-            leaves: leaves
-                .chunks_exact(LEAF_ROW_BYTES)
-                .map(leaf)
-                .collect::<Option<_>>()?,
+            leaves: leaves.chunks_exact(LEAF_ROW_BYTES).map(leaf).collect::<Option<_>>()?,
         })
     }
 
@@ -261,9 +249,8 @@ fn covered(symbols: &[Symbol], own: &Range<u64>) -> Vec<Range<u64>> {
     for run in outside.chunk_by(|a, b| a.module() == b.module()) {
         let (first, last) = (run[0], run[run.len() - 1]);
         // Names in brackets that are no module's: "[bpf]", "[__builtin__kprobes]".
-        let is_module = first
-            .module()
-            .is_some_and(|m| m != b"[bpf]" && !m.starts_with(b"[__builtin__"));
+        let is_module =
+            first.module().is_some_and(|m| m != b"[bpf]" && !m.starts_with(b"[__builtin__"));
         if is_module {
             ranges.push(first.start..(last.start | (PAGE - 1)).saturating_add(1));
         }
@@ -358,16 +345,7 @@ mod tests {
     #[test]
     fn code_that_may_come_and_go_is_not_covered() {
         let file = file();
-        for address in [
-            0xfff,
-            0x4000,
-            0x10000,
-            0x11000,
-            0x11ff8,
-            0x14000,
-            0x20000,
-            u64::MAX,
-        ] {
+        for address in [0xfff, 0x4000, 0x10000, 0x11000, 0x11ff8, 0x14000, 0x20000, u64::MAX] {
             let missed = part(&file, &[0x1000, address]);
             assert_eq!(missed, Err(Miss::NotCovered), "{address:x}");
         }
@@ -418,12 +396,9 @@ mod tests {
 
     #[test]
     fn a_list_without_addresses_or_kernel_code_makes_no_file() {
-        for list in [
-            "",
-            "0 T _stext\n0 T _etext\n",
-            "1000 T other\n",
-            "2000 T _stext\n1000 T _etext\n",
-        ] {
+        for list in
+            ["", "0 T _stext\n0 T _etext\n", "1000 T other\n", "2000 T _stext\n1000 T _etext\n"]
+        {
             assert_eq!(build(&mut list.as_bytes(), KEY), None, "{list}");
         }
     }

@@ -144,8 +144,5 @@ impl Known {
 /// Rows of [`Tables::frames`] without a name: the frames to ask for.
 pub fn unnamed(tables: &Tables) -> Vec<u32> {
     let known = Known::of_all(tables).into_iter().zip(0..NONE);
-    known
-        .filter(|(k, _)| *k == Known::Nothing)
-        .map(|(_, row)| row)
-        .collect()
+    known.filter(|(k, _)| *k == Known::Nothing).map(|(_, row)| row).collect()
 }

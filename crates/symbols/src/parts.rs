@@ -111,14 +111,8 @@ impl<'f> Elf<'f> {
             _ => return None,
         };
         let is_little = head[5] == 1;
-        let mut elf = Elf {
-            file,
-            is_little,
-            word,
-            machine: 0,
-            segments: Vec::new(),
-            sections: (0, 0, 0, 0),
-        };
+        let mut elf =
+            Elf { file, is_little, word, machine: 0, segments: Vec::new(), sections: (0, 0, 0, 0) };
         let fields = &head[24 + word..];
         let number = |at: usize, n: usize| elf.number(fields.get(at..at + n).unwrap_or(&[]));
         // e_phoff, e_shoff, e_flags, e_ehsize, then the sizes and numbers of headers.

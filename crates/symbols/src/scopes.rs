@@ -150,13 +150,7 @@ fn read<R: Reader>(unit: UnitRef<'_, R>) -> Option<Vec<Scope<R>>> {
         }
         let outer = open.last().map(|(_, ix)| *ix);
         open.push((depth, scopes.len()));
-        scopes.push(Scope {
-            begin,
-            end: u64::MAX,
-            outer,
-            name,
-            tag: abbreviation.tag(),
-        });
+        scopes.push(Scope { begin, end: u64::MAX, outer, name, tag: abbreviation.tag() });
     }
     Some(scopes)
 }

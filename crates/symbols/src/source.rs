@@ -80,9 +80,7 @@ impl Task {
     /// The file itself, if nothing else can have its debug information.
     pub(crate) fn own_debug(&self) -> Option<&Bytes> {
         match &self.source {
-            Source::Elf {
-                code, debug: None, ..
-            } => code.as_ref(),
+            Source::Elf { code, debug: None, .. } => code.as_ref(),
             _ => None,
         }
     }
@@ -160,11 +158,7 @@ pub fn tasks(
         let path = (tables.modules.get(module as usize)).map_or("", |m| m.path.as_str());
         Task {
             name: path.rsplit('/').next().unwrap_or(path).to_owned(),
-            module: if tables.modules.get(module as usize).is_some() {
-                module
-            } else {
-                NONE
-            },
+            module: if tables.modules.get(module as usize).is_some() { module } else { NONE },
             addresses,
             source,
         }
@@ -180,11 +174,8 @@ fn find(module: &Module, addresses: &[(u64, u32)], files: &dyn Files) -> Source 
                 let bytes: &[u8] = (**bytes).as_ref();
                 Facts::of(bytes).is_some_and(|f| f.build_id == module.build_id)
             });
-            let source = found.map(|bytes| Source::Elf {
-                code: Some(bytes),
-                debug: None,
-                shared: None,
-            });
+            let source =
+                found.map(|bytes| Source::Elf { code: Some(bytes), debug: None, shared: None });
             source.unwrap_or(Source::Nothing(Why::Replaced))
         }
         ModuleKind::Kernel => {
@@ -198,10 +189,7 @@ fn find(module: &Module, addresses: &[(u64, u32)], files: &dyn Files) -> Source 
             };
             match files.jit_map(module.pid) {
                 Err(why) if dump.is_none() => Source::Nothing(why),
-                map => Source::Jit {
-                    map: map.ok(),
-                    dump,
-                },
+                map => Source::Jit { map: map.ok(), dump },
             }
         }
         ModuleKind::Unreadable => Source::Nothing(Why::Missing),
@@ -223,15 +211,9 @@ fn find_elf(module: &Module, files: &dyn Files) -> Source {
         return Source::Nothing(why);
     }
     let lines = debug.as_ref().map(|(_, b)| b).or(code.as_ref());
-    let at = debug
-        .as_ref()
-        .map_or_else(|| PathBuf::from(&module.path), |(path, _)| path.clone());
+    let at = debug.as_ref().map_or_else(|| PathBuf::from(&module.path), |(path, _)| path.clone());
     let shared = lines.and_then(|b| shared_file(&at, (**b).as_ref(), files));
-    Source::Elf {
-        debug: debug.map(|(_, bytes)| bytes),
-        code,
-        shared,
-    }
+    Source::Elf { debug: debug.map(|(_, bytes)| bytes), code, shared }
 }
 
 /// The file that ran: at its path, or in a directory of debug files.
@@ -316,10 +298,7 @@ fn by_build_id(id: &[u8], files: &dyn Files) -> Option<(PathBuf, Bytes)> {
     }
     let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
     for dir in files.debug_dirs() {
-        let path = dir
-            .join(".build-id")
-            .join(&hex[..2])
-            .join(format!("{}.debug", &hex[2..]));
+        let path = dir.join(".build-id").join(&hex[..2]).join(format!("{}.debug", &hex[2..]));
         let mut found = candidates(&path, files);
         let same = |o: &Opened| elf::build_id((*o.bytes).as_ref()) == id;
         if let Some(opened) = found.find(same) {

@@ -203,9 +203,8 @@ mod tests {
     #[test]
     fn a_loop_that_pauses_is_told_from_code_beside_it() {
         // 0: mov (%rdi),%eax  2: cmp %esi,%eax  4: jne 12  6: pause  8: dec %edx  10: jne 0  12: ret, and nops.
-        let mut code = vec![
-            0x8b, 0x07, 0x39, 0xf0, 0x75, 0x06, 0xf3, 0x90, 0xff, 0xca, 0x75, 0xf4, 0xc3,
-        ];
+        let mut code =
+            vec![0x8b, 0x07, 0x39, 0xf0, 0x75, 0x06, 0xf3, 0x90, 0xff, 0xca, 0x75, 0xf4, 0xc3];
         code.resize(64, 0x90);
         for at in [0, 2, 4, 6, 8, 10] {
             assert!(x86(&code, at), "{at}");
@@ -273,13 +272,7 @@ mod tests {
         assert!([0, 2].iter().all(|&at| x86(&code, at)));
         assert!(![4, 6].iter().any(|&at| x86(&code, at)));
         // yield; cbnz w0, 0; sub; cbnz w1, 8; b 0
-        let words: [u32; 5] = [
-            0xd503_203f,
-            0x35ff_ffe0,
-            0x5100_0421,
-            0x35ff_ffe1,
-            0x17ff_fffc,
-        ];
+        let words: [u32; 5] = [0xd503_203f, 0x35ff_ffe0, 0x5100_0421, 0x35ff_ffe1, 0x17ff_fffc];
         let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         assert!([0, 4].iter().all(|&at| arm(&code, at)));
         assert!(![8, 12].iter().any(|&at| arm(&code, at)));
@@ -288,9 +281,8 @@ mod tests {
     #[test]
     fn a_long_branch_back_makes_a_loop_too() {
         // 0: pause  2: jae 0, with a distance of four bytes  8: jmp 0
-        let code = [
-            0xf3, 0x90, 0x0f, 0x83, 0xf8, 0xff, 0xff, 0xff, 0xe9, 0xf3, 0xff, 0xff, 0xff, 0xc3,
-        ];
+        let code =
+            [0xf3, 0x90, 0x0f, 0x83, 0xf8, 0xff, 0xff, 0xff, 0xe9, 0xf3, 0xff, 0xff, 0xff, 0xc3];
         assert!((0..13).all(|at| x86(&code, at)) && !x86(&code, 13));
     }
 

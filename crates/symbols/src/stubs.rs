@@ -59,9 +59,7 @@ fn imported<'d>(file: &object::File<'d>) -> HashMap<u64, &'d str> {
 
 /// `jmp *slot(%rip)`, behind `endbr64` and a prefix where these are there.
 fn x86_64(start: u64, code: &[u8; BYTES as usize]) -> Option<u64> {
-    let at = [0, 4, 5]
-        .into_iter()
-        .find(|&at| code[at..].starts_with(&[0xff, 0x25]))?;
+    let at = [0, 4, 5].into_iter().find(|&at| code[at..].starts_with(&[0xff, 0x25]))?;
     let offset = i32::from_le_bytes(*code[at + 2..].first_chunk()?);
     Some((start + at as u64 + 6).wrapping_add_signed(offset.into()))
 }
@@ -69,9 +67,8 @@ fn x86_64(start: u64, code: &[u8; BYTES as usize]) -> Option<u64> {
 /// `adrp x16, page; ldr x17, [x16, low]`, behind `bti c` where that is there.
 fn aarch64(start: u64, code: &[u8; BYTES as usize]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?));
-    let at = [0, 4]
-        .into_iter()
-        .find(|&at| word(at).is_some_and(|w| w & 0x9f00_001f == 0x9000_0010))?;
+    let at =
+        [0, 4].into_iter().find(|&at| word(at).is_some_and(|w| w & 0x9f00_001f == 0x9000_0010))?;
     let (adrp, ldr) = (word(at)?, word(at + 4)?);
     if ldr & 0xffc0_03ff != 0xf940_0211 {
         return None;

@@ -72,11 +72,9 @@ pub(crate) fn jit(map: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<Call>> {
     let mut found: Vec<Option<&[u8]>> = vec![None; addresses.len()];
     for line in lines(map) {
         let mut words = line.splitn(3, |b| *b == b' ');
-        let (Some(start), Some(bytes), Some(name)) = (
-            words.next().and_then(hex),
-            words.next().and_then(hex),
-            words.next(),
-        ) else {
+        let (Some(start), Some(bytes), Some(name)) =
+            (words.next().and_then(hex), words.next().and_then(hex), words.next())
+        else {
             continue;
         };
         let end = start.saturating_add(bytes);
@@ -92,10 +90,7 @@ pub(crate) fn jit(map: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<Call>> {
 
 /// Takes file and line out of a name, as Python (`py::NAME:FILE`) and Node (`JS:*NAME FILE:LINE:COLUMN`) write them.
 pub(crate) fn jit_call(name: &str) -> Call {
-    let plain = || Call {
-        function: name.to_owned(),
-        ..Call::default()
-    };
+    let plain = || Call { function: name.to_owned(), ..Call::default() };
     if let Some(rest) = name.strip_prefix(kasuri_base::call_path::IN_PYTHON) {
         return match rest.rsplit_once(':') {
             Some((function, file)) if !function.is_empty() => Call {
@@ -144,9 +139,7 @@ pub(crate) fn hex(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 16 {
         return None;
     }
-    word.iter().try_fold(0, |n, &byte| {
-        Some(n << 4 | u64::from((byte as char).to_digit(16)?))
-    })
+    word.iter().try_fold(0, |n, &byte| Some(n << 4 | u64::from((byte as char).to_digit(16)?)))
 }
 
 #[cfg(test)]
@@ -161,29 +154,17 @@ mod tests {
     #[test]
     fn a_kernel_symbol_goes_on_to_the_next() {
         let list = b"1000 T first\n2000 t inner\n2000 T second\n3000 D data\nzz T no\n4000 t mod_fn\t[mod]\n";
-        let addresses = [
-            (0x10, 0),
-            (0x1000, 1),
-            (0x1fff, 2),
-            (0x2abc, 3),
-            (0x3001, 4),
-            (0x5000, 5),
-        ];
+        let addresses =
+            [(0x10, 0), (0x1000, 1), (0x1fff, 2), (0x2abc, 3), (0x3001, 4), (0x5000, 5)];
         let names = functions(kernel(&mut &list[..], &addresses).unwrap());
-        assert_eq!(
-            names,
-            ["-", "first", "first", "second", "-", "mod_fn [mod]"]
-        );
+        assert_eq!(names, ["-", "first", "first", "second", "-", "mod_fn [mod]"]);
     }
 
     #[test]
     fn a_line_of_any_length_is_one_line() {
         let long = "x".repeat(3 * LINE_BYTES_MAX);
         let list = format!("1000 T first\n2000 t {long}\n3000 T last");
-        let calls = kernel(
-            &mut list.as_bytes(),
-            &[(0x1000, 0), (0x2000, 1), (0x3000, 2)],
-        );
+        let calls = kernel(&mut list.as_bytes(), &[(0x1000, 0), (0x2000, 1), (0x3000, 2)]);
         let names = functions(calls.unwrap());
         assert_eq!((&*names[0], &*names[2]), ("first", "last"));
         assert_eq!(names[1].len(), LINE_BYTES_MAX - "2000 t ".len());
@@ -199,14 +180,7 @@ mod tests {
     #[test]
     fn later_code_replaces_earlier_code_at_its_address() {
         let map = b"100 100 old\n0x180 0x10 new one\nbad line\n300 0 empty\n";
-        let addresses = [
-            (0x100, 0),
-            (0x17f, 1),
-            (0x180, 2),
-            (0x190, 3),
-            (0x200, 4),
-            (0x300, 5),
-        ];
+        let addresses = [(0x100, 0), (0x17f, 1), (0x180, 2), (0x190, 3), (0x200, 4), (0x300, 5)];
         let names = functions(jit(map, &addresses));
         assert_eq!(names, ["old", "old", "new one", "old", "-", "-"]);
     }
@@ -219,21 +193,12 @@ mod tests {
         };
         let is = |f: &str, file: &str, line| (f.to_owned(), file.to_owned(), line);
         assert_eq!(call("py::work:/a b/x.py"), is("py::work", "/a b/x.py", 0));
-        assert_eq!(
-            call("JS:*fib file:///tmp/f.js:3:13"),
-            is("JS:*fib", "/tmp/f.js", 3)
-        );
+        assert_eq!(call("JS:*fib file:///tmp/f.js:3:13"), is("JS:*fib", "/tmp/f.js", 3));
         assert_eq!(
             call("LazyCompile:~ node:internal/a:12:1"),
             is("LazyCompile:~", "node:internal/a", 12)
         );
-        for plain in [
-            "Builtin:ArrayMap",
-            "Lmain;::run(I)V",
-            "py::",
-            "a b c",
-            "x :1:",
-        ] {
+        for plain in ["Builtin:ArrayMap", "Lmain;::run(I)V", "py::", "a b c", "x :1:"] {
             assert_eq!(call(plain), is(plain, "", 0));
         }
     }

@@ -130,10 +130,7 @@ pub fn probes(file: &dyn ReadAt) -> Option<Probes> {
     let sections = elf.sections();
     let base = sections.iter().find(|s| s.name == b".stapsdt.base");
     let base = base.map(|section| section.address);
-    let mut out = Probes {
-        is_native: machine.is_native(),
-        ..Probes::default()
-    };
+    let mut out = Probes { is_native: machine.is_native(), ..Probes::default() };
     for section in sections.iter().filter(|s| s.name == b".note.stapsdt") {
         let Some(bytes) = elf.piece(section.offset, section.bytes) else {
             out.refused += 1;
@@ -242,12 +239,7 @@ fn argument(word: &str, machine: Machine) -> Arg {
             _ => Fetch::No("operands of this machine are not read"),
         },
     };
-    Arg {
-        operand: word.to_owned(),
-        bytes,
-        is_signed: size.starts_with('-'),
-        fetch,
-    }
+    Arg { operand: word.to_owned(), bytes, is_signed: size.starts_with('-'), fetch }
 }
 
 const TWO_REGISTERS: Fetch = Fetch::No("an address made of two registers");
@@ -264,10 +256,10 @@ fn x86(operand: &str) -> Fetch {
         if let Some(at) = high {
             return Fetch::HighByte(["ax", "bx", "cx", "dx"][at]);
         }
-        return x86_register(name).map_or(
-            Fetch::No("a register that is not among the general ones"),
-            |r| Fetch::Place(format!("%{r}")),
-        );
+        return x86_register(name)
+            .map_or(Fetch::No("a register that is not among the general ones"), |r| {
+                Fetch::Place(format!("%{r}"))
+            });
     }
     let Some((displacement, rest)) = operand.split_once('(') else {
         return A_SYMBOL;
@@ -414,9 +406,7 @@ mod tests {
         assert_eq!(one("8@8(%rax,%rbx,4)"), Err(TWO_REGISTERS));
         assert_eq!(one("4@counter(%rip)"), Err(A_SYMBOL));
         assert_eq!(one("8@$main"), Err(A_SYMBOL));
-        for odd in [
-            "8f@%xmm0", "8@%xmm0", "8@%rip", "16@%rax", "%rax", "8@%fs:0", "8@", "@",
-        ] {
+        for odd in ["8f@%xmm0", "8@%xmm0", "8@%rip", "16@%rax", "%rax", "8@%fs:0", "8@", "@"] {
             assert!(matches!(one(odd), Err(Fetch::No(_))), "{odd}");
         }
         let text = argument("8@112(%rsp)", Machine::X86_64).text();
@@ -467,14 +457,7 @@ mod tests {
     #[test]
     fn only_identifiers_are_names() {
         assert_eq!(identifier(b"gc__start").as_deref(), Some("gc__start"));
-        for odd in [
-            "",
-            "a b",
-            "a/b",
-            "a\x1b[2J",
-            "\u{e4}",
-            &"a".repeat(MAX_NAME + 1),
-        ] {
+        for odd in ["", "a b", "a/b", "a\x1b[2J", "\u{e4}", &"a".repeat(MAX_NAME + 1)] {
             assert_eq!(identifier(odd.as_bytes()), None, "{odd:?}");
         }
     }

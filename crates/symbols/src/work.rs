@@ -46,9 +46,7 @@ pub enum Event {
 /// these only the symbol tables are read.
 pub fn costly(tasks: &[Task], bytes: u64) -> Vec<(usize, Phase)> {
     let size = |task: &Task| match &task.source {
-        Source::Elf {
-            debug: Some(debug), ..
-        } => Some((**debug).as_ref().len() as u64),
+        Source::Elf { debug: Some(debug), .. } => Some((**debug).as_ref().len() as u64),
         _ => None,
     };
     beyond(tasks, size, bytes)
@@ -67,10 +65,7 @@ pub fn costly_to_unpack(tasks: &[Task], bytes: u64) -> Vec<(usize, Phase)> {
 
 /// What to leave out, so that the sizes of the others, smallest first, are together no more than `bytes`.
 fn beyond(tasks: &[Task], size: impl Fn(&Task) -> Option<u64>, bytes: u64) -> Vec<(usize, Phase)> {
-    let sizes = tasks
-        .iter()
-        .zip(0..)
-        .filter_map(|(t, ix)| Some((size(t)?, ix)));
+    let sizes = tasks.iter().zip(0..).filter_map(|(t, ix)| Some((size(t)?, ix)));
     let mut sizes: Vec<(u64, usize)> = sizes.collect();
     sizes.sort_unstable();
     let mut sum = 0u64;
@@ -98,12 +93,7 @@ pub fn run(
     stop: &(dyn Fn() -> bool + Sync),
     tell: &(dyn Fn(Event) + Sync),
 ) {
-    let run = Run {
-        tasks,
-        skip,
-        stop,
-        tell,
-    };
+    let run = Run { tasks, skip, stop, tell };
     let places: Vec<Mutex<Places>> = tasks.iter().map(|_| Mutex::default()).collect();
     parallel(n_threads, tasks.len(), &|task| {
         if run.may(task, Phase::Symbols) {
@@ -147,11 +137,7 @@ impl Run<'_> {
         let mut places = Places::default();
         match &task.source {
             Source::Nothing(why) => (self.tell)(Event::Nameless(ix, *why)),
-            Source::Elf {
-                code,
-                debug,
-                shared: _,
-            } => {
+            Source::Elf { code, debug, shared: _ } => {
                 places = self.elf(task, code.as_ref(), debug.as_ref());
                 let calls_at = |at| {
                     let function = places.function(at).map(|name| call(name.to_owned()));
@@ -182,17 +168,11 @@ impl Run<'_> {
             let small = code.filter(|_| debug.is_none());
             let small = small.and_then(|bytes| minidebug::table((**bytes).as_ref(), self.stop));
             let mut lookup = Lookup::new(&task.addresses);
-            let files = code
-                .into_iter()
-                .chain(debug)
-                .map(|bytes| (**bytes).as_ref());
+            let files = code.into_iter().chain(debug).map(|bytes| (**bytes).as_ref());
             for bytes in files.chain(small.as_deref()) {
                 lookup.read(bytes, &|| (self.stop)());
             }
-            Places {
-                places: lookup.places(),
-                spins: spins.unwrap_or_default(),
-            }
+            Places { places: lookup.places(), spins: spins.unwrap_or_default() }
         };
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_default()
     }
@@ -213,18 +193,12 @@ impl Run<'_> {
                 1 => *calls = functions.into_iter().next().and_then(|(_, call)| call),
                 _ => {
                     *calls = None;
-                    timed.extend(
-                        functions
-                            .into_iter()
-                            .enumerate()
-                            .map(|(n, (from_ns, call))| Timed {
-                                names: Names {
-                                    frame,
-                                    calls: Vec::from_iter(call),
-                                },
-                                from_ns: if n == 0 { 0 } else { from_ns },
-                            }),
-                    );
+                    timed.extend(functions.into_iter().enumerate().map(|(n, (from_ns, call))| {
+                        Timed {
+                            names: Names { frame, calls: Vec::from_iter(call) },
+                            from_ns: if n == 0 { 0 } else { from_ns },
+                        }
+                    }));
                 }
             }
         }
@@ -249,11 +223,7 @@ impl Run<'_> {
     fn lines(&self, n_threads: usize, places: &[Places]) {
         let mut with_debug: Vec<(usize, &Bytes, Option<&Bytes>)> = Vec::new();
         for (ix, task) in self.tasks.iter().enumerate() {
-            if let Source::Elf {
-                code,
-                debug,
-                shared,
-            } = &task.source
+            if let Source::Elf { code, debug, shared } = &task.source
                 && let Some(bytes) = debug.as_ref().or(code.as_ref())
             {
                 with_debug.push((ix, bytes, shared.as_ref()));
@@ -335,10 +305,7 @@ fn complete(calls: &mut [Call], symbol: Option<&str>) {
 }
 
 fn call(function: String) -> Call {
-    Call {
-        function,
-        ..Call::default()
-    }
+    Call { function, ..Call::default() }
 }
 
 /// Runs jobs 0 to `n` in at most `n_threads` threads.

@@ -40,10 +40,7 @@ fn built() -> Option<Built> {
     let made = built.tool("cc", &["-O2", "-g", "-Wl,--build-id", "-o", "p", "p.c"])
         && built.tool("objcopy", &["--only-keep-debug", "p", "p.debug"])
         && built.tool("strip", &["-o", "stripped", "p"])
-        && built.tool(
-            "objcopy",
-            &["--add-gnu-debuglink=p.debug", "stripped", "linked"],
-        );
+        && built.tool("objcopy", &["--add-gnu-debuglink=p.debug", "stripped", "linked"]);
     if !made {
         skip("needs cc and binutils");
     }
@@ -52,10 +49,7 @@ fn built() -> Option<Built> {
 
 impl Built {
     fn tool(&self, tool: &str, args: &[&str]) -> bool {
-        let run = Command::new(tool)
-            .args(args)
-            .current_dir(self.dir.path())
-            .status();
+        let run = Command::new(tool).args(args).current_dir(self.dir.path()).status();
         run.is_ok_and(|status| status.success())
     }
 
@@ -93,10 +87,7 @@ impl Fake {
 impl Files for Fake {
     fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>> {
         let bytes = self.files.get(path)?.get(nth)?.clone();
-        Some(Ok(Opened {
-            bytes: Arc::new(bytes),
-            changed_ns: self.changed_ns,
-        }))
+        Some(Ok(Opened { bytes: Arc::new(bytes), changed_ns: self.changed_ns }))
     }
     fn debug_dirs(&self) -> &[PathBuf] {
         &self.debug_dirs
@@ -125,16 +116,9 @@ impl Files for Fake {
 }
 
 fn tables(kind: ModuleKind, build_id: Vec<u8>, addresses: &[u64]) -> Tables {
-    let frames = addresses
-        .iter()
-        .map(|&address| Frame { module: 0, address });
+    let frames = addresses.iter().map(|&address| Frame { module: 0, address });
     Tables {
-        modules: vec![Module {
-            kind,
-            path: "/bin/p".into(),
-            build_id,
-            pid: 7,
-        }],
+        modules: vec![Module { kind, path: "/bin/p".into(), build_id, pid: 7 }],
         frames: frames.collect(),
         ..Tables::default()
     }
@@ -175,21 +159,11 @@ fn inlined_calls_come_first_then_the_function() {
     let outer = built.inside("outer");
     // The loop's body is somewhere in the function.
     let around: Vec<u64> = (outer - 8..outer + 8).collect();
-    let (names, _) = names(
-        &tables(ModuleKind::Elf, build_id(&p), &around),
-        &Fake::default().with("/bin/p", p),
-    );
-    assert!(
-        names
-            .iter()
-            .all(|n| n.ends_with(|c: char| c.is_ascii_digit())),
-        "{names:?}"
-    );
+    let (names, _) =
+        names(&tables(ModuleKind::Elf, build_id(&p), &around), &Fake::default().with("/bin/p", p));
+    assert!(names.iter().all(|n| n.ends_with(|c: char| c.is_ascii_digit())), "{names:?}");
     assert!(names.iter().all(|n| n.contains("outer p.c:")), "{names:?}");
-    assert!(
-        names.iter().any(|n| n == "twice p.c:2 < outer p.c:6"),
-        "{names:?}"
-    );
+    assert!(names.iter().any(|n| n == "twice p.c:2 < outer p.c:6"), "{names:?}");
 }
 
 #[test]
@@ -200,10 +174,7 @@ fn separate_debug_files_are_found_by_build_id_and_by_link() {
     let main = built.inside("main");
     let tables = tables(ModuleKind::Elf, id, &[main]);
     let by_id = format!("/dbg/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
-    let fake = || Fake {
-        debug_dirs: vec!["/dbg".into()],
-        ..Fake::default()
-    };
+    let fake = || Fake { debug_dirs: vec!["/dbg".into()], ..Fake::default() };
     let stripped = || fake().with("/bin/p", built.file("stripped"));
     let linked = || fake().with("/bin/p", built.file("linked"));
     let debug = || built.file("p.debug");
@@ -219,40 +190,19 @@ fn separate_debug_files_are_found_by_build_id_and_by_link() {
     }
     // One of another program, under the right name.
     let mut other = debug();
-    let at = other
-        .windows(hex.len() / 2)
-        .position(|w| w == tables.modules[0].build_id)
-        .unwrap();
+    let at = other.windows(hex.len() / 2).position(|w| w == tables.modules[0].build_id).unwrap();
     other[at] ^= 1;
-    for files in [
-        stripped().with(&by_id, other.clone()),
-        linked().with("/bin/p.debug", other),
-    ] {
+    for files in [stripped().with(&by_id, other.clone()), linked().with("/bin/p.debug", other)] {
         assert_eq!(names(&tables, &files).0, [""]);
     }
 }
 
 /// As Fedora's packages: no symbols, and a compressed file with the table of them.
 fn with_small_table(built: &Built, compress: &[&str]) -> Option<Vec<u8>> {
-    let made = built.tool(
-        "objcopy",
-        &[
-            "-S",
-            "--keep-symbol=main",
-            "--keep-symbol=outer",
-            "p.debug",
-            "small",
-        ],
-    ) && built.tool("xz", compress)
-        && built.tool(
-            "objcopy",
-            &[
-                "--add-section",
-                ".gnu_debugdata=small.xz",
-                "stripped",
-                "mini",
-            ],
-        );
+    let made = built
+        .tool("objcopy", &["-S", "--keep-symbol=main", "--keep-symbol=outer", "p.debug", "small"])
+        && built.tool("xz", compress)
+        && built.tool("objcopy", &["--add-section", ".gnu_debugdata=small.xz", "stripped", "mini"]);
     if !made {
         skip("needs xz and binutils");
     }
@@ -263,11 +213,7 @@ fn with_small_table(built: &Built, compress: &[&str]) -> Option<Vec<u8>> {
 fn a_stripped_file_is_named_by_the_small_table_in_it() {
     let Some(built) = built() else { return };
     let id = build_id(&built.file("p"));
-    let tables = tables(
-        ModuleKind::Elf,
-        id,
-        &[built.inside("main"), built.inside("outer")],
-    );
+    let tables = tables(ModuleKind::Elf, id, &[built.inside("main"), built.inside("outer")]);
     let stripped = Fake::default().with("/bin/p", built.file("stripped"));
     assert_eq!(names(&tables, &stripped).0, ["", ""]);
     for check in ["crc32", "crc64", "sha256", "none"] {
@@ -296,14 +242,8 @@ fn a_small_table_that_is_large_costs_its_names_alone() {
         return;
     }
     // The table and 200 MB of zeroes, which are 30 KB; the table, and a dictionary that is large.
-    std::fs::copy(
-        built.dir.path().join("small"),
-        built.dir.path().join("long"),
-    )
-    .unwrap();
-    let long = std::fs::File::options()
-        .write(true)
-        .open(built.dir.path().join("long"));
+    std::fs::copy(built.dir.path().join("small"), built.dir.path().join("long")).unwrap();
+    let long = std::fs::File::options().write(true).open(built.dir.path().join("long"));
     long.unwrap().set_len(200 << 20).unwrap();
     assert!(built.tool("xz", &["-k", "-1", "long"]));
     assert!(built.tool("xz", &["-k", "-f", "--lzma2=dict=96MiB", "small"]));
@@ -320,16 +260,10 @@ fn a_small_table_that_is_large_costs_its_names_alone() {
 #[test]
 fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
     let Some(built) = built() else { return };
-    let tables = tables(
-        ModuleKind::Elf,
-        build_id(&built.file("p")),
-        &[built.inside("main")],
-    );
+    let tables = tables(ModuleKind::Elf, build_id(&built.file("p")), &[built.inside("main")]);
     let debug = built.file("p.debug");
     let bytes = debug.len() as u64;
-    let files = Fake::default()
-        .with("/bin/p", built.file("linked"))
-        .with("/bin/p.debug", debug);
+    let files = Fake::default().with("/bin/p", built.file("linked")).with("/bin/p.debug", debug);
     let tasks = tasks(&tables, &[0], Numbering::Addresses, &files);
     assert_eq!(costly(&tasks, bytes), []);
     let skip = costly(&tasks, bytes - 1);
@@ -344,10 +278,7 @@ fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
     let [names] = &found[..] else {
         panic!("{found:?}");
     };
-    assert_eq!(
-        (&*names.calls[0].function, names.calls[0].line),
-        ("main", 0)
-    );
+    assert_eq!((&*names.calls[0].function, names.calls[0].line), ("main", 0));
 }
 
 /// Functions that no other file sees, inlined: g++ gives them no name for linkers.
@@ -423,11 +354,7 @@ fn inlined_functions_of_cpp_have_their_classes_and_name_spaces() {
 #[test]
 fn own_debug_information_is_unpacked_up_to_a_limit() {
     let Some(built) = built() else { return };
-    let tables = tables(
-        ModuleKind::Elf,
-        build_id(&built.file("p")),
-        &[built.inside("main")],
-    );
+    let tables = tables(ModuleKind::Elf, build_id(&built.file("p")), &[built.inside("main")]);
     for (how, is_packed) in [("none", false), ("zlib", true), ("zlib-gnu", true)] {
         let how = format!("--compress-debug-sections={how}");
         assert!(built.tool("objcopy", &[&how, "p", "packed"]));
@@ -452,9 +379,8 @@ fn a_replaced_file_gives_no_names() {
     );
     assert_eq!(names(&replaced, &Fake::default()).1, [Why::Missing]);
     // The one that ran is at the same path of another mount name space.
-    let here_and_there = Fake::default()
-        .with("/bin/p", built.file("p.c"))
-        .with("/bin/p", p.clone());
+    let here_and_there =
+        Fake::default().with("/bin/p", built.file("p.c")).with("/bin/p", p.clone());
     let right = tables(ModuleKind::Elf, build_id(&p), &[main]);
     assert_eq!(names(&right, &here_and_there).0, ["main p.c:10"]);
 }
@@ -462,20 +388,11 @@ fn a_replaced_file_gives_no_names() {
 #[test]
 fn without_a_build_id_only_an_old_file_counts() {
     let Some(built) = built() else { return };
-    assert!(built.tool(
-        "objcopy",
-        &["--remove-section=.note.gnu.build-id", "p", "noid"]
-    ));
-    let at = |changed_ns| Fake {
-        changed_ns,
-        ..Fake::default().with("/bin/p", built.file("noid"))
-    };
+    assert!(built.tool("objcopy", &["--remove-section=.note.gnu.build-id", "p", "noid"]));
+    let at = |changed_ns| Fake { changed_ns, ..Fake::default().with("/bin/p", built.file("noid")) };
     let tables = tables(ModuleKind::Elf, Vec::new(), &[built.inside("main")]);
     assert_eq!(names(&tables, &at(999)).0, ["main p.c:10"]);
-    assert_eq!(
-        names(&tables, &at(1000)),
-        (vec![String::new()], vec![Why::Replaced])
-    );
+    assert_eq!(names(&tables, &at(1000)), (vec![String::new()], vec![Why::Replaced]));
 }
 
 /// Go's linker writes a build-id that no segment loads: a recorder does not see it.
@@ -491,10 +408,7 @@ fn a_build_id_that_is_not_loaded_counts_as_none() {
         }
     }
     assert_eq!(build_id(&go), build_id(&built.file("p")), "tools see it");
-    let at = |changed_ns, bytes| Fake {
-        changed_ns,
-        ..Fake::default().with("/bin/p", bytes)
-    };
+    let at = |changed_ns, bytes| Fake { changed_ns, ..Fake::default().with("/bin/p", bytes) };
     let tables = tables(ModuleKind::Elf, Vec::new(), &[built.inside("main")]);
     assert_eq!(names(&tables, &at(999, go.clone())).0, ["main p.c:10"]);
     assert_eq!(names(&tables, &at(1000, go)).1, [Why::Replaced]);
@@ -508,18 +422,9 @@ fn a_symbol_without_a_size_names_what_follows_it() {
     let p = built.file("p");
     let bare = built.inside("bare");
     let files = Fake::default().with("/bin/p", p.clone());
-    let (names, _) = names(
-        &tables(
-            ModuleKind::Elf,
-            build_id(&p),
-            &[bare, bare + 2, 3, u64::MAX],
-        ),
-        &files,
-    );
-    assert!(
-        names[..2].iter().all(|n| n.starts_with("bare ")),
-        "{names:?}"
-    );
+    let (names, _) =
+        names(&tables(ModuleKind::Elf, build_id(&p), &[bare, bare + 2, 3, u64::MAX]), &files);
+    assert!(names[..2].iter().all(|n| n.starts_with("bare ")), "{names:?}");
     assert_eq!(names[2..], ["", ""]);
 }
 
@@ -531,27 +436,17 @@ fn stubs_of_other_files_functions_have_their_names() {
     let Some(built) = built() else { return };
     let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(int n, char **v) { if (n > 1) abort(); return puts(v[0]); }\n";
     std::fs::write(built.dir.path().join("calls.c"), source).unwrap();
-    for option in [
-        "-fcf-protection=none",
-        "-fcf-protection=full",
-        "-mbranch-protection=bti",
-    ] {
+    for option in ["-fcf-protection=none", "-fcf-protection=full", "-mbranch-protection=bti"] {
         // Those of the other machine are refused.
-        if !built.tool(
-            "cc",
-            &["-O2", "-Wl,-z,lazy", option, "-o", "calls", "calls.c"],
-        ) {
+        if !built.tool("cc", &["-O2", "-Wl,-z,lazy", option, "-o", "calls", "calls.c"]) {
             continue;
         }
         assert!(built.tool("strip", &["calls"]));
         let calls = built.file("calls");
         let file = object::File::parse(&*calls).unwrap();
-        let stubs = file
-            .sections()
-            .filter(|s| s.name().is_ok_and(|n| n.starts_with(".plt")));
-        let at: Vec<u64> = stubs
-            .flat_map(|s| (s.address()..s.address() + s.size()).step_by(4))
-            .collect();
+        let stubs = file.sections().filter(|s| s.name().is_ok_and(|n| n.starts_with(".plt")));
+        let at: Vec<u64> =
+            stubs.flat_map(|s| (s.address()..s.address() + s.size()).step_by(4)).collect();
         let files = Fake::default().with("/bin/p", calls.clone());
         let (names, _) = names(&tables(ModuleKind::Elf, build_id(&calls), &at), &files);
         for name in ["puts@plt :0", "abort@plt :0"] {
@@ -573,10 +468,7 @@ fn a_loop_that_waits_is_the_innermost_call_of_its_addresses() {
         let (names, _) = names(&tables(ModuleKind::Elf, build_id(&p), &at), &files);
         let function = if name == "p" { " < waits " } else { "" };
         let expected = format!("a spin loop in p :0{function}");
-        assert!(
-            names[..3].iter().all(|n| n.starts_with(&expected)),
-            "{names:?}"
-        );
+        assert!(names[..3].iter().all(|n| n.starts_with(&expected)), "{names:?}");
         assert!(!names[3].contains("spin"), "{names:?}");
     }
 }
@@ -592,26 +484,11 @@ fn generated_code_and_the_kernel_are_named_by_their_lists() {
         names(&tables(ModuleKind::Kernel, vec![], &[0x14, 0x2]), &fake()).0,
         ["do_it :0", ""]
     );
-    assert_eq!(
-        names(&tables(ModuleKind::Jit, vec![], &[0x14, 0x18]), &fake()).0,
-        ["js :0", ""]
-    );
-    let hidden = Fake {
-        kernel: Some(b"0 T do_it\n".to_vec()),
-        ..Fake::default()
-    };
-    assert_eq!(
-        names(&tables(ModuleKind::Kernel, vec![], &[0x14]), &hidden).1,
-        [Why::KernelHidden]
-    );
-    assert_eq!(
-        names(&tables(ModuleKind::Jit, vec![], &[1]), &hidden).1,
-        [Why::NoJitMap]
-    );
-    assert_eq!(
-        names(&tables(ModuleKind::Unreadable, vec![], &[1]), &hidden).1,
-        [Why::Missing]
-    );
+    assert_eq!(names(&tables(ModuleKind::Jit, vec![], &[0x14, 0x18]), &fake()).0, ["js :0", ""]);
+    let hidden = Fake { kernel: Some(b"0 T do_it\n".to_vec()), ..Fake::default() };
+    assert_eq!(names(&tables(ModuleKind::Kernel, vec![], &[0x14]), &hidden).1, [Why::KernelHidden]);
+    assert_eq!(names(&tables(ModuleKind::Jit, vec![], &[1]), &hidden).1, [Why::NoJitMap]);
+    assert_eq!(names(&tables(ModuleKind::Unreadable, vec![], &[1]), &hidden).1, [Why::Missing]);
     let mut nowhere = tables(ModuleKind::Elf, vec![], &[1]);
     nowhere.frames[0].module = NONE;
     assert_eq!(names(&nowhere, &hidden).1, [Why::NoModule]);
@@ -622,12 +499,7 @@ fn what_has_failed_before_and_what_is_late_is_left_out() {
     let Some(built) = built() else { return };
     let p = built.file("p");
     let tables = tables(ModuleKind::Elf, build_id(&p), &[built.inside("main")]);
-    let tasks = tasks(
-        &tables,
-        &[0],
-        Numbering::Addresses,
-        &Fake::default().with("/bin/p", p),
-    );
+    let tasks = tasks(&tables, &[0], Numbering::Addresses, &Fake::default().with("/bin/p", p));
     let calls = |skip: &[(usize, Phase)], late: bool| {
         let last = Mutex::new(String::new());
         run(&tasks, 1, skip, &|| late, &|event| {
@@ -659,10 +531,7 @@ fn damaged_copies_of_a_real_file_never_panic() {
     let whole = built.file("p");
     let id = build_id(&whole);
     let outer = built.inside("outer");
-    let addresses: Vec<u64> = (0..40)
-        .map(|n| outer - 20 + n)
-        .chain([0, 1 << 40])
-        .collect();
+    let addresses: Vec<u64> = (0..40).map(|n| outer - 20 + n).chain([0, 1 << 40]).collect();
     let tables = tables(ModuleKind::Elf, id, &addresses);
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut named = 0;

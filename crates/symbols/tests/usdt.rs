@@ -90,10 +90,7 @@ fn damaged_copies_do_no_harm() {
 fn a_section_of_terabytes_is_not_read() {
     let mut bytes = std::fs::read(corpus().join("x86_64.elf")).unwrap();
     let number = |at: usize, n: usize| {
-        bytes[at..at + n]
-            .iter()
-            .rev()
-            .fold(0u64, |v, &b| v << 8 | u64::from(b)) as usize
+        bytes[at..at + n].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b)) as usize
     };
     let (sections, n) = (number(40, 8), number(60, 2));
     let sizes: Vec<usize> = (0..n).map(|ix| sections + ix * 64 + 32).collect();

@@ -37,24 +37,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         trace.info.host = machine.clone();
         trace.origin_realtime_ns = FIRST_NIGHT_NS + night as i64 * DAY_NS;
         // A commit lives for three nights.
-        let commit = format!(
-            "{:07x}",
-            (night / 3 + 1).wrapping_mul(0x9E37_79B9) & 0xfff_ffff
-        );
+        let commit = format!("{:07x}", (night / 3 + 1).wrapping_mul(0x9E37_79B9) & 0xfff_ffff);
         let labels = BTreeMap::from([("commit".to_string(), commit)]);
-        let key = dataset::Key {
-            machine,
-            run: format!("night-{night:04}"),
-        };
+        let key = dataset::Key { machine, run: format!("night-{night:04}") };
         let source = Source::new(&trace, labels);
-        dataset::write(
-            Path::new(dir),
-            &key,
-            &source,
-            TABLES,
-            parquet::Packing::Small,
-            0o644,
-        )?;
+        dataset::write(Path::new(dir), &key, &source, TABLES, parquet::Packing::Small, 0o644)?;
     }
     Ok(())
 }
@@ -91,9 +78,8 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
     };
     for _ in 0..ROUNDS {
         // Whoever asks first gets the lock first.
-        let mut asks: Vec<(i64, usize)> = (0..THREADS)
-            .map(|t| (now[t] + 20_000 + random.below(20_000), t))
-            .collect();
+        let mut asks: Vec<(i64, usize)> =
+            (0..THREADS).map(|t| (now[t] + 20_000 + random.below(20_000), t)).collect();
         asks.sort_unstable();
         for (ask, t) in asks {
             let tid = 101 + t as i32;
@@ -117,29 +103,15 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
     }
     let end = now.iter().max().copied().unwrap_or(0) + 1_000;
     for (t, cpu) in cpus.iter_mut().enumerate() {
-        cpu.push(Event::switch(
-            end,
-            101 + t as i32,
-            RunnablePreempted,
-            0,
-            comm,
-        ));
+        cpu.push(Event::switch(end, 101 + t as i32, RunnablePreempted, 0, comm));
     }
-    let streams = streams
-        .into_iter()
-        .zip(101..)
-        .map(|(events, tid)| AnnotationVec {
-            pid: 101,
-            tid,
-            events,
-            at: 0,
-        });
-    let input = Input {
-        setup: setup(end),
-        strings,
-        cpus,
-        streams: streams.collect(),
-    };
+    let streams = streams.into_iter().zip(101..).map(|(events, tid)| AnnotationVec {
+        pid: 101,
+        tid,
+        events,
+        at: 0,
+    });
+    let input = Input { setup: setup(end), strings, cpus, streams: streams.collect() };
     let mut trace = input.build().expect("a small trace");
     trace.info.command = vec!["./solver".into()];
     trace.info.kernel_source = "tracefs".into();
@@ -149,13 +121,8 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
 
 /// What is known before the first event: the threads, and the length of the run.
 fn setup(end: i64) -> Setup {
-    let known = |tid: i32| KnownThread {
-        time: Time(0),
-        pid: 101,
-        tid,
-        ppid: 1,
-        comm: "solver".into(),
-    };
+    let known =
+        |tid: i32| KnownThread { time: Time(0), pid: 101, tid, ppid: 1, comm: "solver".into() };
     Setup {
         root_pids: vec![101],
         n_cpus: THREADS,
@@ -171,11 +138,6 @@ fn waking(ns: i64, tid: i32, comm: StrIx, cpu: u16) -> Event {
         time: Time(ns),
         context: 0,
         in_interrupt: false,
-        what: What::Waking {
-            tid,
-            comm,
-            cpu: cpu.into(),
-            in_softirq: false,
-        },
+        what: What::Waking { tid, comm, cpu: cpu.into(), in_softirq: false },
     }
 }

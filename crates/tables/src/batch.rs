@@ -70,10 +70,7 @@ impl<'s> Batch<'s> {
                 made: std::collections::HashMap::new(),
             },
         };
-        Batch {
-            n_rows: 0,
-            columns: columns.iter().map(data).collect(),
-        }
+        Batch { n_rows: 0, columns: columns.iter().map(data).collect() }
     }
 
     /// Number of rows.
@@ -131,11 +128,7 @@ impl Words<'_> {
 
     fn of(&mut self, ix: StrIx) -> u32 {
         // Strings that are not there read "", as everywhere.
-        let at = if ix.ix() < self.strings.len() {
-            ix.ix() + 1
-        } else {
-            0
-        };
+        let at = if ix.ix() < self.strings.len() { ix.ix() + 1 } else { 0 };
         if self.of_string.is_empty() {
             self.of_string = vec![0; self.strings.len() + 1];
         }

@@ -61,9 +61,8 @@ pub fn write(
 pub fn write_csv(dir: &Path, source: &Source<'_>, tables: &[&Table], mode: u32) -> Result<Written> {
     let mut written = Written::default();
     for table in tables {
-        written.rows += write_file(dir, table.name, "csv", mode, |out| {
-            csv::write(table, source, out)
-        })?;
+        written.rows +=
+            write_file(dir, table.name, "csv", mode, |out| csv::write(table, source, out))?;
         written.files += 1;
     }
     Ok(written)
@@ -88,11 +87,7 @@ fn write_file(
         }
         let _ = fs::remove_file(&unfinished);
         let mut new = File::options();
-        let file = new
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&unfinished);
+        let file = new.write(true).create_new(true).mode(mode).open(&unfinished);
         let file = file.map_err(Error::file(&unfinished))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let rows = write(&mut out)?;
@@ -117,9 +112,7 @@ pub fn tables_in(dir: &Path) -> Vec<&'static Table> {
     let has_machine = |table: &&&Table| {
         let entries = fs::read_dir(dir.join(table.name));
         entries.is_ok_and(|entries| {
-            entries
-                .flatten()
-                .any(|e| e.file_name().to_string_lossy().starts_with("machine="))
+            entries.flatten().any(|e| e.file_name().to_string_lossy().starts_with("machine="))
         })
     };
     TABLES.iter().filter(has_machine).copied().collect()

@@ -25,9 +25,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
-        move |source| Error::File {
-            path: path.to_path_buf(),
-            source,
-        }
+        move |source| Error::File { path: path.to_path_buf(), source }
     }
 }

@@ -48,9 +48,7 @@ pub fn write<W: Write + Send>(
         .columns
         .iter()
         .filter(|c| c.ty == Type::Varchar)
-        .fold(properties, |p, c| {
-            p.set_column_dictionary_enabled(c.name.into(), true)
-        })
+        .fold(properties, |p, c| p.set_column_dictionary_enabled(c.name.into(), true))
         .build();
     let mut writer = SerializedFileWriter::new(out, schema(table)?, Arc::new(properties))?;
     let mut columns: Vec<Buffer> = table.columns.iter().map(Buffer::new).collect();
@@ -142,10 +140,7 @@ impl Buffer {
                 Type::Integer => Kept::Integer(Vec::new()),
                 Type::Double => Kept::Double(Vec::new()),
                 Type::Boolean => Kept::Boolean(Vec::new()),
-                Type::Varchar => Kept::Varchar {
-                    texts: Vec::new(),
-                    values: Vec::new(),
-                },
+                Type::Varchar => Kept::Varchar { texts: Vec::new(), values: Vec::new() },
             },
         }
     }

@@ -37,10 +37,7 @@ impl Table {
         source: &Source<'_>,
         sink: &mut dyn FnMut(&Batch<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut out = Out {
-            batch: Batch::new(self.columns, &source.trace().strings),
-            sink,
-        };
+        let mut out = Out { batch: Batch::new(self.columns, &source.trace().strings), sink };
         (self.fill)(source, &mut out)?;
         out.flush()
     }

@@ -21,16 +21,8 @@ pub(crate) struct Acquisitions {
 impl<'t> Source<'t> {
     /// The tables of `trace`. `labels`: what to know the run by, beside what the recording says itself.
     pub fn new(trace: &'t Trace, labels: BTreeMap<String, String>) -> Source<'t> {
-        let options = Options {
-            all_processes: true,
-            omits_moves: true,
-            ..Options::default()
-        };
-        Source {
-            session: Session::new(trace, &options),
-            labels,
-            acquisitions: OnceCell::new(),
-        }
+        let options = Options { all_processes: true, omits_moves: true, ..Options::default() };
+        Source { session: Session::new(trace, &options), labels, acquisitions: OnceCell::new() }
     }
 
     /// The recording.
@@ -65,10 +57,7 @@ impl<'t> Source<'t> {
     }
 
     pub(crate) fn pid(&self, process: ProcessIx) -> i32 {
-        self.trace()
-            .processes
-            .get(process.ix())
-            .map_or(-1, |process| process.pid)
+        self.trace().processes.get(process.ix()).map_or(-1, |process| process.pid)
     }
 
     /// (pid, tid).
@@ -89,8 +78,6 @@ impl Acquisitions {
 
 impl std::fmt::Debug for Source<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source")
-            .field("labels", &self.labels)
-            .finish_non_exhaustive()
+        f.debug_struct("Source").field("labels", &self.labels).finish_non_exhaustive()
     }
 }

@@ -53,10 +53,8 @@ fn picked(name: &str, columns: &[&str]) -> Vec<String> {
 fn samples_have_weights_paths_and_names() {
     use kasuri_model::*;
     let mut trace = planted();
-    let (mangled, module) = (
-        trace.strings.intern("_ZN4work3runEv"),
-        trace.strings.intern("/bin/planted"),
-    );
+    let (mangled, module) =
+        (trace.strings.intern("_ZN4work3runEv"), trace.strings.intern("/bin/planted"));
     let none = StrIx::NONE;
     trace.frames = CodeFrames {
         function: vec![mangled, none],
@@ -85,11 +83,7 @@ fn samples_have_weights_paths_and_names() {
     let source = Source::new(&trace, BTreeMap::new());
     let of = |name: &str, columns: &[&str]| -> Vec<String> {
         let cells = |row: BTreeMap<&str, String>| {
-            columns
-                .iter()
-                .map(|c| row[c].clone())
-                .collect::<Vec<_>>()
-                .join(" ")
+            columns.iter().map(|c| row[c].clone()).collect::<Vec<_>>().join(" ")
         };
         rows(name, &source).into_iter().map(cells).collect()
     };
@@ -99,35 +93,16 @@ fn samples_have_weights_paths_and_names() {
         .map(|r| (r.end - r.start).ns())
         .sum();
     assert_eq!(
-        of(
-            "sample",
-            &[
-                "tid",
-                "time_ns",
-                "cpu",
-                "kind",
-                "weight_ns",
-                "is_complete",
-                "path_id"
-            ]
-        ),
+        of("sample", &["tid", "time_ns", "cpu", "kind", "weight_ns", "is_complete", "path_id"]),
         [
             "10 1000 0 on_cpu 3000 true 1".to_string(),
             format!("10 8000 NULL on_cpu {} false NULL", on_cpu - 3000),
         ]
     );
     // Path 2 is nobody's, and path 0 only a caller's.
+    assert_eq!(of("stack_frame", &["path_id", "depth", "frame_id"]), ["1 0 0", "1 1 1"]);
     assert_eq!(
-        of("stack_frame", &["path_id", "depth", "frame_id"]),
-        ["1 0 0", "1 1 1"]
-    );
-    assert_eq!(
-        of(
-            "frame",
-            &[
-                "frame_id", "function", "readable", "module", "line", "address", "kind"
-            ]
-        ),
+        of("frame", &["frame_id", "function", "readable", "module", "line", "address", "kind"]),
         [
             "0 _ZN4work3runEv work::run() /bin/planted 7 NULL inlined",
             "1 NULL NULL /bin/planted NULL 18 native",
@@ -138,20 +113,8 @@ fn samples_have_weights_paths_and_names() {
 #[test]
 fn slices_have_their_time_on_a_cpu() {
     // "step" 200..9500 of 10: off the CPU 3000..5000 and 6000..7000; of 11 1000..9000: off 2500..8100.
-    let expected = [
-        "10 step work 200 9500 9300 6300 0",
-        "11 step work 1000 9000 8000 2400 0",
-    ];
-    let columns = [
-        "tid",
-        "name",
-        "kind",
-        "start_ns",
-        "end_ns",
-        "dur_ns",
-        "on_cpu_ns",
-        "depth",
-    ];
+    let expected = ["10 step work 200 9500 9300 6300 0", "11 step work 1000 9000 8000 2400 0"];
+    let columns = ["tid", "name", "kind", "start_ns", "end_ns", "dur_ns", "on_cpu_ns", "depth"];
     let got = picked("slice", &columns);
     let work: Vec<_> = got.iter().filter(|r| r.contains(" work ")).collect();
     assert_eq!(work, expected.iter().collect::<Vec<_>>());
@@ -163,13 +126,7 @@ fn states_name_who_took_the_cpu() {
     let got = picked("thread_state", &columns);
     let preempted: Vec<_> = got.iter().filter(|r| r.contains("preempted")).collect();
     let by = picked("thread", &["thread_id", "tid"]);
-    let hog = by
-        .iter()
-        .find(|r| r.ends_with(" 99"))
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap();
+    let hog = by.iter().find(|r| r.ends_with(" 99")).unwrap().split(' ').next().unwrap();
     // The other two are the last switch, at the end of the recording.
     assert_eq!(preempted.len(), 3);
     assert_eq!(*preempted[0], format!("10 preempted 3000 5000 0 {hog}"));
@@ -191,22 +148,11 @@ fn locks_are_one_row_each_and_acquisitions_refer_to_them() {
     // a: held by 10 1000..8000 and 9000..9300, by 11 8100..8600; 11 waited 2400..8100.
     assert_eq!(
         picked("lock", &columns),
-        [
-            "a 160 0xa0 annotation 2 3 1 5700 7800",
-            "b 176 0xb0 annotation 1 1 0 0 100"
-        ]
+        ["a 160 0xa0 annotation 2 3 1 5700 7800", "b 176 0xb0 annotation 1 1 0 0 100"]
     );
     let holds = picked(
         "lock_hold",
-        &[
-            "lock_id",
-            "tid",
-            "start_ns",
-            "dur_ns",
-            "on_cpu_ns",
-            "preempted_ns",
-            "blocked_ns",
-        ],
+        &["lock_id", "tid", "start_ns", "dur_ns", "on_cpu_ns", "preempted_ns", "blocked_ns"],
     );
     assert_eq!(
         holds,
@@ -217,10 +163,7 @@ fn locks_are_one_row_each_and_acquisitions_refer_to_them() {
             "0 11 8100 500 500 0 0",
         ]
     );
-    let waits = picked(
-        "lock_wait",
-        &["lock_id", "tid", "start_ns", "dur_ns", "acquired"],
-    );
+    let waits = picked("lock_wait", &["lock_id", "tid", "start_ns", "dur_ns", "acquired"]);
     assert_eq!(waits, ["0 10 900 100 true", "0 11 2400 5700 true"]);
 }
 
@@ -234,10 +177,7 @@ fn wakeups_have_their_latency() {
 fn the_account_adds_up_to_the_capacity() {
     let trace = planted();
     let source = Source::new(&trace, BTreeMap::new());
-    let sum: i64 = rows("account", &source)
-        .iter()
-        .map(|r| r["ns"].parse::<i64>().unwrap())
-        .sum();
+    let sum: i64 = rows("account", &source).iter().map(|r| r["ns"].parse::<i64>().unwrap()).sum();
     let run = &rows("run", &source)[0];
     assert_eq!(run["capacity_ns"], "20000");
     assert_eq!(sum, 20_000);
@@ -248,10 +188,7 @@ fn events_are_in_time_order_and_hold_every_table_that_has_them() {
     let trace = planted();
     let source = Source::new(&trace, BTreeMap::new());
     let events = rows("event", &source);
-    let times: Vec<i64> = events
-        .iter()
-        .map(|e| e["time_ns"].parse().unwrap())
-        .collect();
+    let times: Vec<i64> = events.iter().map(|e| e["time_ns"].parse().unwrap()).collect();
     assert!(times.is_sorted());
     let count = |kind: &str| events.iter().filter(|e| e["kind"] == kind).count();
     assert_eq!(count("wakeup"), trace.wakeups.time.len());
@@ -285,11 +222,7 @@ fn ids_that_are_referred_to_exist() {
             }
             let n = rows(table, &source).len();
             for row in all.iter().filter(|r| r[column] != "NULL") {
-                assert!(
-                    row[column].parse::<usize>().unwrap() < n,
-                    "{}.{column}",
-                    t.name
-                );
+                assert!(row[column].parse::<usize>().unwrap() < n, "{}.{column}", t.name);
             }
         }
     }
@@ -301,10 +234,7 @@ fn parquet_files_hold_what_the_tables_do() {
     let labels = BTreeMap::from([("commit".to_string(), "1a2b\"3c".to_string())]);
     let source = Source::new(&trace, labels);
     let dir = tempfile::tempdir().unwrap();
-    let key = dataset::Key {
-        machine: "host 1".into(),
-        run: "night/7=x".into(),
-    };
+    let key = dataset::Key { machine: "host 1".into(), run: "night/7=x".into() };
     for packing in [parquet::Packing::Small, parquet::Packing::Fast] {
         dataset::write(dir.path(), &key, &source, TABLES, packing, 0o644).unwrap();
         assert_eq!(dataset::tables_in(dir.path()).len(), TABLES.len());
@@ -352,10 +282,7 @@ fn csv_quotes_what_needs_it() {
     let text = std::fs::read_to_string(dir.path().join("label.csv")).unwrap();
     assert_eq!(text, "key,value\n\"a,b\",\"say \"\"so\"\"\"\nempty,\"\"\n");
     let waits = std::fs::read_to_string(dir.path().join("lock_wait.csv")).unwrap();
-    assert_eq!(
-        waits.lines().nth(1),
-        Some("0,0,0,10,10,900,1000,100,100,true,&a,")
-    );
+    assert_eq!(waits.lines().nth(1), Some("0,0,0,10,10,900,1000,100,100,true,&a,"));
 }
 
 #[test]
@@ -365,17 +292,8 @@ fn names_are_those_of_sql_and_documented() {
         assert!(seen.insert(t.name) && !t.doc().is_empty(), "{}", t.name);
         let mut columns = std::collections::BTreeSet::new();
         for c in t.columns {
-            assert!(
-                columns.insert(c.name) && !c.doc().is_empty(),
-                "{}.{}",
-                t.name,
-                c.name
-            );
-            assert!(
-                !["machine", "run"].contains(&c.name),
-                "{}: the folders' names",
-                t.name
-            );
+            assert!(columns.insert(c.name) && !c.doc().is_empty(), "{}.{}", t.name, c.name);
+            assert!(!["machine", "run"].contains(&c.name), "{}: the folders' names", t.name);
             let is_time = c.name.ends_with("_ns") || c.name == "ns";
             assert_eq!(is_time, c.unit == "ns", "{}.{}", t.name, c.name);
             assert!(!is_time || c.ty == Type::BigInt, "{}.{}", t.name, c.name);
@@ -386,11 +304,7 @@ fn names_are_those_of_sql_and_documented() {
         let words = q.sql().split(|c: char| !c.is_alphanumeric() && c != '_');
         let others = words.filter(|w| queries::query(w).is_some());
         assert_eq!(others.count(), 0, "{} mentions a query", q.name);
-        assert!(
-            seen.insert(q.name) && !q.doc().is_empty() && !q.sql().is_empty(),
-            "{}",
-            q.name
-        );
+        assert!(seen.insert(q.name) && !q.doc().is_empty() && !q.sql().is_empty(), "{}", q.name);
     }
 }
 
@@ -400,10 +314,7 @@ fn symbols_have_both_names() {
     trace.strings.intern("_ZN4work5queueE");
     let source = Source::new(&trace, BTreeMap::new());
     let rows = rows("symbol", &source);
-    let names: Vec<_> = rows
-        .iter()
-        .map(|r| (&r["name"][..], &r["demangled"][..]))
-        .collect();
+    let names: Vec<_> = rows.iter().map(|r| (&r["name"][..], &r["demangled"][..])).collect();
     assert_eq!(names, [("_ZN4work5queueE", "work::queue")]);
 }
 

@@ -32,10 +32,7 @@ fn say(line: &str, variable: &str) {
     let Some(path) = std::env::var_os(variable) else {
         return;
     };
-    let file = std::fs::File::options()
-        .append(true)
-        .create(true)
-        .open(&path);
+    let file = std::fs::File::options().append(true).create(true).open(&path);
     // One write: other test processes append, too.
     let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     written.unwrap_or_else(|e| panic!("{variable}={}: {e}", path.display()));

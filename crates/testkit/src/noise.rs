@@ -85,10 +85,8 @@ fn judge(claim: impl FnOnce(), mut floor: impl FnMut() -> Noise) -> Option<Strin
     let Err(panic) = catch_unwind(AssertUnwindSafe(claim)) else {
         return None;
     };
-    let during = Noise {
-        steal: stolen_since(stolen, start.elapsed().as_secs_f64()),
-        ..Noise::default()
-    };
+    let during =
+        Noise { steal: stolen_since(stolen, start.elapsed().as_secs_f64()), ..Noise::default() };
     let after = floor();
     if ![before, during, after].iter().any(Noise::is_noisy) {
         resume_unwind(panic);
@@ -116,14 +114,8 @@ fn delayed() -> Duration {
 /// Ticks that the host took from all CPUs so far, and their number.
 fn stolen() -> (u64, usize) {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = text
-        .lines()
-        .next()
-        .and_then(|all| all.split_whitespace().nth(8)?.parse().ok());
-    let cpus = text
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with("cpu"));
+    let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse().ok());
+    let cpus = text.lines().skip(1).take_while(|line| line.starts_with("cpu"));
     (ticks.unwrap_or(0), cpus.count())
 }
 
@@ -140,15 +132,8 @@ fn stolen_since((before, _): (u64, usize), wall: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const QUIET: Noise = Noise {
-        steal: 0.0,
-        spin_excess: 0.02,
-        run_queue_delay: 0.01,
-    };
-    const BUSY: Noise = Noise {
-        spin_excess: 0.5,
-        ..QUIET
-    };
+    const QUIET: Noise = Noise { steal: 0.0, spin_excess: 0.02, run_queue_delay: 0.01 };
+    const BUSY: Noise = Noise { spin_excess: 0.5, ..QUIET };
 
     fn judged(claim: fn(), floors: [Noise; 2]) -> std::thread::Result<Option<String>> {
         let mut floors = floors.into_iter();
@@ -182,11 +167,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_shares() {
-        let Noise {
-            steal,
-            spin_excess,
-            run_queue_delay,
-        } = noise();
+        let Noise { steal, spin_excess, run_queue_delay } = noise();
         for share in [steal, spin_excess, run_queue_delay] {
             assert!((0.0..=1.01).contains(&share), "{share}");
         }

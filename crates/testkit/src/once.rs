@@ -10,11 +10,7 @@ use std::path::Path;
 pub fn made_once(target: &Path, is_made: impl FnOnce() -> bool, make: impl FnOnce()) {
     let mut lock = target.as_os_str().to_owned();
     lock.push(".lock");
-    let file = std::fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&lock);
+    let file = std::fs::File::options().write(true).create(true).truncate(false).open(&lock);
     let file = file.unwrap_or_else(|e| panic!("{}: {e}", lock.display()));
     // Given up when it is closed, however this ends.
     flock(&file, FlockOperation::LockExclusive).expect("a lock");

@@ -118,9 +118,7 @@ fn violations_of(root: &Value, schema: &Value, value: &Value, at: &str, found: &
             "minItems" => length(value).is_none_or(|n| Some(n) >= rule.as_u64()),
             "maxItems" => length(value).is_none_or(|n| Some(n) <= rule.as_u64()),
             "$ref" => {
-                let target = root
-                    .pointer(rule.as_str().unwrap().trim_start_matches('#'))
-                    .unwrap();
+                let target = root.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap();
                 violations_of(root, target, value, at, found);
                 true
             }

@@ -24,12 +24,6 @@ pub fn skip(why: &str) {
 /// With `CI=true`, if it must run everywhere; if that file cannot be written.
 pub fn skip_for(need: Need, why: &str) {
     let is_ci = std::env::var("CI").as_deref() == Ok("true");
-    assert!(
-        !is_ci || need == Need::Machine,
-        "cannot be skipped in CI: {why}"
-    );
-    say(
-        &format!("skipped: {}: {why}", test_name()),
-        "KASURI_SKIPPED",
-    );
+    assert!(!is_ci || need == Need::Machine, "cannot be skipped in CI: {why}");
+    say(&format!("skipped: {}: {why}", test_name()), "KASURI_SKIPPED");
 }

@@ -57,10 +57,9 @@ pub fn text(flame: &Flame, width: usize) -> String {
         let line = format!("{total:>8} {own:>8}  {spaces}{name}{place}");
         let _ = writeln!(out, "{}", cut(&line, width));
     }
-    for (ns, what) in [
-        (flame.unsampled_ns, "without a sample"),
-        (flame.without_code_ns, "no code to sample"),
-    ] {
+    for (ns, what) in
+        [(flame.unsampled_ns, "without a sample"), (flame.without_code_ns, "no code to sample")]
+    {
         if ns > 0 {
             let _ = writeln!(out, "{:>8}           {what}", percent(share(flame, ns)));
         }
@@ -104,10 +103,9 @@ pub fn folded(flame: &Flame) -> String {
         }
     }
     // So that all lines add up to the time.
-    for (ns, what) in [
-        (flame.unsampled_ns, "[without a sample]"),
-        (flame.without_code_ns, "[no code to sample]"),
-    ] {
+    for (ns, what) in
+        [(flame.unsampled_ns, "[without a sample]"), (flame.without_code_ns, "[no code to sample]")]
+    {
         if ns > 0 {
             let _ = writeln!(out, "{what} {ns}");
         }
@@ -140,13 +138,7 @@ pub fn svg(flame: &Flame) -> String {
     // A thin box can still be seen and has a tooltip, where a line of text would only be in the way: so a fifth of
     // the text's limit.
     let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST / 5.0;
-    let deepest = flame
-        .nodes
-        .iter()
-        .filter(is_shown)
-        .map(|n| n.depth + 1)
-        .max()
-        .unwrap_or(0);
+    let deepest = flame.nodes.iter().filter(is_shown).map(|n| n.depth + 1).max().unwrap_or(0);
     let height = (deepest + 2) * ROW;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"monospace\" font-size=\"11\">\n\
@@ -181,11 +173,7 @@ fn svg_box(out: &mut String, flame: &Flame, node: &FlameNode, x: f64, width: f64
     let label = format!("{name}: {time}, {}", percent(share(flame, node.ns)));
     let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
     // One or two letters say nothing.
-    let shown = if letters < 3 {
-        String::new()
-    } else {
-        cut(&short_name(&name), letters)
-    };
+    let shown = if letters < 3 { String::new() } else { cut(&short_name(&name), letters) };
     let _ = writeln!(
         out,
         "<g><title>{}</title><rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"hsl({},65%,78%)\"/>\
@@ -204,9 +192,8 @@ fn svg_box(out: &mut String, flame: &Flame, node: &FlameNode, x: f64, width: f64
 /// A colour for each module, the same in every picture.
 fn hue(module: &str) -> u32 {
     // FNV-1a of 32 bits: the standard library's hash may change with its version, and colours with it.
-    let hash = module.bytes().fold(2_166_136_261_u32, |h, b| {
-        (h ^ u32::from(b)).wrapping_mul(16_777_619)
-    });
+    let hash =
+        module.bytes().fold(2_166_136_261_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(16_777_619));
     hash % 360
 }
 
@@ -216,17 +203,9 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     fn node(depth: u32, ns: i64, self_ns: i64, function: &str) -> FlameNode {
-        let frame = PathFrame {
-            function: function.into(),
-            module: "prog".into(),
-            ..PathFrame::default()
-        };
-        FlameNode {
-            depth,
-            ns,
-            self_ns,
-            frame,
-        }
+        let frame =
+            PathFrame { function: function.into(), module: "prog".into(), ..PathFrame::default() };
+        FlameNode { depth, ns, self_ns, frame }
     }
 
     fn flame() -> Flame {
@@ -293,10 +272,7 @@ mod tests {
         flame.nodes[3].frame.function = "</title><script>".into();
         let svg = svg(&flame);
         assert!(!svg.contains("<script"), "{svg}");
-        assert!(
-            svg.contains("x=\"600.0\" y=\"54\" width=\"359.5\""),
-            "{svg}"
-        );
+        assert!(svg.contains("x=\"600.0\" y=\"54\" width=\"359.5\""), "{svg}");
         assert_eq!(svg.matches("<g>").count(), 4);
     }
 }

@@ -43,9 +43,9 @@ pub fn info(trace: &Trace) -> Info {
     };
     Info {
         contents: kasuri_analyze::contents(trace),
-        held_up: trace.info.held_up.map(|of| HeldUp {
-            memory: calls(of.memory),
-            probes: calls(of.probes),
-        }),
+        held_up: trace
+            .info
+            .held_up
+            .map(|of| HeldUp { memory: calls(of.memory), probes: calls(of.probes) }),
     }
 }

@@ -56,9 +56,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<[String; 1]>(&text).unwrap(), [name]);
         let mut out = Vec::new();
         super::write_line(&[name], &mut out).unwrap();
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "[\"a\\u202eb\\u009b\\u007f\\u001bé\\n\"]\n"
-        );
+        assert_eq!(String::from_utf8(out).unwrap(), "[\"a\\u202eb\\u009b\\u007f\\u001bé\\n\"]\n");
     }
 }

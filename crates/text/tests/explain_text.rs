@@ -23,13 +23,7 @@ fn the_page_says_what_stat_says() {
         let needed = needed.trim_start_matches("- ");
         assert!(page.contains(needed), "{needed}\n{page}");
     }
-    let stat = render(
-        &s,
-        &Layout {
-            width: 400,
-            ..Layout::default()
-        },
-    );
+    let stat = render(&s, &Layout { width: 400, ..Layout::default() });
     for class in &e.classes {
         for cause in &class.causes {
             assert!(stat.contains(&cause.text), "{} in {stat}", cause.text);

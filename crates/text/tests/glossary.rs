@@ -37,10 +37,7 @@ fn every_term_has_an_entry() {
         "spinning",
     ] {
         let defined = GLOSSARY.contains(&format!("**{term}**"));
-        assert!(
-            defined || GLOSSARY.contains(&format!("**{term}s**")),
-            "{term}"
-        );
+        assert!(defined || GLOSSARY.contains(&format!("**{term}s**")), "{term}");
     }
 }
 

@@ -42,10 +42,7 @@ fn schema_describes_all_that_is_printed() {
 fn schema_objects_to_what_it_should() {
     let with_samples = kasuri_analyze::summary(&common::sampled(), &Default::default());
     let good = answers::summary();
-    let good = printed(&kasuri_analyze::Summary {
-        call_paths: with_samples.call_paths,
-        ..good
-    });
+    let good = printed(&kasuri_analyze::Summary { call_paths: with_samples.call_paths, ..good });
     let wrong = [
         ("/schema", json!("kasuri.stat/2")),
         ("/wall_ns", json!(1.5)),
@@ -56,10 +53,7 @@ fn schema_objects_to_what_it_should() {
         ("/call_paths/classes/0/class", json!("play")),
         ("/call_paths/classes/0/meanwhile", json!({"paths": []})),
         ("/wake_latency_ns", json!({"p50": 1})),
-        (
-            "/known",
-            json!({"switches": true, "wakeups": true, "other_processes": true, "more": 1}),
-        ),
+        ("/known", json!({"switches": true, "wakeups": true, "other_processes": true, "more": 1})),
     ];
     for (at, value) in wrong {
         let mut bad = good.clone();
@@ -75,11 +69,7 @@ fn flame_schema_describes_all_that_is_printed() {
     let found = |value: &Value| violations("flame", value);
     let classes = Class::ALL.into_iter().map(Some).chain([None]);
     for (class, blocked) in classes.flat_map(|class| [(class, false), (class, true)]) {
-        let options = FlameOptions {
-            class,
-            blocked,
-            ..FlameOptions::default()
-        };
+        let options = FlameOptions { class, blocked, ..FlameOptions::default() };
         let tree = printed(&flame(&common::sampled(), &options));
         assert_eq!(found(&tree), Vec::<String>::new(), "{class:?}");
     }
@@ -148,10 +138,7 @@ fn generated_schemas_describe_all_that_is_printed() {
         ("compare", printed(&compare(&summaries, &summaries))),
         ("compare", printed(&one_sided)),
         ("info", printed(&kasuri_text::info::info(&trace))),
-        (
-            "info",
-            printed(&kasuri_text::info::info(&Default::default())),
-        ),
+        ("info", printed(&kasuri_text::info::info(&Default::default()))),
     ] {
         assert_eq!(violations(name, &answer), Vec::<String>::new(), "{name}");
     }

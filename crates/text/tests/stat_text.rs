@@ -8,11 +8,7 @@ use kasuri_text::table::{Layout, Section, Sections, render};
 use unicode_width::UnicodeWidthStr;
 
 fn page(summary: &Summary, width: usize) -> String {
-    let layout = Layout {
-        width,
-        file: "quake.kasuri".into(),
-        ..Layout::default()
-    };
+    let layout = Layout { width, file: "quake.kasuri".into(), ..Layout::default() };
     render(summary, &layout)
 }
 
@@ -104,10 +100,7 @@ fn stat_says_which_schedule_is_shorter() {
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");
     }
-    assert!(
-        !page.contains("parallel solve:48: 25 %"),
-        "said twice\n{page}"
-    );
+    assert!(!page.contains("parallel solve:48: 25 %"), "said twice\n{page}");
 }
 
 /// Handing out tiny chunks costs more than their uneven split: an even split is no bound then, and none is said.
@@ -117,14 +110,8 @@ fn stat_says_no_bound_where_chunks_are_too_short() {
     let of = &mut s.openmp.as_mut().unwrap().loops[0];
     (of.schedules, of.refused) = (Vec::new(), Some(OpenMpLoop::TOO_SHORT));
     let page = page(&s, 200);
-    let said = page
-        .lines()
-        .find(|line| line.contains("too short"))
-        .unwrap();
-    assert!(
-        said.contains("static, cost less") && !said.contains("no more"),
-        "{said}"
-    );
+    let said = page.lines().find(|line| line.contains("too short")).unwrap();
+    assert!(said.contains("static, cost less") && !said.contains("no more"), "{said}");
 }
 
 /// A program whose samples lie in OpenMP's runtime, recorded without --openmp, is told how its regions are seen; others are not.
@@ -133,14 +120,8 @@ fn stat_says_how_regions_of_openmp_are_seen() {
     let said = |runtime: &'static str, openmp| {
         let mut s = summary();
         s.openmp = openmp;
-        let used = RuntimeUse {
-            runtime,
-            ..RuntimeUse::default()
-        };
-        s.call_paths = Some(CallPathSummary {
-            runtimes: vec![used],
-            ..CallPathSummary::default()
-        });
+        let used = RuntimeUse { runtime, ..RuntimeUse::default() };
+        s.call_paths = Some(CallPathSummary { runtimes: vec![used], ..CallPathSummary::default() });
         let page = page(&s, 80);
         let last = page.lines().rev().find(|line| line.starts_with("OpenMP's"));
         last.map(str::to_owned)
@@ -150,10 +131,7 @@ fn stat_says_how_regions_of_openmp_are_seen() {
     assert_eq!(said("libomp", None), record);
     assert_eq!(said("tbb", None), None);
     let shown = said("libgomp", summary().openmp).unwrap();
-    assert!(
-        shown.ends_with("kasuri stat --section openmp quake.kasuri"),
-        "{shown}"
-    );
+    assert!(shown.ends_with("kasuri stat --section openmp quake.kasuri"), "{shown}");
 }
 
 fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) -> HotPath {
@@ -175,21 +153,11 @@ fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) 
 
 /// Paths of a class; a fifth of its time is unsampled.
 fn class_paths(class: &ClassSum) -> ClassPaths {
-    let compress: &[_] = &[
-        ("compress", "/src/xz.c", 90),
-        ("worker", "/src/xz.c", 11),
-        ("main", "", 0),
-    ];
+    let compress: &[_] =
+        &[("compress", "/src/xz.c", 90), ("worker", "/src/xz.c", 11), ("main", "", 0)];
     let write: &[_] = &[("write", "", 0), ("flush", "/src/io.c", 88)];
-    let push: &[_] = &[
-        ("pthread_mutex_lock", "", 0),
-        ("work::Queue::push(int)", "/src/q.cc", 70),
-    ];
-    let shares = |paths| PathShares {
-        paths,
-        unsampled_ns: class.ns / 5,
-        ..PathShares::default()
-    };
+    let push: &[_] = &[("pthread_mutex_lock", "", 0), ("work::Queue::push(int)", "/src/q.cc", 70)];
+    let shares = |paths| PathShares { paths, unsampled_ns: class.ns / 5, ..PathShares::default() };
     let (first, meanwhile) = match class.class {
         "work" => (vec![path(0.62, class.ns, false, compress)], None),
         "lock_wait" => (
@@ -241,16 +209,8 @@ fn with_paths() -> Summary {
             explained: Explained {
                 ns: 1000,
                 named_ns: 600,
-                nameless: vec![NamelessTime {
-                    kind: "file",
-                    module: "cc1plus".into(),
-                    ns: 330,
-                }],
-                unsampled: vec![UnsampledTime {
-                    reason: "short_thread",
-                    threads: 312,
-                    ns: 70,
-                }],
+                nameless: vec![NamelessTime { kind: "file", module: "cc1plus".into(), ns: 330 }],
+                unsampled: vec![UnsampledTime { reason: "short_thread", threads: 312, ns: 70 }],
             },
             ..CallPathSummary::default()
         }),
@@ -283,12 +243,8 @@ fn stat_names_the_code_under_each_class() {
 fn stacks_and_names_are_a_line_where_a_tenth_lacks_them() {
     let mut summary = with_paths();
     let paths = summary.call_paths.as_mut().expect("call paths");
-    let few = |ns| Coverage {
-        ns: 1000,
-        complete_ns: 1000 - ns,
-        unsampled_ns: ns,
-        ..Coverage::default()
-    };
+    let few =
+        |ns| Coverage { ns: 1000, complete_ns: 1000 - ns, unsampled_ns: ns, ..Coverage::default() };
     paths.explained.named_ns = 930;
     for (ns, is_said) in [(0, false), (100, false), (101, true)] {
         let paths = summary.call_paths.as_mut().expect("call paths");
@@ -331,11 +287,7 @@ fn stat_with_paths_is_one_screen() {
     };
     let page = render(&with_paths(), &layout);
     assert!(page.lines().count() <= 40, "{page}");
-    assert!(
-        page.lines()
-            .all(|line| line.width() <= 80 || line.contains("kasuri ")),
-        "{page}"
-    );
+    assert!(page.lines().all(|line| line.width() <= 80 || line.contains("kasuri ")), "{page}");
     // One path for each class.
     assert!(page.contains("50.0 % holder: compress"), "{page}");
     assert!(!page.contains("holder asleep"), "{page}");
@@ -352,10 +304,7 @@ fn stat_says_when_more_was_inferred_than_ran() {
         ..CpuTime::default()
     });
     let page = page(&summary, 120);
-    assert!(
-        page.contains("the events show 1.05 s, 5.0 % more"),
-        "{page}"
-    );
+    assert!(page.contains("the events show 1.05 s, 5.0 % more"), "{page}");
     if let Some(cpu_time) = &mut summary.cpu_time {
         cpu_time.counted_ns = Some(1_000_500_000);
     }
@@ -372,16 +321,10 @@ fn stat_without_kernel_events_shows_no_zeros_for_unknown() {
     summary.known = Known::default();
     summary.cpu_use = None;
     summary.wake_latency_ns = None;
-    summary
-        .threads
-        .iter_mut()
-        .for_each(|t| t.wake_latency_ns = None);
+    summary.threads.iter_mut().for_each(|t| t.wake_latency_ns = None);
     let page = page(&summary, 120);
     assert!(page.contains("CPU use    not recorded"), "{page}");
-    let row = page
-        .lines()
-        .find(|l| l.trim_start().starts_with("quake  "))
-        .unwrap();
+    let row = page.lines().find(|l| l.trim_start().starts_with("quake  ")).unwrap();
     assert!(!row.contains('0'), "{row}");
     assert!(!page.contains("CPUs  (share"), "{page}");
 }
@@ -389,15 +332,9 @@ fn stat_without_kernel_events_shows_no_zeros_for_unknown() {
 #[test]
 fn stat_without_wakeups_says_what_ready_and_blocked_mean() {
     let mut summary = summary();
-    summary.known = Known {
-        switches: true,
-        ..Known::default()
-    };
+    summary.known = Known { switches: true, ..Known::default() };
     let page = page(&summary, 120);
-    assert!(
-        page.contains("READY: preempted; BLOCKED: asleep, or woken"),
-        "{page}"
-    );
+    assert!(page.contains("READY: preempted; BLOCKED: asleep, or woken"), "{page}");
     assert!(page.contains("READY"), "{page}");
 }
 
@@ -421,11 +358,7 @@ fn stat_names_cannot_steer_the_terminal() {
     summary.account.causes[1].name = evil.into();
     summary.account.regions[0].name = evil.into();
     summary.host = evil.into();
-    assert!(
-        page(&summary, 100)
-            .chars()
-            .all(|c| c == '\n' || !c.is_control())
-    );
+    assert!(page(&summary, 100).chars().all(|c| c == '\n' || !c.is_control()));
 }
 
 #[test]
@@ -448,22 +381,10 @@ fn stat_says_what_switched_its_annotations_off() {
 fn stat_top_limits_every_table_and_says_so() {
     let mut summary = summary();
     summary.threads = (0..50).map(|i| thread(5000 + i, "w", 1_000_000)).collect();
-    let layout = Layout {
-        top: 3,
-        ..Layout::default()
-    };
+    let layout = Layout { top: 3, ..Layout::default() };
     let page = render(&summary, &layout);
-    assert!(
-        page.contains("... and 47 more (--top 0 shows all)"),
-        "{page}"
-    );
-    let all = render(
-        &summary,
-        &Layout {
-            top: 0,
-            ..Layout::default()
-        },
-    );
+    assert!(page.contains("... and 47 more (--top 0 shows all)"), "{page}");
+    let all = render(&summary, &Layout { top: 0, ..Layout::default() });
     assert!(all.contains("5049") && !all.contains(" more ("), "{all}");
 }
 
@@ -487,10 +408,7 @@ fn comparison_says_what_changed_and_fits() {
         (0..n).map(run).collect()
     };
     let text = |n, width| {
-        let layout = Layout {
-            width,
-            ..Layout::default()
-        };
+        let layout = Layout { width, ..Layout::default() };
         let comparison = compare(&side(1.0, n), &side(0.5, n));
         kasuri_text::table::document(&comparison.document(layout.rows()), &layout)
     };
@@ -501,15 +419,9 @@ fn comparison_says_what_changed_and_fits() {
         }
     }
     let page = text(4, 120);
-    let smvp = page
-        .lines()
-        .find(|l| l.trim_start().starts_with("smvp"))
-        .unwrap();
+    let smvp = page.lines().find(|l| l.trim_start().starts_with("smvp")).unwrap();
     assert!(smvp.contains("-50.0 %") && smvp.ends_with('*'), "{page}");
-    let step = page
-        .lines()
-        .find(|l| l.trim_start().starts_with("step"))
-        .unwrap();
+    let step = page.lines().find(|l| l.trim_start().starts_with("step")).unwrap();
     assert!(step.contains("0 %") && !step.ends_with('*'), "{page}");
     assert!(page.starts_with("2.00 times as fast as before\n"), "{page}");
     let page = text(1, 160);
@@ -526,33 +438,22 @@ fn comparison_says_what_changed_and_fits() {
 fn stat_says_no_more_than_is_known() {
     let mut small = summary();
     let causes = &mut small.account.causes;
-    causes
-        .iter_mut()
-        .for_each(|c| c.ns = small.account.capacity_ns / 200);
+    causes.iter_mut().for_each(|c| c.ns = small.account.capacity_ns / 200);
     let text = page(&small, 200);
-    assert!(
-        text.contains("lost, to causes of less than 1 % each"),
-        "{text}"
-    );
+    assert!(text.contains("lost, to causes of less than 1 % each"), "{text}");
     small.account.classes.retain(|c| c.class == "work");
     small.account.capacity_ns = small.account.classes.iter().map(|c| c.ns).sum();
     small.account.causes.clear();
     let text = page(&small, 200);
     assert!(text.contains("nothing was lost"), "{text}");
     assert!(text.contains("no cause took more than 1 %"), "{text}");
-    assert!(
-        !text.contains("of the lost time has a known cause"),
-        "{text}"
-    );
+    assert!(!text.contains("of the lost time has a known cause"), "{text}");
     let mut one = summary();
     (one.imbalance[0].instances, one.imbalance[0].p_value) = (1, Some(0.5));
     one.imbalance[0].cause = "unknown";
     let text = page(&one, 200);
     assert!(text.contains("slowest in the only round: thread"), "{text}");
-    assert!(
-        !text.contains("a different thread is late each time"),
-        "{text}"
-    );
+    assert!(!text.contains("a different thread is late each time"), "{text}");
 }
 
 fn overview(summary: &Summary, width: usize) -> String {
@@ -595,10 +496,7 @@ fn stat_without_scheduler_events_shows_annotations_in_the_overview() {
     summary.known = Known::default();
     summary.account.classes.retain(|c| c.class == "unknown");
     let page = overview(&summary, 80);
-    assert!(
-        page.contains("not known: the recording has no scheduler events"),
-        "{page}"
-    );
+    assert!(page.contains("not known: the recording has no scheduler events"), "{page}");
     assert!(page.contains("smvp") && !page.contains("you got"), "{page}");
 }
 
@@ -607,57 +505,32 @@ fn hits_of_probes_come_with_their_cost() {
     let told = "USDT: 41,200 hits, about 1.90 us each: 78.3 ms, 2.1 % of the program's CPU time";
     let words = |page: String| page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(overview(&summary(), 80)).contains(told));
-    let layout = Layout {
-        sections: Sections::Only(vec![Section::Usdt]),
-        width: 80,
-        ..Layout::default()
-    };
+    let layout =
+        Layout { sections: Sections::Only(vec![Section::Usdt]), width: 80, ..Layout::default() };
     let page = render(&summary(), &layout);
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 80),
-        "{page}"
-    );
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     let page = words(page);
     assert!(page.contains(told), "{page}");
-    assert!(
-        page.contains("python:function__entry 41,000 4,100 1.90 us 77.9 ms"),
-        "{page}"
-    );
+    assert!(page.contains("python:function__entry 41,000 4,100 1.90 us 77.9 ms"), "{page}");
     // What tracing cost is not known: neither is its share.
     let mut summary = summary();
     summary.tracing.share = None;
     let page = words(overview(&summary, 80));
-    assert!(
-        page.contains("78.3 ms") && !page.contains("2.1 % of the program"),
-        "{page}"
-    );
+    assert!(page.contains("78.3 ms") && !page.contains("2.1 % of the program"), "{page}");
 }
 
 #[test]
 fn stat_prints_the_sections_asked_for_in_the_order_of_the_page() {
     let only = |sections| {
-        let layout = Layout {
-            sections: Sections::Only(sections),
-            ..Layout::default()
-        };
+        let layout = Layout { sections: Sections::Only(sections), ..Layout::default() };
         render(&summary(), &layout)
     };
     let page = only(vec![Section::Cpus, Section::Threads]);
     let at = |heading: &str| page.lines().position(|l| l.starts_with(heading));
     assert!(at("threads").unwrap() < at("CPUs").unwrap(), "{page}");
-    assert_eq!(
-        page.lines()
-            .filter(|l| l.starts_with(char::is_alphabetic))
-            .count(),
-        2,
-        "{page}"
-    );
+    assert_eq!(page.lines().filter(|l| l.starts_with(char::is_alphabetic)).count(), 2, "{page}");
     for section in Section::ALL {
-        assert!(
-            only(vec![section]).lines().count() > 2,
-            "{}",
-            section.name()
-        );
+        assert!(only(vec![section]).lines().count() > 2, "{}", section.name());
     }
 }
 
@@ -672,10 +545,7 @@ fn stat_names_a_cpu_limit_once_in_the_headline() {
     let page = overview(&summary, 200);
     let headline = page.lines().find(|l| l.contains("you got")).unwrap();
     assert_eq!(headline.matches(limit).count(), 1, "{headline}");
-    assert!(
-        headline.contains("allows 0.50: 0.21 lost to that limit"),
-        "{headline}"
-    );
+    assert!(headline.contains("allows 0.50: 0.21 lost to that limit"), "{headline}");
 }
 
 /// However many other programs there are, to this one they are one loss, and it comes where its size belongs.
@@ -721,20 +591,13 @@ fn stat_tells_threads_of_one_name_apart() {
     (cause.thread, cause.tid) = ("w".into(), Some(5001));
     summary.threads = (0..2).map(|i| thread(5000 + i, "w", 1_000_000)).collect();
     let page = overview(&summary, 200);
-    assert!(
-        page.contains("waiting for the end of thread w (5001)"),
-        "{page}"
-    );
+    assert!(page.contains("waiting for the end of thread w (5001)"), "{page}");
 }
 
 fn function(name: &str, file: &str, line: u32) -> PathFrame {
     PathFrame {
         function: name.into(),
-        module: if file.is_empty() {
-            "libc.so.6".into()
-        } else {
-            "prog".into()
-        },
+        module: if file.is_empty() { "libc.so.6".into() } else { "prog".into() },
         file: file.into(),
         line,
     }
@@ -757,35 +620,18 @@ fn with_chains(class: &'static str, likely_holders_ns: i64, nodes: Vec<ChainNode
     let ns = 400_000_000;
     summary.account.classes.retain(|c| c.class == "work");
     summary.account.causes.clear();
-    summary.account.classes.push(ClassSum {
-        class,
-        ns,
-        cpus: 0.2,
-    });
-    let chains = Some(WaitChains {
-        ns,
-        rest_ns: 0,
-        nodes,
-    });
-    let class = ClassPaths {
-        class,
-        ns,
-        likely_holders_ns,
-        chains,
-        ..ClassPaths::default()
-    };
-    summary.call_paths = Some(CallPathSummary {
-        classes: vec![class],
-        ..CallPathSummary::default()
-    });
+    summary.account.classes.push(ClassSum { class, ns, cpus: 0.2 });
+    let chains = Some(WaitChains { ns, rest_ns: 0, nodes });
+    let class = ClassPaths { class, ns, likely_holders_ns, chains, ..ClassPaths::default() };
+    summary.call_paths =
+        Some(CallPathSummary { classes: vec![class], ..CallPathSummary::default() });
     summary
 }
 
 fn lines_with(page: &str, needed: &[&str]) {
     for needed in needed {
         assert!(
-            page.lines()
-                .any(|line| line.trim() == *needed || line.ends_with(needed)),
+            page.lines().any(|line| line.trim() == *needed || line.ends_with(needed)),
             "{needed}\n{page}"
         );
     }
@@ -799,10 +645,7 @@ fn stat_follows_waits_line_below_line() {
         function("run", "/src/p.c", 9),
     ];
     let filter = [function("read", "", 0), function("filter", "/src/p.c", 52)];
-    let compress = [
-        function("compress", "/src/p.c", 12),
-        function("produce", "/src/p.c", 14),
-    ];
+    let compress = [function("compress", "/src/p.c", 12), function("produce", "/src/p.c", 14)];
     let reads = |mut node: ChainNode| {
         node.call = "read";
         node
@@ -831,19 +674,14 @@ fn stat_follows_waits_line_below_line() {
         &page(&summary, 80),
         &["100.0 % consumer waits", "in read < consume (p.c:30) < run"],
     );
-    lines_with(
-        &page(&summary, 120),
-        &["100.0 % consumer waits in read < consume (p.c:30) < run"],
-    );
+    lines_with(&page(&summary, 120), &["100.0 % consumer waits in read < consume (p.c:30) < run"]);
 }
 
 /// Where the path has a line of its own, the kind of file stands there too.
 #[test]
 fn stat_says_the_kind_of_file_on_a_line_of_its_own() {
-    let read = [
-        function("read", "", 0),
-        function("take_the_next_one_out_of_the_queue", "/src/p.c", 5),
-    ];
+    let read =
+        [function("read", "", 0), function("take_the_next_one_out_of_the_queue", "/src/p.c", 5)];
     for (channel, at) in [("pipe", "a pipe"), ("file", "input")] {
         let nodes = vec![ChainNode {
             channel,
@@ -866,10 +704,7 @@ fn the_waits_of_a_class_are_lines_of_their_own() {
         node(1, "ran", "main", 280_000_000, &run),
     ];
     let waits = kasuri_text::table::waits(&with_chains("low_parallelism", 0, nodes), 80);
-    let lines = [
-        "100.0 % pool waits, without a sample",
-        "<- 70.0 % main ran assemble (m.c:3)",
-    ];
+    let lines = ["100.0 % pool waits, without a sample", "<- 70.0 % main ran assemble (m.c:3)"];
     let lines = lines.map(str::to_owned).to_vec();
     assert_eq!(waits, [(Class::LowParallelism, lines)]);
     assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
@@ -885,29 +720,18 @@ fn spinning_is_told_by_enough_samples_only() {
         paths.independent_samples = independent_samples;
         paths.on_cpu.ns = 400_000_000;
         let page = page(&summary, 200);
-        let mut said = page
-            .lines()
-            .filter(|line| line.contains("spins") || line.contains("spinning by"));
+        let mut said =
+            page.lines().filter(|line| line.contains("spins") || line.contains("spinning by"));
         said.next().expect("how sure it is").to_owned()
     };
     for (independent, expected) in [
-        (
-            Some(3),
-            "30 samples while running: too few to tell how much of it spins",
-        ),
+        (Some(3), "30 samples while running: too few to tell how much of it spins"),
         (Some(30), "too few to tell"),
-        (
-            Some(100),
-            "spinning by samples, within 3.8 points of on-CPU time",
-        ),
+        (Some(100), "spinning by samples, within 3.8 points of on-CPU time"),
         (Some(10_000), "within 0.0 points"),
         (None, "spinning by samples, which may be in step with it"),
     ] {
-        assert!(
-            said(independent).contains(expected),
-            "{}",
-            said(independent)
-        );
+        assert!(said(independent).contains(expected), "{}", said(independent));
     }
 }
 
@@ -918,11 +742,7 @@ fn stat_says_at_what_kind_of_file_a_thread_waits() {
         ("pipe", "", "at a pipe: read < take (p.c:5)"),
         ("timer", "", "at a timer: read < take (p.c:5)"),
         ("file", "/dev/pts/7", "at /dev/pts/7: read < take (p.c:5)"),
-        (
-            "file",
-            "/tmp/in\u{1b}put",
-            "at in\u{fffd}put: read < take (p.c:5)",
-        ),
+        ("file", "/tmp/in\u{1b}put", "at in\u{fffd}put: read < take (p.c:5)"),
         ("file", "", "in read < take (p.c:5)"),
     ] {
         let nodes = vec![ChainNode {
@@ -940,36 +760,24 @@ fn stat_says_at_what_kind_of_file_a_thread_waits() {
 #[test]
 fn a_wait_for_the_gil_that_ran_out_is_told_from_other_locks() {
     for (asks, said) in [
-        (
-            "take_gil.lto_priv.0",
-            "<- its time limit: another thread kept the GIL",
-        ),
+        ("take_gil.lto_priv.0", "<- its time limit: another thread kept the GIL"),
         ("lock_slow", "<- its time limit, or a signal"),
     ] {
         let path = [function(asks, "/python/ceval_gil.h", 231)];
         let mut wait = node(0, "waited", "worker", 400_000_000, &path);
         wait.call = "lock";
         let nodes = vec![wait, node(1, "interrupt", "", 400_000_000, &[])];
-        lines_with(
-            &page(&with_chains("lock_wait", 400_000_000, nodes), 80),
-            &[said],
-        );
+        lines_with(&page(&with_chains("lock_wait", 400_000_000, nodes), 80), &[said]);
     }
 }
 
 /// A section that was asked for and has nothing says so.
 #[test]
 fn a_section_without_contents_is_said_to_be_empty() {
-    let layout = |wanted| Layout {
-        sections: Sections::Only(wanted),
-        ..Layout::default()
-    };
+    let layout = |wanted| Layout { sections: Sections::Only(wanted), ..Layout::default() };
     let wanted = vec![Section::OpenMp, Section::Run];
     let empty = render(&Summary::default(), &layout(wanted.clone()));
-    assert!(
-        empty.contains("openmp: nothing in this recording\n"),
-        "{empty}"
-    );
+    assert!(empty.contains("openmp: nothing in this recording\n"), "{empty}");
     let full = render(&summary(), &layout(wanted));
     assert!(!full.contains("nothing in this recording"), "{full}");
 }
@@ -989,9 +797,7 @@ fn the_name_of_an_uneven_region_stays_whole() {
         cpus: 0.2,
         ..summary().account.causes[0].clone()
     }];
-    s.threads = (3080..3082)
-        .map(|tid| thread(tid, "omp", 1_000_000))
-        .collect();
+    s.threads = (3080..3082).map(|tid| thread(tid, "omp", 1_000_000)).collect();
     for page in [page(&s, 80), overview(&s, 80)] {
         lines_with(&page, &["imbalance in parallel main:4"]);
     }
@@ -1046,11 +852,7 @@ fn hostile_names_of_files_and_regions_stay_in_their_place() {
         };
         let path = lines.iter().find(|l| l.contains(": read < take (p.c:5)"));
         assert!(path.is_some(), "{}", lines[0]);
-        assert!(
-            lines.iter().all(|line| line.width() <= 80),
-            "{}",
-            lines[0].width()
-        );
+        assert!(lines.iter().all(|line| line.width() <= 80), "{}", lines[0].width());
         let openmp = s.openmp.as_mut().unwrap();
         for region in &mut openmp.regions {
             region.name = format!("parallel {name}");
@@ -1076,20 +878,14 @@ fn hostile_names_of_files_and_regions_stay_in_their_place() {
 fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {
     let nodes = vec![
         node(0, "waited", "worker", 400_000_000, &[]),
-        ChainNode {
-            tid: Some(12),
-            ..node(1, "ran", "worker", 300_000_000, &[])
-        },
+        ChainNode { tid: Some(12), ..node(1, "ran", "worker", 300_000_000, &[]) },
     ];
     let mut summary = with_chains("waiting_for_own_threads", 0, nodes);
     summary.threads = vec![thread(11, "worker", 1), thread(12, "worker", 1)];
     let page = page(&summary, 80);
     lines_with(
         &page,
-        &[
-            "100.0 % worker waits, without a sample",
-            "<- 75.0 % worker (12) ran, without a sample",
-        ],
+        &["100.0 % worker waits, without a sample", "<- 75.0 % worker (12) ran, without a sample"],
     );
 }
 
@@ -1109,15 +905,9 @@ fn stat_does_not_repeat_what_the_one_thread_ran() {
 
 #[test]
 fn stat_says_who_probably_held_a_lock_and_who_chose_to_sleep() {
-    let lock = [
-        function("___pthread_mutex_lock", "", 0),
-        function("look_up", "/src/t.c", 7),
-    ];
+    let lock = [function("___pthread_mutex_lock", "", 0), function("look_up", "/src/t.c", 7)];
     let fill = [function("fill", "/src/t.c", 70)];
-    let nap = [
-        function("clock_nanosleep", "", 0),
-        function("store", "/src/t.c", 60),
-    ];
+    let nap = [function("clock_nanosleep", "", 0), function("store", "/src/t.c", 60)];
     let mut asks = node(0, "waited", "asker", 400_000_000, &lock);
     asks.call = "lock";
     let mut sleeps = node(1, "waited", "holder", 120_000_000, &nap);

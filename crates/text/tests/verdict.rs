@@ -50,16 +50,12 @@ impl Planted {
     }
 
     /// A recording of it, as the probe and the scheduler would have made it.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one loop, whose steps share all its state"
-    )]
+    #[expect(clippy::too_many_lines, reason = "one loop, whose steps share all its state")]
     fn trace(&self, rng: &mut Rng) -> Trace {
         let mut strings = Strings::default();
         strings.intern("worker");
-        let names: Vec<StrIx> = (0..self.locks)
-            .map(|i| strings.intern(&format!("&lock{i}")))
-            .collect();
+        let names: Vec<StrIx> =
+            (0..self.locks).map(|i| strings.intern(&format!("&lock{i}"))).collect();
         let mut threads: Vec<Runner> = (0..self.threads)
             .map(|_| Runner {
                 doing: Doing::Outside(self.outside),
@@ -76,13 +72,7 @@ impl Planted {
         let tid = |thread: usize| 10 + thread as i32;
         let (mut now, mut last) = (1_000, 0);
         while let Some(thread) = ready.pop_front() {
-            cpu.push(Event::switch(
-                now,
-                last,
-                left(last, &threads),
-                tid(thread),
-                T,
-            ));
+            cpu.push(Event::switch(now, last, left(last, &threads), tid(thread), T));
             last = tid(thread);
             let until = now + SLICE;
             loop {
@@ -165,13 +155,7 @@ fn left(tid: i32, threads: &[Runner]) -> ThreadState {
 }
 
 fn build(strings: Strings, cpu: Vec<Event>, threads: Vec<Vec<Annotation>>, end: i64) -> Trace {
-    let known = |tid| KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    };
+    let known = |tid| KnownThread { time: Time(0), pid: 10, tid, ppid: 1, comm: "worker".into() };
     let tids = 10..10 + threads.len() as i32;
     let setup = Setup {
         root_pids: vec![10],
@@ -181,19 +165,10 @@ fn build(strings: Strings, cpu: Vec<Event>, threads: Vec<Vec<Annotation>>, end: 
         span: Time(0)..Time(end + 1_000),
         ..Setup::default()
     };
-    let streams = tids.zip(threads).map(|(tid, events)| AnnotationVec {
-        pid: 10,
-        tid,
-        events,
-        at: 0,
-    });
+    let streams =
+        tids.zip(threads).map(|(tid, events)| AnnotationVec { pid: 10, tid, events, at: 0 });
     let streams = streams.collect();
-    let input = Input {
-        setup,
-        strings,
-        cpus: vec![cpu],
-        streams,
-    };
+    let input = Input { setup, strings, cpus: vec![cpu], streams };
     input.build().expect("a trace")
 }
 
@@ -211,23 +186,14 @@ fn answers(trace: &Trace) -> (Locks, Option<Prediction>) {
 }
 
 fn shares(u: &Use, what: &str) {
-    for share in [u.lock_ratio, u.wait_ratio, u.contended_share]
-        .into_iter()
-        .flatten()
-    {
+    for share in [u.lock_ratio, u.wait_ratio, u.contended_share].into_iter().flatten() {
         assert!((0.0..=1.0).contains(&share), "{what}: {u:?}");
     }
     assert!(u.inside_cpu_ns <= u.hold_cpu_ns, "{what}: {u:?}");
     let parts = u.hold_cpu_ns + u.hold_preempted_ns + u.hold_blocked_ns + u.hold_unknown_ns;
     assert_eq!(parts, u.hold_wall_ns, "{what}: {u:?}");
-    assert!(
-        u.wait_spin_ns <= u.wait_ns && u.wait_max_ns <= u.wait_ns,
-        "{what}: {u:?}"
-    );
-    assert!(
-        u.hold_p50_ns <= u.hold_p99_ns && u.hold_p99_ns <= u.hold_max_ns,
-        "{what}: {u:?}"
-    );
+    assert!(u.wait_spin_ns <= u.wait_ns && u.wait_max_ns <= u.wait_ns, "{what}: {u:?}");
+    assert!(u.hold_p50_ns <= u.hold_p99_ns && u.hold_p99_ns <= u.hold_max_ns, "{what}: {u:?}");
     assert!(u.contended <= u.requests, "{what}: {u:?}");
 }
 
@@ -245,25 +211,10 @@ fn numbers(l: &Locks, what: &str) {
         |u: &Use| u.holds as i64,
         |u: &Use| u.contended as i64,
     ] {
-        assert_eq!(
-            sum(&of, &mut l.locks.iter().map(|r| &r.used)),
-            of(&l.total),
-            "{what}"
-        );
-        assert_eq!(
-            sum(&of, &mut l.threads.iter().map(|r| &r.used)),
-            of(&l.total),
-            "{what}"
-        );
-        assert_eq!(
-            sum(&of, &mut l.processes.iter().map(|r| &r.used)),
-            of(&l.total),
-            "{what}"
-        );
-        assert!(
-            sum(&of, &mut l.sites.iter().map(|r| &r.used)) <= of(&l.total),
-            "{what}"
-        );
+        assert_eq!(sum(&of, &mut l.locks.iter().map(|r| &r.used)), of(&l.total), "{what}");
+        assert_eq!(sum(&of, &mut l.threads.iter().map(|r| &r.used)), of(&l.total), "{what}");
+        assert_eq!(sum(&of, &mut l.processes.iter().map(|r| &r.used)), of(&l.total), "{what}");
+        assert!(sum(&of, &mut l.sites.iter().map(|r| &r.used)) <= of(&l.total), "{what}");
     }
     let inside: i64 = l.threads.iter().map(|r| r.used.inside_cpu_ns).sum();
     assert_eq!(inside, l.total.inside_cpu_ns, "{what}");
@@ -271,18 +222,9 @@ fn numbers(l: &Locks, what: &str) {
     for row in &l.locks {
         shares(&row.used, what);
         let known = row.holder_running_ns + row.holder_preempted_ns + row.holder_blocked_ns;
-        assert!(
-            known <= row.holder_ns && row.holder_ns <= row.used.wait_ns,
-            "{what}: {row:?}"
-        );
-        assert!(
-            row.path_share.is_none_or(|s| (0.0..=1.0).contains(&s)),
-            "{what}"
-        );
-        let waits: i64 = (l.waits_for.iter())
-            .filter(|w| w.lock == row.name)
-            .map(|w| w.ns)
-            .sum();
+        assert!(known <= row.holder_ns && row.holder_ns <= row.used.wait_ns, "{what}: {row:?}");
+        assert!(row.path_share.is_none_or(|s| (0.0..=1.0).contains(&s)), "{what}");
+        let waits: i64 = (l.waits_for.iter()).filter(|w| w.lock == row.name).map(|w| w.ns).sum();
         assert_eq!(waits, row.used.wait_ns, "{what}: the graph of {}", row.name);
     }
     for row in l.threads.iter().chain(&l.processes) {
@@ -303,44 +245,25 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
     );
     let is_unheld = |l: &LockRow| l.used.holds == 0 && l.used.wait_ratio >= Some(WORTH_A_LOOK);
     if l.locks.iter().any(is_unheld) {
-        assert!(
-            verdict.prediction.is_none(),
-            "{what}: holders are not known"
-        );
-        assert!(
-            text.contains("not known: threads wait for"),
-            "{what}: {text}"
-        );
+        assert!(verdict.prediction.is_none(), "{what}: holders are not known");
+        assert!(text.contains("not known: threads wait for"), "{what}: {text}");
     }
     if let Some(p) = verdict.prediction {
         let (class, efficiency) = (p.class.expect("known"), p.lock_efficiency.expect("known"));
         let cap = p.cap.as_ref().map(|c| c.speedup);
         assert_eq!(class, Class::of(efficiency, cap), "{what}");
         let two = p.at(2).expect("asked for");
-        assert!(
-            two.low <= two.speedup && two.speedup <= two.high,
-            "{what}: {two:?}"
-        );
+        assert!(two.low <= two.speedup && two.speedup <= two.high, "{what}: {two:?}");
         assert!(two.speedup <= 2.0, "{what}: {two:?}");
         // Beyond it by what runs scatter.
         assert!(two.high <= 2.08 + 1e-9, "{what}: {two:?}");
-        assert!(
-            cap.is_none_or(|cap| two.speedup <= cap * 1.000_001),
-            "{what}: {two:?} {cap:?}"
-        );
+        assert!(cap.is_none_or(|cap| two.speedup <= cap * 1.000_001), "{what}: {two:?} {cap:?}");
         let left = two.speedup / p.without_locks;
         // Without locks it is twice as fast at most.
         let bound = p.without_locks >= 2.0 && efficiency <= left + 1e-9;
-        assert!(
-            bound || (left - efficiency).abs() < 1e-6,
-            "{what}: {left} {efficiency}"
-        );
+        assert!(bound || (left - efficiency).abs() < 1e-6, "{what}: {left} {efficiency}");
         if two.speedup < 1.0 && p.without_locks >= two.speedup / 0.75 {
-            assert_eq!(
-                class,
-                Class::High,
-                "{what}: locks make it slower on two CPUs"
-            );
+            assert_eq!(class, Class::High, "{what}: locks make it slower on two CPUs");
         }
         if matches!(verdict.advice, Some(Advice::Nothing(_))) {
             assert_eq!(class, Class::Low, "{what}");
@@ -348,18 +271,11 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
     }
     match &verdict.advice {
         Some(Advice::Nothing(lock)) => {
-            assert!(
-                lock.used.wait_ratio.is_none_or(|w| w < WORTH_A_LOOK),
-                "{what}"
-            );
+            assert!(lock.used.wait_ratio.is_none_or(|w| w < WORTH_A_LOOK), "{what}");
         }
         Some(Advice::NotHereYet(_)) => {
             assert!(verdict.waited.is_none_or(|w| w < WORTH_A_LOOK), "{what}");
-            assert_ne!(
-                verdict.prediction.and_then(|p| p.class),
-                Some(Class::Low),
-                "{what}"
-            );
+            assert_ne!(verdict.prediction.and_then(|p| p.class), Some(Class::Low), "{what}");
         }
         _ => {}
     }
@@ -367,56 +283,28 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
 
 #[test]
 fn classes_of_planted_programs_are_theirs() {
-    let base = Planted {
-        threads: 2,
-        rounds: 150,
-        locks: 1,
-        outside: 0,
-        inside: 0,
-    };
+    let base = Planted { threads: 2, rounds: 150, locks: 1, outside: 0, inside: 0 };
     let mut rng = Rng::new(5);
-    for (percent, class) in [
-        (2, Class::Low),
-        (25, Class::Medium),
-        (50, Class::High),
-        (90, Class::High),
-    ] {
-        let plan = Planted {
-            inside: 20_000 * percent,
-            outside: 2_000_000 - 20_000 * percent,
-            ..base
-        };
+    for (percent, class) in
+        [(2, Class::Low), (25, Class::Medium), (50, Class::High), (90, Class::High)]
+    {
+        let plan =
+            Planted { inside: 20_000 * percent, outside: 2_000_000 - 20_000 * percent, ..base };
         let (l, p) = answers(&plan.trace(&mut rng));
         consistent(&l, p.as_ref(), &format!("{percent} %"));
         let p = p.expect("a prediction");
-        assert_eq!(
-            p.class,
-            Some(class),
-            "{percent} %: {:?} {:?}",
-            p.lock_efficiency,
-            p.cap
-        );
+        assert_eq!(p.class, Some(class), "{percent} %: {:?} {:?}", p.lock_efficiency, p.cap);
         // Half of the time inside one lock: twice as fast at most, on any machine.
         let cap = p.cap.expect("both threads take it").speedup * percent as f64 / 100.0;
         assert!((cap - 1.0).abs() < 0.03, "{percent} %: {cap}");
     }
     // Many sections of 2 us, all of a thread's in one time slice: never waited for on one CPU, but they would be on two.
-    let plan = Planted {
-        threads: 2,
-        rounds: 400,
-        locks: 1,
-        outside: 4_700,
-        inside: 2_000,
-    };
+    let plan = Planted { threads: 2, rounds: 400, locks: 1, outside: 4_700, inside: 2_000 };
     let (l, p) = answers(&plan.trace(&mut rng));
     consistent(&l, p.as_ref(), "short sections");
     let verdict = Verdict::new(&l, p.as_ref());
     assert!(verdict.prediction.and_then(|p| p.class) > Some(Class::Low));
-    assert!(
-        matches!(verdict.advice, Some(Advice::NotHereYet("lock0"))),
-        "{:?}",
-        verdict.advice
-    );
+    assert!(matches!(verdict.advice, Some(Advice::NotHereYet("lock0"))), "{:?}", verdict.advice);
 }
 
 #[test]
@@ -434,11 +322,7 @@ fn statements_agree_over_random_programs() {
             inside: (outside as f64 * 10f64.powf(-3.0 + 3.5 * rng.uniform())) as i64 + 1,
         };
         let (l, p) = answers(&plan.trace(&mut rng));
-        consistent(
-            &l,
-            p.as_ref(),
-            &format!("seed {seed}, case {case}: {plan:?}"),
-        );
+        consistent(&l, p.as_ref(), &format!("seed {seed}, case {case}: {plan:?}"));
         if let Some(class) = p.and_then(|p| p.class) {
             seen[class as usize] += 1;
         }
@@ -453,11 +337,7 @@ fn statements_agree_over_nonsense() {
     for case in 0..300 {
         let mut strings = Strings::default();
         strings.intern("worker");
-        let names = [
-            strings.intern("&a"),
-            strings.intern("&b"),
-            strings.intern("&c"),
-        ];
+        let names = [strings.intern("&a"), strings.intern("&b"), strings.intern("&c")];
         let (n, end) = (1 + rng.below(4), 100_000);
         let times = |rng: &mut Rng, n: usize| {
             let mut all: Vec<i64> = (0..n).map(|_| rng.below(end) as i64).collect();

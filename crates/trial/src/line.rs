@@ -13,10 +13,7 @@ pub struct Line {
 impl Line {
     /// A command as the user gave it.
     pub fn of(command: &[OsString]) -> Line {
-        Line {
-            env: Vec::new(),
-            command: command.to_vec(),
-        }
+        Line { env: Vec::new(), command: command.to_vec() }
     }
 
     /// Reads a line. Words, quotes, backslashes and variables in front are understood here, so that no shell's start is timed; with
@@ -27,9 +24,7 @@ impl Line {
     pub fn read(text: &str) -> Result<Line, String> {
         let words = match words(text)? {
             Some(words) => words,
-            None => ["/bin/sh", "-c", text]
-                .map(|word| (word.to_owned(), false))
-                .to_vec(),
+            None => ["/bin/sh", "-c", text].map(|word| (word.to_owned(), false)).to_vec(),
         };
         let mut line = Line::default();
         for (word, quoted) in words {
@@ -119,13 +114,7 @@ mod tests {
             .env
             .iter()
             .map(|(name, value)| format!("{name}={}", value.as_ref().unwrap().display()));
-        (
-            env.collect(),
-            line.command
-                .iter()
-                .map(|word| word.display().to_string())
-                .collect(),
-        )
+        (env.collect(), line.command.iter().map(|word| word.display().to_string()).collect())
     }
 
     #[test]
@@ -133,26 +122,14 @@ mod tests {
         let (env, command) = read("A=1 B='x y' ./prog  'two words' \"3 4\" a\\ b C=D");
         assert_eq!(env, ["A=1", "B=x y"]);
         assert_eq!(command, ["./prog", "two words", "3 4", "a b", "C=D"]);
-        assert_eq!(
-            read("'A=1' x").1,
-            ["A=1", "x"],
-            "quoted: a command of that name"
-        );
+        assert_eq!(read("'A=1' x").1, ["A=1", "x"], "quoted: a command of that name");
         assert_eq!(read("1=2 x").1, ["1=2", "x"]);
     }
 
     #[test]
     fn what_a_shell_acts_on_is_left_to_a_shell() {
-        for text in [
-            "a | b",
-            "a > b",
-            "echo $HOME",
-            "\"$x\" y",
-            "ls *.c",
-            "a; b",
-            "a # b",
-            "cd ~",
-        ] {
+        for text in ["a | b", "a > b", "echo $HOME", "\"$x\" y", "ls *.c", "a; b", "a # b", "cd ~"]
+        {
             assert_eq!(read(text).1, ["/bin/sh", "-c", text]);
         }
         assert_eq!(read("echo '$HOME|'").1, ["echo", "$HOME|"]);
@@ -171,9 +148,6 @@ mod tests {
             env: vec![("A".into(), Some("1".into())), ("B".into(), None)],
             command: vec!["./p".into()],
         };
-        assert_eq!(
-            line.show(|word| word.display().to_string()),
-            "env -u B A=1 ./p"
-        );
+        assert_eq!(line.show(|word| word.display().to_string()), "env -u B A=1 ./p");
     }
 }

@@ -27,11 +27,7 @@ pub struct Paired {
 /// What `differences` say, with an interval that covers the truth with probability `coverage` (0..1) or more. None without
 /// differences; those that are no numbers are left out.
 pub fn paired(differences: &[f64], coverage: f64) -> Option<Paired> {
-    let differences: Vec<f64> = differences
-        .iter()
-        .copied()
-        .filter(|d| d.is_finite())
-        .collect();
+    let differences: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
     let n = differences.len();
     if n == 0 {
         return None;
@@ -72,9 +68,7 @@ fn p_value(differences: &[f64]) -> f64 {
     let mut ranks = vec![0; told.len()];
     let mut from = 0;
     while from < told.len() {
-        let equal = told[from..]
-            .iter()
-            .take_while(|d| d.abs() == told[from].abs());
+        let equal = told[from..].iter().take_while(|d| d.abs() == told[from].abs());
         let to = from + equal.count();
         // Twice the mean of the ranks from + 1 ..= to, which is a whole number.
         ranks[from..to].fill(from + to + 1);
@@ -118,17 +112,13 @@ pub fn unpaired(before: &[f64], after: &[f64], coverage: f64) -> Option<Paired> 
     if m == 0 || n == 0 {
         return None;
     }
-    let mut differences: Vec<f64> = after
-        .iter()
-        .flat_map(|a| before.iter().map(move |b| a - b))
-        .collect();
+    let mut differences: Vec<f64> =
+        after.iter().flat_map(|a| before.iter().map(move |b| a - b)).collect();
     differences.sort_by(f64::total_cmp);
     let all = m * n;
     // Twice the number of pairs in which `after` is larger; equal ones count half.
-    let twice: usize = differences
-        .iter()
-        .map(|&d| if d > 0.0 { 2 } else { usize::from(d == 0.0) })
-        .sum();
+    let twice: usize =
+        differences.iter().map(|&d| if d > 0.0 { 2 } else { usize::from(d == 0.0) }).sum();
     let at_most = at_most(m, n);
     // With ties the sum may lie between two: the one nearer to the middle says less.
     let low = twice.div_ceil(2).min(all - twice / 2);
@@ -218,13 +208,7 @@ mod tests {
         // Hollander and Wolfe, table A.4, one side: P(T+ >= 39) = 0.027 for n = 9 (14 of 512 ways), P(T+ >= 28) = 0.008 for n = 7.
         let with_sum = |n: i32, negative: &[i32]| -> f64 {
             let values: Vec<f64> = (1..=n)
-                .map(|rank| {
-                    f64::from(if negative.contains(&rank) {
-                        -rank
-                    } else {
-                        rank
-                    })
-                })
+                .map(|rank| f64::from(if negative.contains(&rank) { -rank } else { rank }))
                 .collect();
             paired(&values, 0.95).unwrap().p_value
         };
@@ -252,10 +236,7 @@ mod tests {
         let told = p(&[1.0, 2.0, 3.0, 4.5], &[4.0, 5.0, 6.0, 7.0]);
         assert!((told.p_value - 2.0 * 2.0 / 70.0).abs() < 1e-12, "{told:?}");
         let back = p(&[4.0, 5.0, 6.0, 7.0], &[1.0, 2.0, 3.0, 4.5]);
-        assert_eq!(
-            (back.p_value, back.estimate),
-            (told.p_value, -told.estimate)
-        );
+        assert_eq!((back.p_value, back.estimate), (told.p_value, -told.estimate));
         assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]).p_value, 1.0);
         assert_eq!(unpaired(&[], &[1.0], 0.95), None);
     }
@@ -268,17 +249,10 @@ mod tests {
         for (u, (exact, normal)) in exact.iter().zip(&normal).enumerate() {
             assert!((exact - normal).abs() < 5e-4, "{u}: {exact} {normal}");
         }
-        let side = |shift: f64| {
-            (0..1000)
-                .map(|n| f64::from(n) + shift)
-                .collect::<Vec<f64>>()
-        };
+        let side = |shift: f64| (0..1000).map(|n| f64::from(n) + shift).collect::<Vec<f64>>();
         assert!(unpaired(&side(0.0), &side(0.5), 0.95).unwrap().p_value > 0.9);
         let told = unpaired(&side(0.0), &side(50.0), 0.95).unwrap();
-        assert!(
-            told.p_value < 1e-3 && told.interval.unwrap().0 > 0.0,
-            "{told:?}"
-        );
+        assert!(told.p_value < 1e-3 && told.interval.unwrap().0 > 0.0, "{told:?}");
     }
 
     /// The interval covers the shift as often as it says, and equal sides are told apart in 5 % of cases or fewer.
@@ -320,10 +294,7 @@ mod tests {
                 (low..=high).contains(&0.3)
             });
             let share = hit.count() as f64 / f64::from(trials);
-            assert!(
-                (coverage - 0.012..coverage + 0.04).contains(&share),
-                "n = {n}: {share}"
-            );
+            assert!((coverage - 0.012..coverage + 0.04).contains(&share), "n = {n}: {share}");
         }
     }
 

@@ -90,10 +90,7 @@ pub struct Watch<'a> {
 /// # Errors
 /// When it cannot be started or watched.
 pub fn run(line: &Line, watch: &Watch<'_>) -> io::Result<Run> {
-    let (program, arguments) = line
-        .command
-        .split_first()
-        .ok_or(io::ErrorKind::InvalidInput)?;
+    let (program, arguments) = line.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -205,14 +202,8 @@ impl Running {
                 }
                 Some(_) => {}
                 None => {
-                    let over = watch
-                        .limit
-                        .is_some_and(|limit| self.start.elapsed() > limit);
-                    let end = if (watch.stop)() {
-                        End::Stopped
-                    } else {
-                        End::TooLong
-                    };
+                    let over = watch.limit.is_some_and(|limit| self.start.elapsed() > limit);
+                    let end = if (watch.stop)() { End::Stopped } else { End::TooLong };
                     if over || end == End::Stopped {
                         let _ = kill_process_group(self.pid, Signal::TERM);
                         ended = Some((end, Instant::now()));
@@ -243,10 +234,7 @@ impl Running {
             fds.push(PollFd::new(err, PollFlags::IN));
             fds.len() - 1
         });
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: wait.subsec_nanos().into(),
-        };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -284,9 +272,8 @@ impl Running {
     /// Files mapped as code, of process `pid` and its children, four generations deep.
     fn note_mapped(&mut self, pid: i32, depth: usize) {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let code = maps
-            .lines()
-            .filter(|line| line.split(' ').nth(1).is_some_and(|how| how.contains('x')));
+        let code =
+            maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|how| how.contains('x')));
         for path in code.filter_map(|line| line.find('/').map(|at| &line[at..])) {
             if self.mapped.len() < FILES {
                 self.mapped.insert(PathBuf::from(path));
@@ -295,10 +282,7 @@ impl Running {
         let children =
             std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         if depth < 4 {
-            for child in children
-                .split_whitespace()
-                .take(8)
-                .filter_map(|child| child.parse().ok())
+            for child in children.split_whitespace().take(8).filter_map(|child| child.parse().ok())
             {
                 self.note_mapped(child, depth + 1);
             }
@@ -359,23 +343,11 @@ mod tests {
     use std::cell::Cell;
 
     fn sh(script: &str) -> Line {
-        Line {
-            env: Vec::new(),
-            command: ["/bin/sh", "-c", script].map(Into::into).to_vec(),
-        }
+        Line { env: Vec::new(), command: ["/bin/sh", "-c", script].map(Into::into).to_vec() }
     }
 
     fn plainly(line: &Line) -> Run {
-        run(
-            line,
-            &Watch {
-                limit: None,
-                stop: &|| false,
-                grace: GRACE,
-                mapped: false,
-            },
-        )
-        .unwrap()
+        run(line, &Watch { limit: None, stop: &|| false, grace: GRACE, mapped: false }).unwrap()
     }
 
     #[test]
@@ -384,26 +356,14 @@ mod tests {
             "echo out; echo err >&2; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 3",
         ));
         assert_eq!(told.end, End::Status(3));
-        assert_eq!(
-            (told.output.as_slice(), told.complaint.as_str()),
-            (&b"out\n"[..], "err\n")
-        );
-        assert!(
-            told.usage.cpu_ns > 1_000_000 && told.usage.faults > 10,
-            "{:?}",
-            told.usage
-        );
+        assert_eq!((told.output.as_slice(), told.complaint.as_str()), (&b"out\n"[..], "err\n"));
+        assert!(told.usage.cpu_ns > 1_000_000 && told.usage.faults > 10, "{:?}", told.usage);
         assert!(told.usage.wall_ns > 1_000_000);
         assert_eq!(plainly(&sh("kill -9 $$")).end, End::Status(137));
         assert!(
             run(
                 &Line::of(&["/nowhere/x".into()]),
-                &Watch {
-                    limit: None,
-                    stop: &|| false,
-                    grace: GRACE,
-                    mapped: false
-                }
+                &Watch { limit: None, stop: &|| false, grace: GRACE, mapped: false }
             )
             .is_err()
         );
@@ -412,22 +372,14 @@ mod tests {
     #[test]
     fn equal_output_has_an_equal_digest() {
         let digest = |script| plainly(&sh(script)).digest;
-        assert_eq!(
-            digest("echo a; sleep 0.01; echo b"),
-            digest("printf 'a\\nb\\n'")
-        );
+        assert_eq!(digest("echo a; sleep 0.01; echo b"), digest("printf 'a\\nb\\n'"));
         assert_ne!(digest("echo a"), digest("echo b"));
     }
 
     #[test]
     fn much_output_is_read_and_bounded() {
-        let told = plainly(&sh(
-            "head -c 40000000 /dev/zero; head -c 9000000 /dev/zero >&2",
-        ));
-        assert_eq!(
-            (told.output.len(), told.whole, told.end),
-            (KEPT, false, End::Status(0))
-        );
+        let told = plainly(&sh("head -c 40000000 /dev/zero; head -c 9000000 /dev/zero >&2"));
+        assert_eq!((told.output.len(), told.whole, told.end), (KEPT, false, End::Status(0)));
         assert!(told.complaint.len() <= 3 * COMPLAINT);
     }
 
@@ -435,12 +387,7 @@ mod tests {
     #[test]
     fn files_of_a_program_that_prints_much_are_noted() {
         let line = sh("i=0; while [ $i -lt 3000 ]; do echo $i; echo $i >&2; i=$((i+1)); done");
-        let watch = Watch {
-            limit: None,
-            stop: &|| false,
-            grace: GRACE,
-            mapped: true,
-        };
+        let watch = Watch { limit: None, stop: &|| false, grace: GRACE, mapped: true };
         let told = run(&line, &watch).unwrap();
         assert_eq!(told.end, End::Status(0));
         assert!(!told.mapped.is_empty());
@@ -458,30 +405,15 @@ mod tests {
         // It ignores SIGTERM, and so does its child, whose number it tells.
         let script = "trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.05; done";
         let limit = Some(Duration::from_millis(300));
-        let told = run(
-            &sh(script),
-            &Watch {
-                limit,
-                stop: &|| false,
-                grace: GRACE,
-                mapped: false,
-            },
-        )
-        .unwrap();
+        let told = run(&sh(script), &Watch { limit, stop: &|| false, grace: GRACE, mapped: false })
+            .unwrap();
         assert_eq!(told.end, End::TooLong);
         assert_gone(&told.output);
         let asked = Cell::new(0);
         let stop = || asked.replace(asked.get() + 1) > 2;
-        let told = run(
-            &sh(script),
-            &Watch {
-                limit: None,
-                stop: &stop,
-                grace: GRACE,
-                mapped: false,
-            },
-        )
-        .unwrap();
+        let told =
+            run(&sh(script), &Watch { limit: None, stop: &stop, grace: GRACE, mapped: false })
+                .unwrap();
         assert_eq!(told.end, End::Stopped);
         assert_gone(&told.output);
     }
@@ -504,37 +436,21 @@ mod tests {
         };
         let start = Instant::now();
         while !gone() {
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{pid} still runs"
-            );
+            assert!(start.elapsed() < Duration::from_secs(10), "{pid} still runs");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     #[test]
     fn mapped_files_are_noted() {
-        let watch = Watch {
-            limit: None,
-            stop: &|| false,
-            grace: GRACE,
-            mapped: true,
-        };
+        let watch = Watch { limit: None, stop: &|| false, grace: GRACE, mapped: true };
         let told = run(&sh("sleep 0.3; :"), &watch).unwrap();
-        let names: Vec<String> = told
-            .mapped
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let names: Vec<String> =
+            told.mapped.iter().map(|path| path.display().to_string()).collect();
         assert!(
-            names
-                .iter()
-                .any(|name| name.contains("libc.so") || name.contains("libc-")),
+            names.iter().any(|name| name.contains("libc.so") || name.contains("libc-")),
             "{names:?}"
         );
-        assert!(
-            names.iter().any(|name| name.ends_with("/sleep")),
-            "a child's: {names:?}"
-        );
+        assert!(names.iter().any(|name| name.ends_with("/sleep")), "a child's: {names:?}");
     }
 }

@@ -105,14 +105,14 @@ pub struct Outcome {
 impl Outcome {
     /// The number of the arm that is claimed to be the fastest.
     pub fn best(&self) -> Option<usize> {
-        (0..self.arms.len())
-            .filter(|&arm| self.arms[arm].verdict == Verdict::Faster)
-            .max_by(|&a, &b| {
+        (0..self.arms.len()).filter(|&arm| self.arms[arm].verdict == Verdict::Faster).max_by(
+            |&a, &b| {
                 self.arms[a]
                     .speed_up
                     .partial_cmp(&self.arms[b].speed_up)
                     .expect("claims are numbers")
-            })
+            },
+        )
     }
 }
 
@@ -218,9 +218,8 @@ impl Race<'_> {
         let floor = paired(&self.differences(BASELINE, AGAIN), COVERAGE)
             .and_then(|again| again.interval)
             .map_or(f64::INFINITY, |(_, high)| high);
-        let alive: Vec<usize> = (AGAIN + 1..self.plan.arms)
-            .filter(|&arm| self.alive[arm])
-            .collect();
+        let alive: Vec<usize> =
+            (AGAIN + 1..self.plan.arms).filter(|&arm| self.alive[arm]).collect();
         let told: Vec<_> = alive
             .iter()
             .filter_map(|&arm| paired(&self.differences(BASELINE, arm), COVERAGE))
@@ -260,9 +259,7 @@ impl Race<'_> {
             let beaten = best.is_some_and(|best| {
                 let behind = paired(&self.differences(best, arm), COVERAGE);
                 best != arm
-                    && behind
-                        .and_then(|told| told.interval)
-                        .is_some_and(|(_, high)| high < 0.0)
+                    && behind.and_then(|told| told.interval).is_some_and(|(_, high)| high < 0.0)
             });
             if useless || beaten {
                 self.alive[arm] = false;
@@ -299,9 +296,7 @@ impl Race<'_> {
             }
         }
         if self.broken.is_some() {
-            self.arms
-                .iter_mut()
-                .for_each(|arm| arm.verdict = Verdict::NotShown);
+            self.arms.iter_mut().for_each(|arm| arm.verdict = Verdict::NotShown);
         }
         Outcome {
             runs: self.arms.iter().map(|arm| arm.costs.len()).sum(),
@@ -318,12 +313,7 @@ mod tests {
     use super::*;
 
     fn plan(arms: usize) -> Plan {
-        Plan {
-            arms,
-            blocks: 24,
-            least: 1.02,
-            seed: 1,
-        }
+        Plan { arms, blocks: 24, least: 1.02, seed: 1 }
     }
 
     /// A tenth of a per cent of noise, the same in each race.
@@ -338,19 +328,12 @@ mod tests {
         let told = race(&plan(6), |arm| Ran::Cost(costs[arm] * noise(&mut rng)));
         assert_eq!(told.best(), Some(3));
         assert!((told.arms[3].speed_up.unwrap() - 2.0).abs() < 0.01);
-        assert_eq!(
-            (told.blocks, told.arms[3].costs.len()),
-            (12, 12),
-            "claimed at the first look"
-        );
+        assert_eq!((told.blocks, told.arms[3].costs.len()), (12, 12), "claimed at the first look");
         for arm in [2, 4, 5] {
             assert_eq!(told.arms[arm].dropped_after, Some(6), "arm {arm}");
         }
         let verdict = |arm: usize| &told.arms[arm].verdict;
-        assert_eq!(
-            (verdict(2), verdict(4)),
-            (&Verdict::Beaten, &Verdict::NotShown)
-        );
+        assert_eq!((verdict(2), verdict(4)), (&Verdict::Beaten, &Verdict::NotShown));
     }
 
     #[test]
@@ -361,10 +344,7 @@ mod tests {
             3 => Ran::Cost(0.7 * noise(&mut rng)),
             _ => Ran::Cost(noise(&mut rng)),
         });
-        assert_eq!(
-            told.arms[2].verdict,
-            Verdict::Disqualified("another result".into())
-        );
+        assert_eq!(told.arms[2].verdict, Verdict::Disqualified("another result".into()));
         assert_eq!(told.best(), Some(3));
         assert_eq!(told.arms[2].costs, [] as [f64; 0]);
     }

@@ -124,13 +124,7 @@ pub fn read_by(file: &str) -> &'static [&'static str] {
             "GOMP_CPU_AFFINITY",
         ]
     } else if file.starts_with("libomp") || file.starts_with("libiomp") {
-        &[
-            "OMP_NUM_THREADS",
-            "OMP_PROC_BIND",
-            "OMP_PLACES",
-            "OMP_WAIT_POLICY",
-            "KMP_BLOCKTIME",
-        ]
+        &["OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "KMP_BLOCKTIME"]
     } else {
         &[]
     }
@@ -176,10 +170,7 @@ pub fn plausible(facts: &Facts) -> Vec<Remedy> {
     let mut out: Vec<Remedy> = Vec::new();
     for remedy in RULES.iter().flat_map(|rule| rule(facts)) {
         // What is set already is the baseline.
-        let is_new = remedy
-            .env
-            .iter()
-            .any(|(name, value)| facts.env.get(name) != value.as_ref());
+        let is_new = remedy.env.iter().any(|(name, value)| facts.env.get(name) != value.as_ref());
         let changes = is_new || !remedy.prefix.is_empty() || remedy.threads.is_some();
         if changes && !out.iter().any(|other| other.name == remedy.name) {
             out.push(remedy);
@@ -190,10 +181,7 @@ pub fn plausible(facts: &Facts) -> Vec<Remedy> {
 
 impl Facts {
     fn lost_to(&self, classes: &[&str]) -> f64 {
-        classes
-            .iter()
-            .filter_map(|class| self.shares.get(class))
-            .sum()
+        classes.iter().filter_map(|class| self.shares.get(class)).sum()
     }
 
     fn reads(&self, name: &str) -> bool {
@@ -231,14 +219,10 @@ fn percent(share: f64) -> String {
 /// What somebody set for another program or machine.
 fn settings(facts: &Facts) -> Vec<Remedy> {
     let is_setting = |name: &str| {
-        ["OMP_", "GOMP_", "KMP_", "MALLOC_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        ["OMP_", "GOMP_", "KMP_", "MALLOC_"].iter().any(|prefix| name.starts_with(prefix))
     };
-    let known = facts
-        .env
-        .keys()
-        .filter(|name| facts.names.contains(name.as_str()) || is_setting(name));
+    let known =
+        facts.env.keys().filter(|name| facts.names.contains(name.as_str()) || is_setting(name));
     let runtime = facts.names.iter().any(|name| name.contains("OMP"));
     let reached = known.filter(|name| match name.contains("MP_") {
         true => runtime,
@@ -293,12 +277,7 @@ fn threads(facts: &Facts) -> Vec<Remedy> {
     }
     let mut out = Vec::new();
     for n in numbers {
-        out.extend(
-            THREADS
-                .iter()
-                .filter(|name| facts.reads(name))
-                .map(|name| set(name, n, &why)),
-        );
+        out.extend(THREADS.iter().filter(|name| facts.reads(name)).map(|name| set(name, n, &why)));
         if facts.marked_threads.is_some_and(|marked| marked != n) {
             out.push(Remedy {
                 name: format!("{n} threads"),
@@ -317,9 +296,7 @@ fn schedule(facts: &Facts) -> Vec<Remedy> {
         return Vec::new();
     }
     let why = "it has loops of schedule(runtime)";
-    ["static", "dynamic", "dynamic,16", "guided"]
-        .map(|how| set("OMP_SCHEDULE", how, why))
-        .to_vec()
+    ["static", "dynamic", "dynamic,16", "guided"].map(|how| set("OMP_SCHEDULE", how, why)).to_vec()
 }
 
 fn waiting(facts: &Facts) -> Vec<Remedy> {
@@ -358,16 +335,8 @@ fn placement(facts: &Facts) -> Vec<Remedy> {
         "lock_wait",
         "interference",
     ]);
-    let taskset = facts
-        .tools
-        .get("taskset")
-        .map(|path| path.display().to_string());
-    let list = |cpus: &[usize]| {
-        cpus.iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(",")
-    };
+    let taskset = facts.tools.get("taskset").map(|path| path.display().to_string());
+    let list = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let keep = |name: String, taskset: &str, cpus: &[usize], why: String| Remedy {
         name,
         prefix: vec![taskset.to_owned(), "-c".to_owned(), list(cpus)],
@@ -376,18 +345,12 @@ fn placement(facts: &Facts) -> Vec<Remedy> {
     };
     if let Some(taskset) = &taskset {
         if facts.cpus.len() < facts.online.len() && facts.busy_threads > facts.cpus.len() {
-            let why = format!(
-                "it may use {} of {} CPUs",
-                facts.cpus.len(),
-                facts.online.len()
-            );
+            let why = format!("it may use {} of {} CPUs", facts.cpus.len(), facts.online.len());
             out.push(keep("all CPUs".to_owned(), taskset, &facts.online, why));
         }
         if facts.cpus.len() > 1 && facts.busy_threads > 1 && lost >= 0.1 {
-            let why = format!(
-                "{} lost while threads waited: they share one CPU's caches",
-                percent(lost)
-            );
+            let why =
+                format!("{} lost while threads waited: they share one CPU's caches", percent(lost));
             out.push(keep("one CPU".to_owned(), taskset, &facts.cpus[..1], why));
         }
     }
@@ -422,10 +385,7 @@ fn mutexes(facts: &Facts) -> Vec<Remedy> {
         },
         ..Remedy::default()
     };
-    let ways = [
-        ("mutexes spin first", "spin"),
-        ("mutexes in order", "queue"),
-    ];
+    let ways = [("mutexes spin first", "spin"), ("mutexes in order", "queue")];
     ways.map(remedy).into_iter().filter(|_| may_help).collect()
 }
 
@@ -489,10 +449,7 @@ fn memory(facts: &Facts) -> Vec<Remedy> {
 }
 
 fn allocators(facts: &Facts) -> Vec<Remedy> {
-    let Some(share) = facts
-        .allocating
-        .filter(|&share| share >= WORTH && facts.is_dynamic)
-    else {
+    let Some(share) = facts.allocating.filter(|&share| share >= WORTH && facts.is_dynamic) else {
         return Vec::new();
     };
     let why = format!("{} of its CPU time allocates memory", percent(share));
@@ -542,12 +499,7 @@ fn priority(facts: &Facts) -> Vec<Remedy> {
         if let Some(path) = facts.tools.get(tool) {
             let mut prefix = vec![path.display().to_string()];
             prefix.extend(words.iter().map(|word| (*word).to_owned()));
-            out.push(Remedy {
-                name: name.to_owned(),
-                prefix,
-                why,
-                ..Remedy::default()
-            });
+            out.push(Remedy { name: name.to_owned(), prefix, why, ..Remedy::default() });
         }
     };
     let preemptions = facts.per_cpu_s(facts.preemptions);
@@ -600,10 +552,7 @@ mod tests {
     }
 
     fn names(facts: &Facts) -> Vec<String> {
-        plausible(facts)
-            .into_iter()
-            .map(|remedy| remedy.name)
-            .collect()
+        plausible(facts).into_iter().map(|remedy| remedy.name).collect()
     }
 
     #[test]
@@ -633,15 +582,8 @@ mod tests {
         assert_eq!(told[..2], ["env -u OMP_NUM_THREADS", "OMP_NUM_THREADS=2"]);
         assert!(!told.iter().any(|name| name.contains("active")), "{told:?}");
         // Where the variable cannot reach the program, it is not tried.
-        let other = Facts {
-            names: BTreeSet::new(),
-            ..facts
-        };
-        assert!(
-            names(&other).iter().all(|name| !name.contains("OMP_")),
-            "{:?}",
-            names(&other)
-        );
+        let other = Facts { names: BTreeSet::new(), ..facts };
+        assert!(names(&other).iter().all(|name| !name.contains("OMP_")), "{:?}", names(&other));
     }
 
     #[test]
@@ -683,18 +625,12 @@ mod tests {
         };
         let told = plausible(&facts);
         let of = |name: &str| {
-            told.iter().find(|remedy| remedy.name == name).unwrap().env[0]
-                .1
-                .clone()
-                .unwrap()
+            told.iter().find(|remedy| remedy.name == name).unwrap().env[0].1.clone().unwrap()
         };
         assert_eq!(of("huge pages"), "glibc.rtld.nns=3:glibc.malloc.hugetlb=1");
         assert_eq!(of("jemalloc"), "/x.so:/lib/libjemalloc.so.2");
         assert!(of("malloc keeps memory").contains("mmap_max=0"));
-        let fixed = Facts {
-            is_dynamic: false,
-            ..facts
-        };
+        let fixed = Facts { is_dynamic: false, ..facts };
         assert_eq!(names(&fixed), ["env -u GLIBC_TUNABLES"]);
     }
 
@@ -710,10 +646,7 @@ mod tests {
         facts.names.insert(MUTEX_LOCK);
         facts.env.insert("LD_PRELOAD".into(), "/x.so".into());
         let told = plausible(&facts);
-        let spin = told
-            .iter()
-            .find(|remedy| remedy.name == "mutexes spin first")
-            .unwrap();
+        let spin = told.iter().find(|remedy| remedy.name == "mutexes spin first").unwrap();
         let env = |at: usize| spin.env[at].1.as_deref().unwrap();
         assert_eq!((env(0), env(1)), ("/x.so:/lib/libkasuri-mutex.so", "spin"));
         facts.shares.clear();
@@ -727,20 +660,12 @@ mod tests {
 
     #[test]
     fn nodes_of_memory_are_tried_where_there_are_several() {
-        let mut facts = Facts {
-            faults: 1e5,
-            nodes: 2,
-            online: (0..8).collect(),
-            ..openmp()
-        };
+        let mut facts = Facts { faults: 1e5, nodes: 2, online: (0..8).collect(), ..openmp() };
         assert_eq!(untried(&facts), ["NUMA policies: numactl is not installed"]);
         facts.tools.insert("numactl", "/bin/numactl".into());
         let told = plausible(&facts);
         let of = |name: &str| told.iter().find(|remedy| remedy.name == name).unwrap();
-        assert_eq!(
-            of("one node").prefix,
-            ["/bin/numactl", "--cpunodebind=0", "--membind=0"]
-        );
+        assert_eq!(of("one node").prefix, ["/bin/numactl", "--cpunodebind=0", "--membind=0"]);
         assert_eq!(of("memory of all nodes").prefix[1], "--interleave=all");
         facts.nodes = 1;
         assert!(!names(&facts).iter().any(|name| name.contains("node")));
@@ -749,10 +674,7 @@ mod tests {
 
     #[test]
     fn priority_needs_the_right_to_it_and_others() {
-        let mut facts = Facts {
-            shares: [("interference", 0.2)].into(),
-            ..openmp()
-        };
+        let mut facts = Facts { shares: [("interference", 0.2)].into(), ..openmp() };
         assert!(!names(&facts).contains(&"nice -n -10".to_owned()));
         facts.may_raise_priority = true;
         assert!(names(&facts).contains(&"nice -n -10".to_owned()));

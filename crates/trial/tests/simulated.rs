@@ -14,13 +14,7 @@ struct Machine {
 
 impl Machine {
     fn new(seed: u64, noise: f64, drift: f64) -> Machine {
-        Machine {
-            rng: Rng::new(seed),
-            level: 0.0,
-            noise,
-            drift,
-            bursts: 0.1,
-        }
+        Machine { rng: Rng::new(seed), level: 0.0, noise, drift, bursts: 0.1 }
     }
 
     /// Normal by the sum of twelve.
@@ -30,11 +24,7 @@ impl Machine {
 
     fn run(&mut self, truth: f64) -> f64 {
         self.level += self.drift * self.normal();
-        let burst = if self.rng.uniform() < self.bursts {
-            1.0 + self.rng.uniform()
-        } else {
-            1.0
-        };
+        let burst = if self.rng.uniform() < self.bursts { 1.0 + self.rng.uniform() } else { 1.0 };
         truth * burst * (self.level + self.noise * self.normal()).exp()
     }
 }
@@ -43,12 +33,7 @@ fn races(n: u64, noise: f64, drift: f64, truth: &[f64]) -> Vec<Outcome> {
     (0..n)
         .map(|seed| {
             let mut machine = Machine::new(seed * 7919 + 1, noise, drift);
-            let plan = Plan {
-                arms: truth.len(),
-                blocks: 24,
-                least: 1.02,
-                seed,
-            };
+            let plan = Plan { arms: truth.len(), blocks: 24, least: 1.02, seed };
             race(&plan, |arm| Ran::Cost(machine.run(truth[arm])))
         })
         .collect()
@@ -65,10 +50,7 @@ fn nothing_is_claimed_of_remedies_that_do_nothing() {
         let told = races(600, noise, drift, &[1.0; 12]);
         let false_alarms = share(&told, |outcome| outcome.best().is_some());
         println!("noise {noise}, drift {drift}: {false_alarms:.3} of races claim something");
-        assert!(
-            false_alarms <= 0.05,
-            "noise {noise}, drift {drift}: {false_alarms}"
-        );
+        assert!(false_alarms <= 0.05, "noise {noise}, drift {drift}: {false_alarms}");
     }
 }
 
@@ -82,16 +64,11 @@ fn a_remedy_is_found_and_the_rest_is_cheap() {
     let told = races(200, 0.05, 0.02, &truth);
     let found = share(&told, |outcome| outcome.best() == Some(5));
     let runs = told.iter().map(|outcome| outcome.runs).sum::<usize>() as f64 / told.len() as f64;
-    println!(
-        "found in {found:.3}, {runs:.0} of {} runs",
-        24 * truth.len()
-    );
+    println!("found in {found:.3}, {runs:.0} of {} runs", 24 * truth.len());
     assert!(found >= 0.95, "{found}");
     assert!(runs <= 0.7 * 24.0 * truth.len() as f64, "{runs}");
     let covered = share(&told, |outcome| {
-        outcome.arms[5]
-            .interval
-            .is_some_and(|(low, high)| (low..=high).contains(&1.3))
+        outcome.arms[5].interval.is_some_and(|(low, high)| (low..=high).contains(&1.3))
     });
     assert!(covered >= 0.92, "{covered}");
 }
@@ -100,16 +77,8 @@ fn a_remedy_is_found_and_the_rest_is_cheap() {
 /// takes up to twice as long.
 fn alarms(slow_down: f64, bursts: f64, pairs: usize) -> f64 {
     let alarm = |seed: u64| {
-        let mut machine = Machine {
-            bursts,
-            ..Machine::new(seed + 1, 0.03, 0.01)
-        };
-        let plan = Plan {
-            arms: 2,
-            blocks: pairs,
-            least: 1.0,
-            seed,
-        };
+        let mut machine = Machine { bursts, ..Machine::new(seed + 1, 0.03, 0.01) };
+        let plan = Plan { arms: 2, blocks: pairs, least: 1.0, seed };
         let truth = [1.0, slow_down];
         let told = race(&plan, |arm| Ran::Cost(machine.run(truth[arm])));
         let other = &told.arms[1];
@@ -174,9 +143,8 @@ fn without_the_rules_there_are_false_alarms() {
         let differences: Vec<f64> = (0..24).map(&mut pair).collect();
         fixed_order += u32::from(paired(&differences, 0.95).unwrap().p_value <= 0.05);
         let mut machine = Machine::new(seed + 1, 0.02, 0.0);
-        let differences: Vec<f64> = (0..24)
-            .map(|_| (machine.run(1.0) / machine.run(1.0)).ln())
-            .collect();
+        let differences: Vec<f64> =
+            (0..24).map(|_| (machine.run(1.0) / machine.run(1.0)).ln()).collect();
         let look = |n: usize| paired(&differences[..n], 0.95).unwrap().p_value <= 0.05;
         every_block += u32::from((6..=24).any(look));
     }

@@ -45,12 +45,8 @@ mod x86_64 {
         let maps = samples.iter().map(|s| &s.maps).max_by_key(|m| m.len());
         unwinder.set_maps(1, parse_maps(maps.expect("not empty")));
         let (cold, ends) = round(&mut unwinder, &samples);
-        let again: Vec<f64> = (0..ROUNDS)
-            .map(|_| round(&mut unwinder, &samples).0)
-            .collect();
-        let (best, worst) = again
-            .iter()
-            .fold((f64::MAX, 0f64), |(b, w), &t| (b.min(t), w.max(t)));
+        let again: Vec<f64> = (0..ROUNDS).map(|_| round(&mut unwinder, &samples).0).collect();
+        let (best, worst) = again.iter().fold((f64::MAX, 0f64), |(b, w), &t| (b.min(t), w.max(t)));
         let tables = unwinder.interner.tables();
         let n_frames = unwinder.counts.frames as f64 / unwinder.counts.stacks as f64;
         println!(
@@ -133,14 +129,8 @@ mod x86_64 {
             return None;
         }
         let mut bytes = vec![0; COPIED];
-        let local = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
-        let remote = libc::iovec {
-            iov_base: r.rsp as *mut libc::c_void,
-            iov_len: bytes.len(),
-        };
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let remote = libc::iovec { iov_base: r.rsp as *mut libc::c_void, iov_len: bytes.len() };
         // SAFETY: `local` is `bytes`; the kernel checks `remote`.
         let got =
             unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
@@ -153,14 +143,7 @@ mod x86_64 {
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
             r.r12, r.r13, r.r14, r.r15,
         ];
-        (0..)
-            .zip(words)
-            .for_each(|(ix, word)| registers.set(ix, word));
-        Some(Sample {
-            maps: maps.ok()?,
-            registers,
-            base: r.rsp,
-            bytes,
-        })
+        (0..).zip(words).for_each(|(ix, word)| registers.set(ix, word));
+        Some(Sample { maps: maps.ok()?, registers, base: r.rsp, bytes })
     }
 }

@@ -89,11 +89,7 @@ pub struct Registers {
 impl Registers {
     /// No register known but the instruction pointer.
     pub const fn new(ip: u64) -> Registers {
-        Registers {
-            ip,
-            values: [0; N_REGISTERS],
-            known: 0,
-        }
+        Registers { ip, values: [0; N_REGISTERS], known: 0 }
     }
 
     /// The value of a register; `None`: not known.
@@ -149,9 +145,8 @@ impl Stack<'_> {
         let Some(offset) = address.checked_sub(self.base) else {
             return Err(Unread::Below);
         };
-        let word = usize::try_from(offset)
-            .ok()
-            .and_then(|at| self.bytes.get(at..)?.first_chunk::<8>());
+        let word =
+            usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)?.first_chunk::<8>());
         match word {
             Some(word) => Ok(u64::from_le_bytes(*word)),
             None if self.is_cut && offset < FARTHEST => Err(Unread::Cut),

@@ -131,28 +131,18 @@ impl Elf {
         let header = file.read_at(0, 64)?;
         let is_ours =
             header.starts_with(b"\x7fELF\x02\x01") && u16_at(&header, 18)? == cpu.machine();
-        let (at, size, n) = (
-            u64_at(&header, 32)?,
-            u16_at(&header, 54)?,
-            u16_at(&header, 56)?,
-        );
+        let (at, size, n) = (u64_at(&header, 32)?, u16_at(&header, 54)?, u16_at(&header, 56)?);
         let n = usize::from(n);
         if !is_ours || size != 56 || n > SEGMENTS_MAX {
             return None;
         }
         let table = file.read_at(at, n * 56)?;
         let segments = table.chunks_exact(56).filter_map(segment).collect();
-        let mut elf = Elf {
-            segments,
-            entry: u64_at(&header, 24)?,
-            ..Elf::default()
-        };
+        let mut elf = Elf { segments, entry: u64_at(&header, 24)?, ..Elf::default() };
         let notes = elf.notes(file);
         elf.build_id = notes.iter().find_map(|n| build_id(n)).unwrap_or_default();
         elf.is_go = notes.iter().any(|n| n.get(12..16) == Some(b"Go\0\0"));
-        elf.unwind = elf
-            .read_unwind(file)
-            .or_else(|| read_unwind_section(file, &header));
+        elf.unwind = elf.read_unwind(file).or_else(|| read_unwind_section(file, &header));
         Some(elf)
     }
 
@@ -163,9 +153,7 @@ impl Elf {
             s.kind == PT_LOAD && first <= offset && offset < s.offset.saturating_add(s.file_bytes)
         };
         let loads = || self.segments.iter().filter(covers);
-        let segment = loads()
-            .find(|s| s.flags & PF_X != 0)
-            .or_else(|| loads().next())?;
+        let segment = loads().find(|s| s.flags & PF_X != 0).or_else(|| loads().next())?;
         let file_to_address = segment.address.wrapping_sub(segment.offset);
         Some(start.wrapping_sub(offset).wrapping_sub(file_to_address))
     }
@@ -173,18 +161,11 @@ impl Elf {
     /// The bytes from an address on to the end of its segment, at most `limit`.
     fn part(&self, file: &dyn ReadAt, address: u64, limit: u64) -> Option<Part> {
         let mut loads = self.segments.iter().filter(|s| s.kind == PT_LOAD);
-        let holds = |s: &&Segment| {
-            address
-                .checked_sub(s.address)
-                .is_some_and(|o| o < s.file_bytes)
-        };
+        let holds = |s: &&Segment| address.checked_sub(s.address).is_some_and(|o| o < s.file_bytes);
         let segment = loads.find(holds)?;
         let skipped = address - segment.address;
         let len = (segment.file_bytes - skipped).min(limit);
-        let bytes = file.part(
-            segment.offset.checked_add(skipped)?,
-            usize::try_from(len).ok()?,
-        )?;
+        let bytes = file.part(segment.offset.checked_add(skipped)?, usize::try_from(len).ok()?)?;
         Some(Part { address, bytes })
     }
 
@@ -197,9 +178,7 @@ impl Elf {
         let start = start.max(segment.address);
         let end = end.min(segment.address.saturating_add(segment.file_bytes));
         let len = end.checked_sub(start)?;
-        (len <= limit)
-            .then(|| self.part(file, start, len))
-            .flatten()
+        (len <= limit).then(|| self.part(file, start, len)).flatten()
     }
 
     fn read_unwind(&self, file: &dyn ReadAt) -> Option<Unwind> {
@@ -211,10 +190,7 @@ impl Elf {
         let bases = gimli::BaseAddresses::default().set_eh_frame_hdr(table.address);
         let parsed = gimli::EhFrameHdr::new(&table.bytes, gimli::LittleEndian).parse(&bases, 8);
         let start = parsed.ok()?.eh_frame_ptr().direct().ok()?;
-        Some(Unwind {
-            table: Some(table),
-            frames: self.part(file, start, UNWIND_BYTES_MAX)?,
-        })
+        Some(Unwind { table: Some(table), frames: self.part(file, start, UNWIND_BYTES_MAX)? })
     }
 
     /// The bytes at an address: exactly `len` of them, in one segment.
@@ -257,9 +233,7 @@ pub(crate) fn exported<const N: usize>(
         let strings = headers.get(u32_at(symbols, 40)? as usize)?;
         let read = |h: &[u8]| {
             let (offset, len) = (u64_at(h, 24)?, u64_at(h, 32)?);
-            (len <= SYMBOLS_BYTES_MAX)
-                .then(|| file.part(offset, len as usize))
-                .flatten()
+            (len <= SYMBOLS_BYTES_MAX).then(|| file.part(offset, len as usize)).flatten()
         };
         Some((read(symbols)?, read(strings)?))
     };
@@ -310,10 +284,7 @@ fn read_unwind_section(file: &dyn ReadAt, header: &[u8]) -> Option<Unwind> {
     }
     Some(Unwind {
         table: None,
-        frames: Part {
-            address: u64_at(header, 16)?,
-            bytes: file.part(offset, len as usize)?,
-        },
+        frames: Part { address: u64_at(header, 16)?, bytes: file.part(offset, len as usize)? },
     })
 }
 

@@ -109,10 +109,7 @@ impl Interner {
         if new as usize == n
             && let Some(&named) = names.get(&row)
         {
-            self.tables.names.push(Names {
-                frame: new,
-                calls: named.calls.clone(),
-            });
+            self.tables.names.push(Names { frame: new, calls: named.calls.clone() });
         }
         new
     }
@@ -213,11 +210,7 @@ mod tests {
     use kasuri_format::call_paths::ModuleKind;
 
     fn module(path: &str) -> Module {
-        Module {
-            kind: ModuleKind::Elf,
-            path: path.to_owned(),
-            ..Module::default()
-        }
+        Module { kind: ModuleKind::Elf, path: path.to_owned(), ..Module::default() }
     }
 
     /// Path, module, address and name of each frame of a path, innermost first.
@@ -242,57 +235,27 @@ mod tests {
         for n in 0..20u64 {
             let own = interner.module(module(&format!("/bin/{n}")));
             let libc = interner.module(module("/lib/libc.so.6"));
-            let outer = interner.frame(Frame {
-                module: libc,
-                address: 1,
-            });
-            let inner = interner.frame(Frame {
-                module: own,
-                address: n,
-            });
-            let call = Call {
-                function: format!("wait {n}"),
-                ..Call::default()
-            };
-            let named = interner.named(
-                Frame {
-                    module: libc,
-                    address: 100 + n,
-                },
-                call,
-            );
+            let outer = interner.frame(Frame { module: libc, address: 1 });
+            let inner = interner.frame(Frame { module: own, address: n });
+            let call = Call { function: format!("wait {n}"), ..Call::default() };
+            let named = interner.named(Frame { module: libc, address: 100 + n }, call);
             let path = interner.path(NONE, outer);
             let path = interner.path(path, inner);
             let path = interner.path(path, named);
-            samples.push(Sample {
-                path,
-                ..Sample::default()
-            });
+            samples.push(Sample { path, ..Sample::default() });
         }
-        samples.push(Sample {
-            path: NONE,
-            ..Sample::default()
-        });
+        samples.push(Sample { path: NONE, ..Sample::default() });
         let before = interner.n_rows();
-        let expected: Vec<_> = samples[17..]
-            .iter()
-            .map(|s| told(interner.tables(), s.path))
-            .collect();
+        let expected: Vec<_> =
+            samples[17..].iter().map(|s| told(interner.tables(), s.path)).collect();
         let old = interner.keep(&mut samples[17..]);
         assert_eq!(old.paths.len(), 41);
-        let kept: Vec<_> = samples[17..]
-            .iter()
-            .map(|s| told(interner.tables(), s.path))
-            .collect();
+        let kept: Vec<_> = samples[17..].iter().map(|s| told(interner.tables(), s.path)).collect();
         assert_eq!(kept, expected);
         assert_eq!(kept[2][0].2, "wait 19");
         assert_eq!(samples[20].path, NONE, "one without a path has none");
         assert_eq!(interner.tables().paths.len(), 1 + 3 * 2);
-        assert!(
-            interner.n_rows() * 4 < before,
-            "{} of {before}",
-            interner.n_rows()
-        );
+        assert!(interner.n_rows() * 4 < before, "{} of {before}", interner.n_rows());
         assert_eq!(interner.log_bytes(), LogWriter::default().bytes().len());
         // And again, of nothing.
         interner.keep(&mut []);

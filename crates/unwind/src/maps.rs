@@ -111,10 +111,7 @@ impl Maps {
         self.n_jitdumps += 1;
         for entry in &mut self.entries {
             if entry.mapping.backing == Backing::Anonymous {
-                *entry = Rc::new(Entry {
-                    mapping: entry.mapping.clone(),
-                    code: Cell::new(None),
-                });
+                *entry = Rc::new(Entry { mapping: entry.mapping.clone(), code: Cell::new(None) });
             }
         }
     }
@@ -133,19 +130,11 @@ impl Maps {
         let mut new = Vec::with_capacity(3);
         let entry = |mapping, code: Cell<Option<Code>>| Rc::new(Entry { mapping, code });
         if let Some(before) = self.entries[first..last].first() {
-            let rest = Mapping {
-                end: start,
-                ..before.mapping.clone()
-            };
+            let rest = Mapping { end: start, ..before.mapping.clone() };
             new.extend((rest.start < start).then(|| entry(rest, before.code.clone())));
         }
-        let same = self.entries[first..last]
-            .iter()
-            .find(|e| e.mapping == mapping);
-        new.push(entry(
-            mapping,
-            same.map_or(Cell::new(None), |e| e.code.clone()),
-        ));
+        let same = self.entries[first..last].iter().find(|e| e.mapping == mapping);
+        new.push(entry(mapping, same.map_or(Cell::new(None), |e| e.code.clone())));
         if let Some(after) = self.entries[first..last].last() {
             let skipped = end.saturating_sub(after.mapping.start);
             let rest = Mapping {
@@ -209,8 +198,7 @@ impl Processes {
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         let mut seen = HashSet::new();
         let all = self.maps.values().flat_map(|maps| &maps.entries);
-        all.filter(move |entry| seen.insert(Rc::as_ptr(entry)))
-            .map(|entry| &**entry)
+        all.filter(move |entry| seen.insert(Rc::as_ptr(entry))).map(|entry| &**entry)
     }
 
     pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
@@ -220,10 +208,7 @@ impl Processes {
 
 /// The executable mappings in the text of /proc/PID/maps. Lines of another form are passed over.
 pub fn parse_maps(text: &str) -> Vec<Mapping> {
-    text.lines()
-        .filter_map(parse_line)
-        .take(MAPPINGS_MAX)
-        .collect()
+    text.lines().filter_map(parse_line).take(MAPPINGS_MAX).collect()
 }
 
 fn parse_line(line: &str) -> Option<Mapping> {
@@ -248,11 +233,7 @@ fn parse_line(line: &str) -> Option<Mapping> {
         start: hex(start)?,
         end: hex(end)?,
         offset: hex(offset)?,
-        backing: backing(
-            path,
-            (inode.parse().ok()?, 0),
-            (hex(major)? as u32, hex(minor)? as u32),
-        ),
+        backing: backing(path, (inode.parse().ok()?, 0), (hex(major)? as u32, hex(minor)? as u32)),
     })
 }
 
@@ -261,11 +242,9 @@ pub fn backing(path: &str, inode: (u64, u64), device: (u32, u32)) -> Backing {
     match path {
         "[vdso]" => Backing::Vdso,
         // Shared memory, huge pages, memfd: a path that no file system has, or the memory of devices.
-        path if path.starts_with('/') && !path.starts_with("//") && inode.0 != 0 => Backing::File {
-            path: path.to_owned(),
-            inode,
-            device,
-        },
+        path if path.starts_with('/') && !path.starts_with("//") && inode.0 != 0 => {
+            Backing::File { path: path.to_owned(), inode, device }
+        }
         _ => Backing::Anonymous,
     }
 }

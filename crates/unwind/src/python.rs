@@ -49,16 +49,8 @@ impl Python {
             "Py_Version",
             "_Py_trampoline_func_start",
         ];
-        let [
-            eval,
-            runtime,
-            code,
-            frame,
-            unicode,
-            bytes,
-            version,
-            trampoline,
-        ] = exported(file, names);
+        let [eval, runtime, code, frame, unicode, bytes, version, trampoline] =
+            exported(file, names);
         // PY_VERSION_HEX, since 3.11; before, only the name says it.
         let version = version.and_then(|v| elf.bytes_at(file, v.start, 4));
         let minor = match version.as_deref() {

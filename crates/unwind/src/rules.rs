@@ -101,10 +101,8 @@ impl Information {
     /// Takes it out of a file that has some.
     pub(crate) fn of(elf: &mut Elf) -> Option<Information> {
         let unwind = elf.unwind.take()?;
-        let mut information = Information {
-            frames: unwind.frames,
-            table: Table::Index(Vec::new()),
-        };
+        let mut information =
+            Information { frames: unwind.frames, table: Table::Index(Vec::new()) };
         information.table = match unwind.table {
             Some(table) if has_short_count(&table.bytes) => Table::Header(table),
             _ => Table::Index(information.index()),
@@ -237,9 +235,7 @@ impl Information {
         if function.entry_len() > FUNCTION_BYTES_MAX {
             return None;
         }
-        let row = function
-            .unwind_info_for_address(&section, &bases, context, address)
-            .ok()?;
+        let row = function.unwind_info_for_address(&section, &bases, context, address).ok()?;
         let cfa = match *row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => Cfa::Offset(register.0, offset),
             CfaRule::Expression(expression) => Cfa::Expression(expression),
@@ -345,11 +341,8 @@ impl Information {
         stack: &Stack<'_>,
     ) -> Result<u64, Unread> {
         const BAD: Unread = Unread::Outside;
-        let encoding = gimli::Encoding {
-            address_size: 8,
-            format: gimli::Format::Dwarf32,
-            version: 4,
-        };
+        let encoding =
+            gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
         let bytes = expression.get(&self.section()).map_err(|_| BAD)?;
         let mut evaluation: Evaluation<Bytes<'_>> = bytes.evaluation(encoding);
         evaluation.set_max_iterations(STEPS_MAX);
@@ -364,9 +357,9 @@ impl Information {
                     let value = register_value(register, registers).ok_or(BAD)?;
                     evaluation.resume_with_register(Value::Generic(value))
                 }
-                EvaluationResult::RequiresMemory {
-                    address, size: 8, ..
-                } => evaluation.resume_with_memory(Value::Generic(stack.word(address)?)),
+                EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                    evaluation.resume_with_memory(Value::Generic(stack.word(address)?))
+                }
                 _ => return Err(BAD),
             }
             .map_err(|_| BAD)?;

@@ -89,10 +89,7 @@ impl Image {
     /// Whether the address lies in the first instructions that the kernel runs: nobody calls them.
     fn is_at_entry(&self, address: u64) -> bool {
         let entry = self.elf.entry;
-        entry != 0
-            && address
-                .checked_sub(entry)
-                .is_some_and(|past| past < ENTRY_BYTES)
+        entry != 0 && address.checked_sub(entry).is_some_and(|past| past < ENTRY_BYTES)
     }
 }
 
@@ -177,10 +174,8 @@ impl Unwinder {
     /// paths of the samples get new rows.
     pub fn keep(&mut self, samples: &mut [Sample]) {
         let old = self.interner.keep(samples);
-        let mut before: Vec<Option<Image>> = std::mem::take(&mut self.images)
-            .into_iter()
-            .map(Some)
-            .collect();
+        let mut before: Vec<Option<Image>> =
+            std::mem::take(&mut self.images).into_iter().map(Some).collect();
         let mut rows = vec![None; before.len()];
         for entry in self.processes.entries() {
             let Some(mut code) = entry.code.get() else {
@@ -216,9 +211,7 @@ impl Unwinder {
 
     /// Whether the address lies in a known mapping of the process.
     pub fn has_code_at(&self, pid: i32, address: u64) -> bool {
-        self.processes
-            .get(pid)
-            .is_some_and(|maps| maps.find(address).is_some())
+        self.processes.get(pid).is_some_and(|maps| maps.find(address).is_some())
     }
 
     /// Processes whose mappings are known.
@@ -452,12 +445,7 @@ impl Unwinder {
         address: u64,
         open: &mut dyn FnMut() -> Option<File>,
     ) -> bool {
-        let Image {
-            elf,
-            information,
-            gaps,
-            python: _,
-        } = &self.images[image];
+        let Image { elf, information, gaps, python: _ } = &self.images[image];
         let has = |range: &Range<u64>| range.contains(&address);
         if let Some(gap) = gaps.iter().find(|gap| has(&gap.range)) {
             return gap.framed.as_ref().is_some_and(has);
@@ -550,11 +538,7 @@ impl Unwinder {
         let bias = image.and_then(|ix| self.images[ix].elf.bias(mapping.start, mapping.offset));
         let Some((image, bias)) = image.zip(bias) else {
             self.counts.unreadable += 1;
-            let module = Module {
-                kind: ModuleKind::Unreadable,
-                path,
-                ..Module::default()
-            };
+            let module = Module { kind: ModuleKind::Unreadable, path, ..Module::default() };
             return Code {
                 module: self.interner.module(module),
                 image: None,
@@ -564,12 +548,7 @@ impl Unwinder {
             };
         };
         let build_id = self.images[image].elf.build_id.clone();
-        let module = Module {
-            kind,
-            path,
-            build_id,
-            pid: 0,
-        };
+        let module = Module { kind, path, build_id, pid: 0 };
         Code {
             module: self.interner.module(module),
             image: Some(image),
@@ -621,12 +600,7 @@ impl Unwinder {
             return None;
         }
         self.unwind_bytes += len;
-        self.images.push(Image {
-            elf,
-            information,
-            gaps: Vec::new(),
-            python: None,
-        });
+        self.images.push(Image { elf, information, gaps: Vec::new(), python: None });
         Some(self.images.len() - 1)
     }
 }
@@ -708,28 +682,14 @@ mod tests {
         registers.set(cpu.fp(), 0x1000);
         let words = [0, outer, 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
-        let stack = Stack {
-            base: 0x1000,
-            bytes: &bytes,
-            is_cut: false,
-        };
-        unwinder.unwind(
-            1,
-            Some((&registers, stack)),
-            kernel,
-            &mut Nothing,
-            &mut NoInterpreter,
-        )
+        let stack = Stack { base: 0x1000, bytes: &bytes, is_cut: false };
+        unwinder.unwind(1, Some((&registers, stack)), kernel, &mut Nothing, &mut NoInterpreter)
     }
 
     fn unwinder() -> Unwinder {
         let mut unwinder = Unwinder::new(Cpu::X86_64);
-        let mapping = Mapping {
-            start: 0x10_0000,
-            end: 0x20_0000,
-            offset: 0,
-            backing: Backing::Anonymous,
-        };
+        let mapping =
+            Mapping { start: 0x10_0000, end: 0x20_0000, offset: 0, backing: Backing::Anonymous };
         unwinder.map(1, mapping);
         unwinder
     }
@@ -766,10 +726,7 @@ mod tests {
         let mut samples = Vec::new();
         for n in 0..20 {
             let (path, _) = follow(&mut unwinder, 0x10_0010 + n, 0x10_0020, &[]);
-            samples.push(Sample {
-                path,
-                ..Sample::default()
-            });
+            samples.push(Sample { path, ..Sample::default() });
         }
         let last = module(&unwinder, samples[19].path);
         let before = unwinder.n_remembered();
@@ -789,11 +746,7 @@ mod tests {
             start: 0x50_0000,
             end: 0x50_1000,
             offset: 0,
-            backing: Backing::File {
-                path: path.to_owned(),
-                inode: (7, 0),
-                device: (8, 1),
-            },
+            backing: Backing::File { path: path.to_owned(), inode: (7, 0), device: (8, 1) },
         };
         let mut unwinder = unwinder();
         let module = |unwinder: &mut Unwinder| {
@@ -809,12 +762,8 @@ mod tests {
         // The memory was met before.
         unwinder.map(1, mapping("/tmp/jit-7.dump"));
         assert_eq!(module(&mut unwinder), "/tmp/jit-7.dump");
-        let code = Mapping {
-            start: 0x10_0000,
-            end: 0x20_0000,
-            offset: 0,
-            backing: Backing::Anonymous,
-        };
+        let code =
+            Mapping { start: 0x10_0000, end: 0x20_0000, offset: 0, backing: Backing::Anonymous };
         // Read anew, when it was unmapped: nothing tells of that.
         unwinder.set_maps(1, vec![code.clone()]);
         assert_eq!(module(&mut unwinder), "/tmp/jit-7.dump");

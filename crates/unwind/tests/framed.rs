@@ -13,10 +13,7 @@ struct One(Vec<u8>);
 
 impl Files for One {
     fn open(&mut self, _: i32, _: &Mapping) -> Option<File> {
-        Some(File {
-            key: [1; 6],
-            bytes: Box::new(self.0.clone()),
-        })
+        Some(File { key: [1; 6], bytes: Box::new(self.0.clone()) })
     }
 
     fn vdso(&mut self) -> Option<Vec<u8>> {
@@ -48,22 +45,12 @@ impl Program {
         );
         std::fs::write(&blob, text).unwrap();
         let mut cc = Command::new("cc");
-        let built = cc
-            .args(["-O2", "-no-pie", flag, "-o"])
-            .arg(&program)
-            .args([&c, &blob]);
+        let built = cc.args(["-O2", "-no-pie", flag, "-o"]).arg(&program).args([&c, &blob]);
         assert!(built.status().expect("cc").success());
-        let names = Command::new("nm")
-            .arg(&program)
-            .output()
-            .expect("nm")
-            .stdout;
+        let names = Command::new("nm").arg(&program).output().expect("nm").stdout;
         let names = String::from_utf8(names).unwrap();
         let address = |name: &str| {
-            let line = names
-                .lines()
-                .find(|l| l.ends_with(&format!(" {name}")))
-                .unwrap();
+            let line = names.lines().find(|l| l.ends_with(&format!(" {name}"))).unwrap();
             u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
         };
         Program {
@@ -77,37 +64,19 @@ impl Program {
     /// from the stack pointer.
     fn follow(&self, fp: u64, words: &[u64]) -> (Vec<u64>, PathEnd) {
         let mut unwinder = Unwinder::new(Cpu::X86_64);
-        let backing = Backing::File {
-            path: "/program".into(),
-            inode: (1, 0),
-            device: (1, 0),
-        };
+        let backing = Backing::File { path: "/program".into(), inode: (1, 0), device: (1, 0) };
         unwinder.set_maps(
             1,
-            vec![Mapping {
-                start: 0x40_1000,
-                end: 0x44_0000,
-                offset: 0x1000,
-                backing,
-            }],
+            vec![Mapping { start: 0x40_1000, end: 0x44_0000, offset: 0x1000, backing }],
         );
         let mut registers = Registers::new(self.blob + 2000);
         registers.set(7, SP);
         registers.set(FP, fp);
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let stack = Stack {
-            base: SP,
-            bytes: &bytes,
-            is_cut: false,
-        };
+        let stack = Stack { base: SP, bytes: &bytes, is_cut: false };
         let mut files = One(self.file.clone());
-        let (mut path, end) = unwinder.unwind(
-            1,
-            Some((&registers, stack)),
-            &[],
-            &mut files,
-            &mut NoInterpreter,
-        );
+        let (mut path, end) =
+            unwinder.unwind(1, Some((&registers, stack)), &[], &mut files, &mut NoInterpreter);
         let tables = unwinder.interner.tables();
         let mut frames = Vec::new();
         while let Some(row) = tables.paths.get(path as usize) {
@@ -144,12 +113,7 @@ fn frame_pointers_are_not_followed_where_the_parent_may_be_wrong() {
     stops("no frame set up", &bare, SP + 16, &words(&bare, SP + 32));
     stops("no frame pointer", &long, 0, &words(&long, SP + 32));
     stops("below", &long, SP - 16, &words(&long, SP + 32));
-    stops(
-        "outside of the stack",
-        &long,
-        SP + 4096,
-        &words(&long, SP + 32),
-    );
+    stops("outside of the stack", &long, SP + 4096, &words(&long, SP + 32));
     stops("not aligned", &long, SP + 12, &words(&long, SP + 32));
     let mut nowhere = words(&long, SP + 32);
     nowhere[3] = 0x1234_5678;

@@ -17,10 +17,7 @@ struct One(Vec<u8>);
 
 impl Files for One {
     fn open(&mut self, _: i32, _: &Mapping) -> Option<File> {
-        Some(File {
-            key: [1; 6],
-            bytes: Box::new(self.0.clone()),
-        })
+        Some(File { key: [1; 6], bytes: Box::new(self.0.clone()) })
     }
 
     fn vdso(&mut self) -> Option<Vec<u8>> {
@@ -59,10 +56,7 @@ fn interesting(bytes: &[u8]) -> Vec<(usize, usize)> {
 
 fn registers(ip: u64, values: &[u64]) -> Registers {
     let mut registers = Registers::new(ip);
-    values
-        .iter()
-        .enumerate()
-        .for_each(|(ix, &v)| registers.set(ix, v));
+    values.iter().enumerate().for_each(|(ix, &v)| registers.set(ix, v));
     registers
 }
 
@@ -80,11 +74,7 @@ fn word() -> impl Strategy<Value = u64> {
 fn follow(unwinder: &mut Unwinder, files: &mut One, regs: &Registers, words: &[u64], is_cut: bool) {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
     let base = regs.get(7).unwrap_or(SP);
-    let stack = Stack {
-        base,
-        bytes: &bytes,
-        is_cut,
-    };
+    let stack = Stack { base, bytes: &bytes, is_cut };
     let before = unwinder.counts.frames;
     unwinder.unwind(1, Some((regs, stack)), &[], files, &mut NoInterpreter);
     assert!(unwinder.counts.frames - before <= DEPTH_MAX as u64);
@@ -92,24 +82,13 @@ fn follow(unwinder: &mut Unwinder, files: &mut One, regs: &Registers, words: &[u
 
 fn mapped(cpu: Cpu, backing: Backing) -> Unwinder {
     let mut unwinder = Unwinder::new(cpu);
-    unwinder.set_maps(
-        1,
-        vec![Mapping {
-            start: START,
-            end: START + 0x20_0000,
-            offset: 0,
-            backing,
-        }],
-    );
+    unwinder
+        .set_maps(1, vec![Mapping { start: START, end: START + 0x20_0000, offset: 0, backing }]);
     unwinder
 }
 
 fn file() -> Backing {
-    Backing::File {
-        path: "/lib/libc.so.6".into(),
-        inode: (1, 0),
-        device: (1, 0),
-    }
+    Backing::File { path: "/lib/libc.so.6".into(), inode: (1, 0), device: (1, 0) }
 }
 
 proptest! {

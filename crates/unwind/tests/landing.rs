@@ -16,18 +16,9 @@ fn follow(unwinder: &mut Unwinder, ip: u64, word: u64) -> (Vec<u64>, PathEnd) {
     registers.set(rbp, BASE + 0x400);
     registers.set(rcx, BASE + 0x800);
     let bytes: Vec<u8> = (0..0x200).flat_map(|_| word.to_le_bytes()).collect();
-    let stack = Stack {
-        base: BASE,
-        bytes: &bytes,
-        is_cut: false,
-    };
-    let (mut path, end) = unwinder.unwind(
-        1,
-        Some((&registers, stack)),
-        &[],
-        &mut Plain,
-        &mut NoInterpreter,
-    );
+    let stack = Stack { base: BASE, bytes: &bytes, is_cut: false };
+    let (mut path, end) =
+        unwinder.unwind(1, Some((&registers, stack)), &[], &mut Plain, &mut NoInterpreter);
     let tables: &Tables = unwinder.interner.tables();
     let mut addresses = Vec::new();
     while path != NONE {
@@ -65,11 +56,7 @@ fn where_saved_registers_are_overwritten_there_is_no_caller_and_then_the_one_tha
     for end in ends {
         for before in [1, 4, 42, 93] {
             let (frames, how) = follow(&mut unwinder, end - before, place);
-            assert_eq!(
-                (frames.len(), how),
-                (1, PathEnd::NoRule),
-                "{before} bytes before"
-            );
+            assert_eq!((frames.len(), how), (1, PathEnd::NoRule), "{before} bytes before");
         }
         // The instructions that jump: it did not call them, so the address is its own and not the one before.
         for into in [0, 3] {

@@ -155,10 +155,7 @@ fn names(
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "builds, runs and reads one program, step by step"
-)]
+#[expect(clippy::too_many_lines, reason = "builds, runs and reads one program, step by step")]
 fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
     for flags in [
         &["-O2", "-fomit-frame-pointer"][..],
@@ -170,51 +167,24 @@ fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
         let source = dir.path().join("chain.c");
         let program = dir.path().join("chain");
         std::fs::write(&source, PROGRAM).unwrap();
-        let built = Command::new("cc")
-            .args(flags)
-            .arg("-o")
-            .arg(&program)
-            .arg(&source)
-            .status();
+        let built = Command::new("cc").args(flags).arg("-o").arg(&program).arg(&source).status();
         assert!(built.expect("cc").success(), "{flags:?}");
-        assert!(
-            Command::new(&program)
-                .arg(dir.path())
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new(&program).arg(dir.path()).status().unwrap().success());
         let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
         let words = String::from_utf8(read("registers")).unwrap();
-        let words: Vec<u64> = words
-            .lines()
-            .map(|w| u64::from_str_radix(w, 16).unwrap())
-            .collect();
+        let words: Vec<u64> = words.lines().map(|w| u64::from_str_radix(w, 16).unwrap()).collect();
         let mut registers = Registers::new(words[16]);
         (0..16).for_each(|ix| registers.set(ix, words[ix]));
         let stack = read("stack");
         let functions = functions(&program);
         let mut unwinder = Unwinder::new(Cpu::X86_64);
         unwinder.set_maps(1, parse_maps(&String::from_utf8(read("maps")).unwrap()));
-        let whole = Stack {
-            base: words[7],
-            bytes: &stack,
-            is_cut: false,
-        };
-        let (path, end) = unwinder.unwind(
-            1,
-            Some((&registers, whole)),
-            &[],
-            &mut Plain,
-            &mut NoInterpreter,
-        );
+        let whole = Stack { base: words[7], bytes: &stack, is_cut: false };
+        let (path, end) =
+            unwinder.unwind(1, Some((&registers, whole)), &[], &mut Plain, &mut NoInterpreter);
         let found = names(unwinder.interner.tables(), path, &program, &functions);
         assert_eq!(end, PathEnd::Complete, "{flags:?}: {found:?}");
-        let ours: Vec<&str> = found
-            .iter()
-            .map(String::as_str)
-            .filter(|&n| n != "libc")
-            .collect();
+        let ours: Vec<&str> = found.iter().map(String::as_str).filter(|&n| n != "libc").collect();
         let chain = [
             "dump",
             "innermost",
@@ -229,36 +199,18 @@ fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
         ];
         match flags.contains(&"-static") {
             // libc's functions are among the program's own.
-            true => assert!(
-                ours.starts_with(&chain[..8]) && ours.contains(&"compare"),
-                "{ours:?}"
-            ),
+            true => assert!(ours.starts_with(&chain[..8]) && ours.contains(&"compare"), "{ours:?}"),
             false => assert_eq!(ours[..10], chain, "{flags:?}"),
         }
         let main = found.iter().position(|n| n == "main").expect("main");
-        assert!(
-            found[main..].len() >= 2 && found.last().unwrap() == "_start",
-            "{found:?}"
-        );
+        assert!(found[main..].len() >= 2 && found.last().unwrap() == "_start", "{found:?}");
         // A copy that ends in the middle is said to be cut, and has no other frames.
         for bytes in (0..stack.len()).step_by(104) {
-            let part = Stack {
-                bytes: &stack[..bytes],
-                is_cut: true,
-                ..whole
-            };
-            let (path, end) = unwinder.unwind(
-                1,
-                Some((&registers, part)),
-                &[],
-                &mut Plain,
-                &mut NoInterpreter,
-            );
+            let part = Stack { bytes: &stack[..bytes], is_cut: true, ..whole };
+            let (path, end) =
+                unwinder.unwind(1, Some((&registers, part)), &[], &mut Plain, &mut NoInterpreter);
             let some = names(unwinder.interner.tables(), path, &program, &functions);
-            assert!(
-                found.starts_with(&some),
-                "{flags:?}, {bytes} bytes: {some:?}"
-            );
+            assert!(found.starts_with(&some), "{flags:?}, {bytes} bytes: {some:?}");
             assert!(
                 end == PathEnd::StackCut || (end == PathEnd::Complete && some == found),
                 "{bytes} bytes: {end:?}"

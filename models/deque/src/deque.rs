@@ -332,28 +332,17 @@ impl Deque {
 
 impl Model for Deque {
     fn start(&self) -> State {
-        State::new(
-            1 + self.thieves,
-            vec![0; SLOTS + 3 * CAPACITY as usize],
-            self.n_items() + 1,
-        )
+        State::new(1 + self.thieves, vec![0; SLOTS + 3 * CAPACITY as usize], self.n_items() + 1)
     }
     fn step(&self, s: &mut State, t: usize) -> Step {
-        if t == 0 {
-            self.owner(s, t)
-        } else {
-            self.thief(s, t)
-        }
+        if t == 0 { self.owner(s, t) } else { self.thief(s, t) }
     }
     fn check(&self, s: &State) -> Option<&'static str> {
         let n = self.n_items();
         if s.books[n] != 0 {
             return Some("a slot was read that holds no item");
         }
-        s.books[..n]
-            .iter()
-            .any(|&n| n > 1)
-            .then_some("an item was taken twice")
+        s.books[..n].iter().any(|&n| n > 1).then_some("an item was taken twice")
     }
     fn check_end(&self, s: &State) -> Option<&'static str> {
         if s.threads.iter().any(|t| t.pc != DONE) {

@@ -305,11 +305,7 @@ impl Fork {
             3 => {
                 s.release(t, PARENT, SUSPENDED);
                 s.threads[t].r[2] = FIRST_ARRAY;
-                if self.between == Between::Growth {
-                    4
-                } else {
-                    6
-                }
+                if self.between == Between::Growth { 4 } else { 6 }
             }
             4..=5 => match self.grow(s, t, pc) {
                 Some(next) => next,
@@ -392,11 +388,7 @@ impl Fork {
             }
             2 => {
                 s.threads[t].r[2] = s.load(t, SPLIT);
-                if s.load(t, BOTTOM) > s.load(t, SPLIT) {
-                    3
-                } else {
-                    7
-                }
+                if s.load(t, BOTTOM) > s.load(t, SPLIT) { 3 } else { 7 }
             }
             3 => {
                 s.store(t, LIMIT, r[2] + 1);

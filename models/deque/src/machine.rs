@@ -48,11 +48,7 @@ pub struct State {
 impl State {
     /// `n` threads at pc 0, memory as given.
     pub fn new(n: usize, memory: Vec<i8>, books: usize) -> State {
-        State {
-            memory,
-            threads: vec![Thread::default(); n],
-            books: vec![0; books],
-        }
+        State { memory, threads: vec![Thread::default(); n], books: vec![0; books] }
     }
     /// Load by thread `t`.
     pub fn load(&self, t: usize, at: usize) -> i8 {

@@ -28,10 +28,7 @@ fn each_item_is_taken_once() {
             // Two thieves and a growing array are 10 million states, a minute; they pass too.
             for thieves in if ops == GROW { 1..=1 } else { 1..=2 } {
                 let states = run(ops, thieves, force, Broken::default()).unwrap();
-                assert!(
-                    states > 100,
-                    "{states} states: the thieves never met the owner"
-                );
+                assert!(states > 100, "{states} states: the thieves never met the owner");
             }
         }
     }
@@ -39,10 +36,8 @@ fn each_item_is_taken_once() {
 
 /// The control must fail, on some script, for this reason.
 fn fails(broken: Broken, force: bool) -> Vec<&'static str> {
-    let wrongs: Vec<_> = [LAST, TWO, GROW]
-        .iter()
-        .filter_map(|ops| run(ops, 1, force, broken).err())
-        .collect();
+    let wrongs: Vec<_> =
+        [LAST, TWO, GROW].iter().filter_map(|ops| run(ops, 1, force, broken).err()).collect();
     assert!(!wrongs.is_empty(), "the broken protocol passes");
     wrongs
 }
@@ -50,78 +45,39 @@ fn fails(broken: Broken, force: bool) -> Vec<&'static str> {
 #[test]
 fn control_no_release() {
     // The thief reads what the slot held before: nothing, or an item that was taken.
-    fails(
-        Broken {
-            no_release: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    fails(Broken { no_release: true, ..Broken::default() }, true);
 }
 
 #[test]
 fn control_no_membarrier() {
-    let wrongs = fails(
-        Broken {
-            no_membarrier: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    let wrongs = fails(Broken { no_membarrier: true, ..Broken::default() }, true);
     assert!(wrongs.contains(&"an item was taken twice"), "{wrongs:?}");
 }
 
 #[test]
 fn control_limit_late() {
-    fails(
-        Broken {
-            limit_late: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    fails(Broken { limit_late: true, ..Broken::default() }, true);
 }
 
 #[test]
 fn control_look_first() {
-    fails(
-        Broken {
-            look_first: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    fails(Broken { look_first: true, ..Broken::default() }, true);
 }
 
 #[test]
 fn control_no_lock() {
-    fails(
-        Broken {
-            no_lock: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    fails(Broken { no_lock: true, ..Broken::default() }, true);
 }
 
 #[test]
 fn control_grow_unlocked() {
-    fails(
-        Broken {
-            grow_unlocked: true,
-            ..Broken::default()
-        },
-        true,
-    );
+    fails(Broken { grow_unlocked: true, ..Broken::default() }, true);
 }
 
 /// Not every change is wrong: a limit left too high only makes the owner take the lock once more.
 #[test]
 fn a_limit_that_stays_high_is_only_slow() {
-    let broken = Broken {
-        limit_stays: true,
-        ..Broken::default()
-    };
+    let broken = Broken { limit_stays: true, ..Broken::default() };
     for ops in [LAST, TWO, GROW] {
         run(ops, 1, true, broken).unwrap();
     }

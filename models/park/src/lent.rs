@@ -169,11 +169,7 @@ impl Lent {
             13 => {
                 s.books[IN_ITO] = 0;
                 s.threads[t].r[1] += 1;
-                pc = if s.threads[t].r[1] > self.waits {
-                    DONE
-                } else {
-                    20
-                };
+                pc = if s.threads[t].r[1] > self.waits { DONE } else { 20 };
             }
             20 => {
                 s.memory[FILE] = if self.computes { NOTHING } else { THEIRS };
@@ -299,18 +295,10 @@ impl Lent {
             1 => {
                 let now = s.load(0, LENT);
                 s.threads[t].r[0] = now;
-                pc = if now % 4 == HOME && s.load(0, WANTED) == now + TAKEN {
-                    2
-                } else {
-                    3
-                };
+                pc = if now % 4 == HOME && s.load(0, WANTED) == now + TAKEN { 2 } else { 3 };
             }
             2 => {
-                let may = if b.relaxed_taken {
-                    s.settled(0, LENT)
-                } else {
-                    s.drained(0)
-                };
+                let may = if b.relaxed_taken { s.settled(0, LENT) } else { s.drained(0) };
                 if !may {
                     return Step::Blocked;
                 }
@@ -426,10 +414,7 @@ impl Model for Lent {
         let wrong = [
             (s.books[WITHOUT], "a thread goes on without a worker"),
             (s.books[STALE], "the worker is not as its thread left it"),
-            (
-                s.books[IN_ITO] & s.books[ADOPTS],
-                "two kernel threads have the worker",
-            ),
+            (s.books[IN_ITO] & s.books[ADOPTS], "two kernel threads have the worker"),
         ];
         wrong.iter().find(|w| w.0 != 0).map(|w| w.1)
     }

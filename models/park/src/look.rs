@@ -68,13 +68,7 @@ impl Look {
                 s.store(t, DOWN, 0);
                 pc = 5;
             }
-            5 => {
-                pc = if !self.broken.leaves_at_once && s.load(t, LOOKED_AT) == 1 {
-                    6
-                } else {
-                    7
-                }
-            }
+            5 => pc = if !self.broken.leaves_at_once && s.load(t, LOOKED_AT) == 1 { 6 } else { 7 },
             6 => {
                 if !s.try_lock(t, BIT) {
                     return Step::Blocked;
@@ -85,11 +79,7 @@ impl Look {
             7 => {
                 s.books[GONE] = 1;
                 s.threads[t].r[0] += 1;
-                pc = if s.threads[t].r[0] == self.waits {
-                    DONE
-                } else {
-                    0
-                };
+                pc = if s.threads[t].r[0] == self.waits { DONE } else { 0 };
             }
             _ => unreachable!("waiter pc {pc}"),
         }
@@ -175,9 +165,6 @@ impl Model for Look {
         (s.books[TOUCHED] != 0).then_some("the canceller looks at an object that is gone")
     }
     fn check_end(&self, s: &State) -> Option<&'static str> {
-        s.threads
-            .iter()
-            .any(|t| t.pc != DONE)
-            .then_some("a cancelled thread waits for ever")
+        s.threads.iter().any(|t| t.pc != DONE).then_some("a cancelled thread waits for ever")
     }
 }

@@ -248,11 +248,7 @@ impl Model for Park {
         s
     }
     fn step(&self, s: &mut State, t: usize) -> Step {
-        if t == 0 {
-            self.busy(s, t)
-        } else {
-            self.parker(s, t)
-        }
+        if t == 0 { self.busy(s, t) } else { self.parker(s, t) }
     }
     fn check(&self, s: &State) -> Option<&'static str> {
         (s.memory[SEARCHING] < 0).then_some("more searchers ended than began")

@@ -28,11 +28,7 @@ pub struct Steps {
 
 impl Steps {
     /// As in kasuri.h.
-    pub const RIGHT: Steps = Steps {
-        exchange: true,
-        barrier: true,
-        looks_for_open: true,
-    };
+    pub const RIGHT: Steps = Steps { exchange: true, barrier: true, looks_for_open: true };
 }
 
 /// A thread with a chunk.
@@ -103,9 +99,7 @@ impl Leaving {
         }
         let reserved = left.saturating_sub(CHUNK).min(SLOTS);
         // Each is looked at, as the acquire loads order what their writers did before this.
-        let open = (0..reserved)
-            .filter(|&i| self.stamps[i].load(Acquire) == 0)
-            .count();
+        let open = (0..reserved).filter(|&i| self.stamps[i].load(Acquire) == 0).count();
         if open > 0 && steps.looks_for_open {
             return false;
         }

@@ -25,11 +25,7 @@ pub struct Orders {
 
 impl Orders {
     /// As in kasuri.h and openchunk.rs.
-    pub const RIGHT: Orders = Orders {
-        payload: Release,
-        fence: true,
-        looks_again: true,
-    };
+    pub const RIGHT: Orders = Orders { payload: Release, fence: true, looks_again: true };
 }
 
 /// A record of two slots, of which nothing is written at first: stamp, word 1, and one word of payload, which is where a

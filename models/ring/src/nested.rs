@@ -115,8 +115,7 @@ impl Ring {
         // address against the end of the chunk of now; or the limit, which a handler may just have set, without a look
         // at whether p lies in any chunk.
         let fits = if self.broken.separate_end {
-            p.0.zip(self.now)
-                .is_some_and(|(chunk, now)| chunk * SLOTS + p.1 < (now + 1) * SLOTS)
+            p.0.zip(self.now).is_some_and(|(chunk, now)| chunk * SLOTS + p.1 < (now + 1) * SLOTS)
         } else {
             p.1 < self.limit && (p.0.is_some() || self.broken.offset_alone)
         };
@@ -165,8 +164,7 @@ impl Ring {
         let slots = &self.slots;
         let ready = |h: &(usize, Option<usize>)| {
             Some(h.0) != now
-                && h.1
-                    .is_some_and(|end| ignore || slots[h.0][..end.min(SLOTS)].iter().all(|c| *c))
+                && h.1.is_some_and(|end| ignore || slots[h.0][..end.min(SLOTS)].iter().all(|c| *c))
         };
         let (go, stay) = self.held.iter().partition(|h| ready(h));
         self.held = stay;
@@ -183,10 +181,9 @@ impl Ring {
         }
         match self.wrong.take() {
             Some(wrong) => Err(wrong),
-            None if self.kept != self.emitted => Err(Wrong::Books {
-                emitted: self.emitted,
-                kept: self.kept,
-            }),
+            None if self.kept != self.emitted => {
+                Err(Wrong::Books { emitted: self.emitted, kept: self.kept })
+            }
             None => Ok(()),
         }
     }
@@ -200,11 +197,7 @@ fn run(
     events: usize,
 ) -> (Result<(), Wrong>, usize) {
     let mut ring = Ring::new(broken);
-    let mut schedule = Schedule {
-        answers,
-        asked: 0,
-        depth,
-    };
+    let mut schedule = Schedule { answers, asked: 0, depth };
     for _ in 0..3 {
         ring.emit(&mut schedule, events);
     }

@@ -90,9 +90,7 @@ impl Chunk {
     /// Take it if it is free.
     pub fn take(&self, o: Orders) -> bool {
         if o.take_by_cas {
-            self.state
-                .compare_exchange(FREE, OWNED, Acquire, Relaxed)
-                .is_ok()
+            self.state.compare_exchange(FREE, OWNED, Acquire, Relaxed).is_ok()
         } else if self.state.load(Acquire) == FREE {
             self.state.store(OWNED, Relaxed);
             true
@@ -190,11 +188,7 @@ pub fn write(chunks: &[Chunk], n: usize, o: Orders) -> usize {
 
 /// One pass of the recorder. Returns the number of events kept.
 pub fn drain_once(chunks: &[Chunk], o: Orders) -> usize {
-    chunks
-        .iter()
-        .filter(|c| c.state.load(Acquire) == FULL)
-        .map(|c| c.drain(o))
-        .sum()
+    chunks.iter().filter(|c| c.state.load(Acquire) == FULL).map(|c| c.drain(o)).sum()
 }
 
 /// Being emptied.
@@ -209,10 +203,7 @@ pub struct FlightChunk {
 impl FlightChunk {
     /// Chunk 1 of its stream, full of ones.
     pub fn new() -> FlightChunk {
-        FlightChunk {
-            seq: AtomicUsize::new(1),
-            words: [AtomicUsize::new(1), AtomicUsize::new(1)],
-        }
+        FlightChunk { seq: AtomicUsize::new(1), words: [AtomicUsize::new(1), AtomicUsize::new(1)] }
     }
 
     /// Owner: empty it, then write chunk 2's events (twos).
@@ -257,10 +248,7 @@ pub struct Session {
 impl Session {
     /// In session 1, without a chunk.
     pub fn new() -> Session {
-        Session {
-            epoch: AtomicUsize::new(1),
-            limit: AtomicUsize::new(0),
-        }
+        Session { epoch: AtomicUsize::new(1), limit: AtomicUsize::new(0) }
     }
 
     /// The thread opens a chunk that it took in session 1.

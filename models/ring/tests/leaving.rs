@@ -31,24 +31,15 @@ fn nobody_writes_into_memory_given_back() {
 #[test]
 #[should_panic]
 fn control_positions_taken_by_load_and_store() {
-    leave(Steps {
-        exchange: false,
-        ..Steps::RIGHT
-    });
+    leave(Steps { exchange: false, ..Steps::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_barrier_when_leaving() {
-    leave(Steps {
-        barrier: false,
-        ..Steps::RIGHT
-    });
+    leave(Steps { barrier: false, ..Steps::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_open_slots_ignored() {
-    leave(Steps {
-        looks_for_open: false,
-        ..Steps::RIGHT
-    });
+    leave(Steps { looks_for_open: false, ..Steps::RIGHT });
 }

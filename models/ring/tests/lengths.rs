@@ -25,24 +25,15 @@ fn payload_is_no_event() {
 #[test]
 #[should_panic]
 fn control_no_release_at_payload() {
-    read(Orders {
-        payload: Relaxed,
-        ..Orders::RIGHT
-    });
+    read(Orders { payload: Relaxed, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_fence_before_the_second_look() {
-    read(Orders {
-        fence: false,
-        ..Orders::RIGHT
-    });
+    read(Orders { fence: false, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_second_look_at_the_length() {
-    read(Orders {
-        looks_again: false,
-        ..Orders::RIGHT
-    });
+    read(Orders { looks_again: false, ..Orders::RIGHT });
 }

@@ -12,37 +12,25 @@ fn nested_handlers_corrupt_nothing_and_lose_nothing() {
 
 #[test]
 fn control_separate_end_corrupts() {
-    let broken = Broken {
-        separate_end: true,
-        ..Broken::default()
-    };
+    let broken = Broken { separate_end: true, ..Broken::default() };
     assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
 }
 
 #[test]
 fn control_hand_over_with_open_slot_loses() {
-    let broken = Broken {
-        ignore_open: true,
-        ..Broken::default()
-    };
+    let broken = Broken { ignore_open: true, ..Broken::default() };
     assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
 }
 
 /// A handler gets the thread's first chunk between the look at the position and the look at the limit.
 #[test]
 fn control_offset_without_a_chunk_corrupts() {
-    let broken = Broken {
-        offset_alone: true,
-        ..Broken::default()
-    };
+    let broken = Broken { offset_alone: true, ..Broken::default() };
     assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
 }
 
 #[test]
 fn control_reserve_in_two_steps_corrupts() {
-    let broken = Broken {
-        split_reserve: true,
-        ..Broken::default()
-    };
+    let broken = Broken { split_reserve: true, ..Broken::default() };
     assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
 }

@@ -58,10 +58,7 @@ fn snapshot(o: Orders) {
         let writer = thread::spawn(move || shared.reuse(o));
         if let Some((seq, words)) = chunk.copy() {
             for w in words {
-                assert!(
-                    w == seq || (seq == 2 && w == 0),
-                    "half a chunk: seq {seq}, {words:?}"
-                );
+                assert!(w == seq || (seq == 2 && w == 0), "half a chunk: seq {seq}, {words:?}");
             }
         }
         writer.join().unwrap();
@@ -75,11 +72,7 @@ fn reattach(o: Orders) {
         let other = thread::spawn(move || shared.leave(o));
         session.start_chunk(o);
         other.join().unwrap();
-        assert_eq!(
-            session.limit.load(Relaxed),
-            0,
-            "a chunk of the session before stays open"
-        );
+        assert_eq!(session.limit.load(Relaxed), 0, "a chunk of the session before stays open");
     });
 }
 
@@ -108,73 +101,46 @@ fn no_chunk_of_the_session_before_stays_open() {
 #[test]
 #[should_panic]
 fn control_no_release_at_full() {
-    handover(Orders {
-        full: Relaxed,
-        ..Orders::RIGHT
-    });
+    handover(Orders { full: Relaxed, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_release_at_free() {
-    handover(Orders {
-        free: Relaxed,
-        ..Orders::RIGHT
-    });
+    handover(Orders { free: Relaxed, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_zero_after_free() {
-    handover(Orders {
-        zero_first: false,
-        ..Orders::RIGHT
-    });
+    handover(Orders { zero_first: false, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_release_at_stamp() {
-    commit(Orders {
-        stamp: Relaxed,
-        ..Orders::RIGHT
-    });
+    commit(Orders { stamp: Relaxed, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_take_without_cas() {
-    take(Orders {
-        take_by_cas: false,
-        ..Orders::RIGHT
-    });
+    take(Orders { take_by_cas: false, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_mark_before_emptying() {
-    snapshot(Orders {
-        mark: Mark::Nothing,
-        ..Orders::RIGHT
-    });
+    snapshot(Orders { mark: Mark::Nothing, ..Orders::RIGHT });
 }
 /// The first design: found wrong by this model.
 #[test]
 #[should_panic]
 fn control_new_seq_as_mark() {
-    snapshot(Orders {
-        mark: Mark::NewSeq,
-        ..Orders::RIGHT
-    });
+    snapshot(Orders { mark: Mark::NewSeq, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_release_at_new_seq() {
-    snapshot(Orders {
-        new_seq: Relaxed,
-        ..Orders::RIGHT
-    });
+    snapshot(Orders { new_seq: Relaxed, ..Orders::RIGHT });
 }
 #[test]
 #[should_panic]
 fn control_no_fences_at_reattach() {
-    reattach(Orders {
-        fences: false,
-        ..Orders::RIGHT
-    });
+    reattach(Orders { fences: false, ..Orders::RIGHT });
 }

@@ -125,20 +125,14 @@ fn serve(workers: u32, stack_bytes: usize) -> Result<(), c_int> {
         let _ = sender.send(0);
     }
     let by_variable = std::env::var_os("ITO_STACK").is_some();
-    let stack = if stack_bytes == 0 && !by_variable {
-        1 << 20
-    } else {
-        stack_bytes
-    };
+    let stack = if stack_bytes == 0 && !by_variable { 1 << 20 } else { stack_bytes };
     let (sender, receiver) = mpsc::channel();
-    let spawned = std::thread::Builder::new()
-        .name("ito".into())
-        .spawn(move || {
-            let arg = (&raw const sender).cast_mut().cast();
-            // SAFETY: `started` gets a pointer to `sender`, which lives until this thread ends.
-            let error = unsafe { ffi::ito_rs_serve(workers, stack, started, arg) };
-            let _ = sender.send(error);
-        });
+    let spawned = std::thread::Builder::new().name("ito".into()).spawn(move || {
+        let arg = (&raw const sender).cast_mut().cast();
+        // SAFETY: `started` gets a pointer to `sender`, which lives until this thread ends.
+        let error = unsafe { ffi::ito_rs_serve(workers, stack, started, arg) };
+        let _ = sender.send(error);
+    });
     match spawned.map(|_| receiver.recv()) {
         Ok(Ok(0)) => Ok(()),
         Ok(Ok(error)) => Err(error),
@@ -152,10 +146,7 @@ fn serve(workers: u32, stack_bytes: usize) -> Result<(), c_int> {
 /// If the pool cannot be started.
 fn ensure_started() {
     if let Err(error) = POOL.get_or_init(|| serve(0, 0)) {
-        panic!(
-            "ito: the pool did not start: {}",
-            std::io::Error::from_raw_os_error(*error)
-        );
+        panic!("ito: the pool did not start: {}", std::io::Error::from_raw_os_error(*error));
     }
 }
 
@@ -212,19 +203,12 @@ fn install<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         main::<F, R>
     }
     ensure_started();
-    let mut call = Call {
-        f: Some(f),
-        result: None,
-    };
+    let mut call = Call { f: Some(f), result: None };
     let main = main_of(&call);
     let mut thread = std::ptr::null_mut();
     // SAFETY: `call` lives, and is not touched here, until the thread is joined below.
     let error = unsafe { ffi::ito_rs_spawn(&raw mut thread, main, (&raw mut call).cast()) };
-    assert!(
-        error == 0,
-        "ito: no thread: {}",
-        std::io::Error::from_raw_os_error(error)
-    );
+    assert!(error == 0, "ito: no thread: {}", std::io::Error::from_raw_os_error(error));
     // SAFETY: the thread was created above and is joined once.
     let error = unsafe { ffi::ito_join(thread, std::ptr::null_mut()) };
     if error != 0 {
@@ -277,10 +261,7 @@ where
         return (a(), b());
     }
     let forked: Forked<B, RB> = Forked {
-        task: ffi::Task {
-            fork: [0; 2],
-            run: run_forked::<B, RB>,
-        },
+        task: ffi::Task { fork: [0; 2], run: run_forked::<B, RB> },
         f: UnsafeCell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
@@ -349,11 +330,7 @@ pub fn scope<'scope, R: Send>(body: impl FnOnce(&Scope<'scope>) -> R + Send) -> 
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(result) => {
-            let first = scope
-                .panic
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            let first = scope.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(panic) = first {
                 resume_unwind(panic);
             }
@@ -384,10 +361,7 @@ impl<'scope> Scope<'scope> {
     }
     fn run(&self, f: impl FnOnce(&Scope<'scope>)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(self))) {
-            self.panic
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert(panic);
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
         }
     }
     /// The scope may be gone after it.
@@ -457,10 +431,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     if error != 0 {
         // SAFETY: nobody has taken it.
         drop(unsafe { Box::from_raw(arg) });
-        panic!(
-            "ito: no thread: {}",
-            std::io::Error::from_raw_os_error(error)
-        );
+        panic!("ito: no thread: {}", std::io::Error::from_raw_os_error(error));
     }
     JoinHandle { thread, packet }
 }
@@ -479,11 +450,7 @@ impl<T> JoinHandle<T> {
         let thread = std::mem::replace(&mut self.thread, std::ptr::null_mut());
         // SAFETY: created by spawn(), not joined or detached yet, as `self` is taken.
         let error = unsafe { ffi::ito_join(thread, std::ptr::null_mut()) };
-        assert!(
-            error == 0,
-            "ito: join: {}",
-            std::io::Error::from_raw_os_error(error)
-        );
+        assert!(error == 0, "ito: join: {}", std::io::Error::from_raw_os_error(error));
         // SAFETY: the thread has ended.
         let result = unsafe { (*self.packet.0.get()).take() };
         result.expect("a joined thread has left its result")
@@ -535,12 +502,7 @@ pub fn map_reduce<T: Send>(
     reduce: impl Fn(T, T) -> T + Sync,
 ) -> T {
     let grain = range.len().div_ceil(PIECES).max(1);
-    split(
-        range,
-        grain,
-        &|piece| piece.map(&map).fold(identity(), &reduce),
-        &reduce,
-    )
+    split(range, grain, &|piece| piece.map(&map).fold(identity(), &reduce), &reduce)
 }
 
 /// Calls `f` once for each element of a slice, with its index.
@@ -568,8 +530,5 @@ fn halve<T: Send>(
     }
     let middle = slice.len() / 2;
     let (left, right) = slice.split_at_mut(middle);
-    join(
-        || halve(left, first, grain, f),
-        || halve(right, first + middle, grain, f),
-    );
+    join(|| halve(left, first, grain, f), || halve(right, first + middle, grain, f));
 }

@@ -72,20 +72,14 @@ fn panics_come_out() {
     pool();
     assert_eq!(panics_with(|| ito::join(|| panic!("a"), || 1)), "a");
     assert_eq!(panics_with(|| ito::join(|| 1, || panic!("b"))), "b");
-    assert_eq!(
-        panics_with(|| ito::join(|| panic!("a"), || panic!("b"))),
-        "a"
-    );
+    assert_eq!(panics_with(|| ito::join(|| panic!("a"), || panic!("b"))), "a");
     // Taken, and panics elsewhere.
     let begun = AtomicBool::new(false);
     let taken = || {
         begun.store(true, SeqCst);
         panic!("far {}", 1);
     };
-    assert_eq!(
-        panics_with(|| ito::join(|| wait_for(&begun), taken)),
-        "far 1"
-    );
+    assert_eq!(panics_with(|| ito::join(|| wait_for(&begun), taken)), "far 1");
     // The first panics while the second runs elsewhere: it is waited for.
     let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let first = || {
@@ -99,19 +93,10 @@ fn panics_come_out() {
     };
     assert_eq!(panics_with(|| ito::join(first, second)), "near");
     assert!(ended.load(SeqCst));
-    assert_eq!(
-        panics_with(|| ito::scope(|s| s.spawn(|_| panic!("in a scope")))),
-        "in a scope"
-    );
-    assert_eq!(
-        panics_with(|| ito::for_each(0..1000, |i| assert!(i != 777, "index"))),
-        "index"
-    );
+    assert_eq!(panics_with(|| ito::scope(|s| s.spawn(|_| panic!("in a scope")))), "in a scope");
+    assert_eq!(panics_with(|| ito::for_each(0..1000, |i| assert!(i != 777, "index"))), "index");
     let ended = ito::spawn(|| -> u32 { panic!("alone") }).join();
-    assert_eq!(
-        ended.expect_err("a panic").downcast_ref::<&str>(),
-        Some(&"alone")
-    );
+    assert_eq!(ended.expect_err("a panic").downcast_ref::<&str>(), Some(&"alone"));
 }
 
 #[test]
@@ -237,9 +222,6 @@ fn kernel_threads_take_part() {
     });
     assert_eq!(sum.load(SeqCst), 4 * 144);
     let handles: Vec<_> = (0..100).map(|i| ito::spawn(move || i * 2)).collect();
-    let doubled: u32 = handles
-        .into_iter()
-        .map(|h| h.join().expect("no panic"))
-        .sum();
+    let doubled: u32 = handles.into_iter().map(|h| h.join().expect("no panic")).sum();
     assert_eq!(doubled, 9900);
 }

@@ -47,9 +47,7 @@ pub(crate) fn closed(trace: &Trace) -> Vec<bool> {
     let is_closed = |cpu: usize| {
         (open_ns[cpu] as f64) < BRIEFLY * span && (ran_ns(trace, cpu) as f64) < HARDLY * span
     };
-    let closed: Vec<bool> = (0..n)
-        .map(|cpu| !rows.is_empty() && is_closed(cpu))
-        .collect();
+    let closed: Vec<bool> = (0..n).map(|cpu| !rows.is_empty() && is_closed(cpu)).collect();
     let is_left = (0..n).any(|cpu| trace.cpus[cpu].recorded && !closed[cpu]);
     if is_left { closed } else { vec![false; n] }
 }
@@ -64,16 +62,8 @@ fn ran_ns(trace: &Trace, cpu: usize) -> i64 {
 /// The bounds of a program that may use `n_cpus` of the CPUs.
 pub(crate) fn bounds(trace: &Trace, n_cpus: usize) -> Bounds {
     let recorded = trace.cpus.iter().filter(|c| c.recorded).count();
-    let machine = if recorded == 0 {
-        trace.cpus.len()
-    } else {
-        recorded
-    };
-    let lowest = trace
-        .limits
-        .groups
-        .iter()
-        .min_by(|a, b| a.cpus.total_cmp(&b.cpus));
+    let machine = if recorded == 0 { trace.cpus.len() } else { recorded };
+    let lowest = trace.limits.groups.iter().min_by(|a, b| a.cpus.total_cmp(&b.cpus));
     let lowest = lowest.filter(|group| group.cpus < n_cpus as f64);
     let last = trace.limits.allowed.last();
     let by_cpuset =
@@ -96,15 +86,8 @@ mod tests {
     use kasuri_model::{AllowedCpus, Cpu, GroupLimit, Time};
 
     fn trace(allowed: &[(i64, &[u32])]) -> Trace {
-        let cpu = Cpu {
-            recorded: true,
-            ..Cpu::default()
-        };
-        let mut trace = Trace {
-            span: Time(0)..Time(1000),
-            cpus: vec![cpu; 4],
-            ..Trace::default()
-        };
+        let cpu = Cpu { recorded: true, ..Cpu::default() };
+        let mut trace = Trace { span: Time(0)..Time(1000), cpus: vec![cpu; 4], ..Trace::default() };
         trace.limits.allowed = allowed
             .iter()
             .map(|(since, cpus)| AllowedCpus {
@@ -123,42 +106,21 @@ mod tests {
         assert_eq!(closed(&brief), [false, true, false, true]);
         assert_eq!(bounds(&brief, 2).closed_by, "affinity");
         let late = trace(&[(5, &[0, 1, 2, 3]), (200, &[0, 2])]);
-        assert_eq!(
-            closed(&late),
-            [false; 4],
-            "a fifth of the time is no trifle"
-        );
-        assert_eq!(
-            closed(&trace(&[(0, &[9])])),
-            [false; 4],
-            "some CPU must be left"
-        );
+        assert_eq!(closed(&late), [false; 4], "a fifth of the time is no trifle");
+        assert_eq!(closed(&trace(&[(0, &[9])])), [false; 4], "some CPU must be left");
     }
 
     #[test]
     fn the_smallest_limit_counts_where_it_bounds() {
         let mut trace = trace(&[(0, &[0, 1, 2, 3])]);
-        for (cpus, text) in [
-            (3.0, "cpu.max 300000 100000"),
-            (0.3, "cpu.max 30000 100000"),
-        ] {
+        for (cpus, text) in [(3.0, "cpu.max 300000 100000"), (0.3, "cpu.max 30000 100000")] {
             let text = trace.strings.intern(text);
-            trace.limits.groups.push(GroupLimit {
-                cpus,
-                text,
-                ..GroupLimit::default()
-            });
+            trace.limits.groups.push(GroupLimit { cpus, text, ..GroupLimit::default() });
         }
         let found = bounds(&trace, 4);
-        assert_eq!(
-            (found.cpus, found.limit.as_str()),
-            (0.3, "cpu.max 30000 100000")
-        );
+        assert_eq!((found.cpus, found.limit.as_str()), (0.3, "cpu.max 30000 100000"));
         trace.limits.groups.truncate(1);
         trace.limits.groups[0].cpus = 8.0;
-        assert_eq!(
-            (bounds(&trace, 4).cpus, bounds(&trace, 4).limit.as_str()),
-            (4.0, "")
-        );
+        assert_eq!((bounds(&trace, 4).cpus, bounds(&trace, 4).limit.as_str()), (4.0, ""));
     }
 }

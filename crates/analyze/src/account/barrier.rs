@@ -60,13 +60,8 @@ pub(crate) fn waits(trace: &Trace, is_target: &[bool], throttled: &Throttled) ->
         )
     };
     order.sort_unstable_by_key(|&at| (key(at), at));
-    let mut out: Vec<BarrierWait> = rows
-        .iter()
-        .map(|&row| BarrierWait {
-            row,
-            ..BarrierWait::default()
-        })
-        .collect();
+    let mut out: Vec<BarrierWait> =
+        rows.iter().map(|&row| BarrierWait { row, ..BarrierWait::default() }).collect();
     // Each episode's rows in `order`.
     let mut episodes = Vec::new();
     let mut first = 0;
@@ -106,11 +101,7 @@ fn episode(trace: &Trace, rows: &[u32], waits: &[u32], delays: &[Delay], out: &m
         let wait = &mut out[at as usize];
         let began = s.start[rows[at as usize] as usize];
         wait.other = of_late.other;
-        wait.late = if waits.len() > 1 {
-            late
-        } else {
-            ThreadIx::NONE
-        };
+        wait.late = if waits.len() > 1 { late } else { ThreadIx::NONE };
         let back = |from: Time, ns: i64| Time(from.0.saturating_sub(ns.max(0))).max(began);
         wait.other_from = back(arrival, of_late.other_ns - own.other_ns);
         wait.own_from = back(wait.other_from, of_late.own_ns - own.own_ns);
@@ -191,11 +182,7 @@ fn who_ran(
     let mut row = rows.start + o.start[rows.clone()].partition_point(|&s| s <= start);
     row = row.saturating_sub(1).max(rows.start);
     while row < rows.end && o.start[row] < end {
-        let until = if row + 1 < rows.end {
-            o.start[row + 1]
-        } else {
-            trace.span.end
-        };
+        let until = if row + 1 < rows.end { o.start[row + 1] } else { trace.span.end };
         let (from, to) = (o.start[row].max(start), until.min(end));
         if o.thread[row].is_some() && from < to {
             each(o.thread[row], from, to);

@@ -75,9 +75,7 @@ impl Account {
         crate::built::count(crate::built::Built::Account);
         let from = range.start.max(trace.span.start).min(trace.span.end);
         let to = range.end.min(trace.span.end).max(from);
-        let done = sweep::Sweep::new(trace, from, to, sampled)
-            .tell(on_stretch)
-            .run();
+        let done = sweep::Sweep::new(trace, from, to, sampled).tell(on_stretch).run();
         Account {
             from,
             to,

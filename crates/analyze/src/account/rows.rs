@@ -125,9 +125,8 @@ pub(crate) fn join_small_phases(account: &mut AccountSummary) {
     if account.causes.iter().filter(|c| is_small(c)).count() < 2 {
         return;
     }
-    let (parts, mut rows): (Vec<_>, Vec<_>) = std::mem::take(&mut account.causes)
-        .into_iter()
-        .partition(is_small);
+    let (parts, mut rows): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut account.causes).into_iter().partition(is_small);
     let mut parts = parts.into_iter();
     if let Some(mut all) = parts.next() {
         parts.for_each(|part| all.add(part));
@@ -189,9 +188,7 @@ pub(crate) fn rows(
         got_cpus: per_wall(useful),
         named_share: 1.0 - unnamed as f64 / lost.max(1) as f64,
         knows_syscalls: spans.contains(&kasuri_model::KernelSpanKind::Syscall),
-        knows_interrupts: spans
-            .iter()
-            .any(|k| *k != kasuri_model::KernelSpanKind::Syscall),
+        knows_interrupts: spans.iter().any(|k| *k != kasuri_model::KernelSpanKind::Syscall),
         traced_events,
         classes: class_sums(&sums, wall_ns),
         causes: causes(cut.trace, account, wall_ns),
@@ -212,9 +209,7 @@ fn traced(cut: &Cut<'_>, scheduler_events: u64, tracing: &TracingCost) -> (u64, 
     if cut.whole && is_priced {
         let events = tracing.events.iter().map(|e| e.program).sum();
         // An estimate of more than all CPU time that was used is no knowledge: nothing is taken from the work for it.
-        let is_possible = tracing
-            .program_cpu_ns
-            .is_none_or(|used| tracing.cost_ns <= used);
+        let is_possible = tracing.program_cpu_ns.is_none_or(|used| tracing.cost_ns <= used);
         return (events, if is_possible { tracing.cost_ns } else { 0 });
     }
     let cost_ns = |name: &str, otherwise: f64| {
@@ -288,10 +283,7 @@ impl Key {
 
 /// The name of the process whose first thread this is, where another process of the program started it: one of several, perhaps.
 fn first_thread_of(trace: &Trace, thread: ThreadIx) -> Option<StrIx> {
-    let info = trace
-        .threads
-        .get(thread.ix())
-        .filter(|_| thread.is_some())?;
+    let info = trace.threads.get(thread.ix()).filter(|_| thread.is_some())?;
     let process = &trace.processes[info.process.ix()];
     let parent = trace.processes.get(process.parent.ix());
     let is_child = process.is_target && parent.is_some_and(|parent| parent.is_target);
@@ -368,10 +360,8 @@ fn cause_row(
     tally: &Tally,
     wall_ns: i64,
 ) -> CauseSummary {
-    let worst = tally
-        .by_thread
-        .iter()
-        .max_by_key(|&(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
+    let worst =
+        tally.by_thread.iter().max_by_key(|&(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
     let thread = worst.map(|(t, _)| &trace.threads[t.ix()]);
     let process = tally
         .by_process

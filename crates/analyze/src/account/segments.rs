@@ -36,11 +36,7 @@ impl Segments {
         (first..rows.end)
             .take_while(move |&row| self.start[row] < b)
             .map(move |row| {
-                let end = if row + 1 < rows.end {
-                    self.start[row + 1]
-                } else {
-                    self.end
-                };
+                let end = if row + 1 < rows.end { self.start[row + 1] } else { self.end };
                 (self.cause[row], self.start[row].max(a)..end.min(b))
             })
             .filter(|(_, part)| part.end > part.start)

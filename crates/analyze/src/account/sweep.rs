@@ -90,11 +90,7 @@ struct Reason {
 
 impl Reason {
     fn of(class: Class, note: Note) -> Reason {
-        let cause = Cause {
-            class,
-            note,
-            ..Cause::default()
-        };
+        let cause = Cause { class, note, ..Cause::default() };
         Reason {
             cause,
             runner: ThreadIx::NONE,
@@ -541,10 +537,7 @@ impl<'t> Sweep<'t> {
     }
 
     fn slot_of(&self, cpu: u16) -> u32 {
-        self.slot_of_cpu
-            .get(usize::from(cpu))
-            .copied()
-            .unwrap_or(NONE)
+        self.slot_of_cpu.get(usize::from(cpu)).copied().unwrap_or(NONE)
     }
 
     fn enter(&mut self, thread: usize, activity: Activity, now: Time) {
@@ -573,10 +566,7 @@ impl<'t> Sweep<'t> {
             Activity::Blocked => {
                 let (wait, class, rank) = self.blocked(thread, now);
                 (self.workers[thread].wait, self.workers[thread].class) = (wait, class);
-                let is_part = self
-                    .sampled
-                    .rearmed
-                    .is_part(self.workers[thread].row as usize);
+                let is_part = self.sampled.rearmed.is_part(self.workers[thread].row as usize);
                 self.waiting.push(thread, rank, is_part);
             }
         }
@@ -739,10 +729,7 @@ impl<'t> Sweep<'t> {
                 self.enter(thread, activity, to);
             }
         }
-        let mut segments = Segments {
-            end: to,
-            ..Segments::default()
-        };
+        let mut segments = Segments { end: to, ..Segments::default() };
         for slot in self.slots {
             let first = segments.start.len() as u32;
             if segments.start.is_empty() {

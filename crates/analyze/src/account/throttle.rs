@@ -35,10 +35,7 @@ pub(crate) struct Throttled {
 
 impl Throttled {
     pub fn new(trace: &Trace) -> Throttled {
-        let mut out = Throttled {
-            of_cpu: vec![Vec::new(); trace.cpus.len()],
-            has_any: false,
-        };
+        let mut out = Throttled { of_cpu: vec![Vec::new(); trace.cpus.len()], has_any: false };
         let rises: Vec<Vec<Rise>> = trace.limits.groups.iter().map(rises).collect();
         let members = Members::new(trace);
         for (group, mut rises) in trace.limits.groups.iter().zip(rises) {
@@ -69,9 +66,7 @@ impl Throttled {
         };
         let first = all.partition_point(|s| s.to <= from);
         let inside = all[first..].iter().take_while(|s| s.from < to);
-        inside
-            .map(|s| (s.to.min(to) - s.from.max(from)).ns().max(0))
-            .sum()
+        inside.map(|s| (s.to.min(to) - s.from.max(from)).ns().max(0)).sum()
     }
 
     /// When something begins or ends, ascending.
@@ -150,9 +145,7 @@ impl<'t> Members<'t> {
 fn is_under(path: &str, group: &str) -> bool {
     group == "/"
         || path == group
-        || path
-            .strip_prefix(group)
-            .is_some_and(|rest| rest.starts_with('/'))
+        || path.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// (CPU, from, to): threads of the program in the group are ready there and none of the program runs there.
@@ -176,9 +169,7 @@ fn gaps(
                 if !row.state.is_runnable() {
                     continue;
                 }
-                let parts = inside
-                    .iter()
-                    .map(|i| (row.start.max(i.start), row.end.min(i.end)));
+                let parts = inside.iter().map(|i| (row.start.max(i.start), row.end.min(i.end)));
                 queue.extend(parts.filter(|(from, to)| from < to));
             }
         }
@@ -246,12 +237,7 @@ fn share_out(
 ) {
     let mut gaps: Vec<Gap> = gaps
         .into_iter()
-        .map(|(cpu, from, to)| Gap {
-            cpu,
-            from,
-            to,
-            left: (to - from).ns(),
-        })
+        .map(|(cpu, from, to)| Gap { cpu, from, to, left: (to - from).ns() })
         .collect();
     gaps.sort_by_key(|gap| (gap.to, gap.from, gap.cpu));
     for (shortest, late) in [(LONG_NS, 0), (LONG_NS, LATE_NS), (0, LATE_NS)] {
@@ -292,46 +278,28 @@ mod tests {
     }
 
     fn shared(gaps: &[(i64, i64)], rises: &[(i64, i64, i64)]) -> Vec<(i64, i64)> {
-        let mut out = Throttled {
-            of_cpu: vec![Vec::new()],
-            ..Throttled::default()
-        };
+        let mut out = Throttled { of_cpu: vec![Vec::new()], ..Throttled::default() };
         let gaps = gaps.iter().map(|&(a, b)| (0, ms(a), ms(b))).collect();
-        let rise = |&(a, b, left)| Rise {
-            when: ms(a)..ms(b),
-            left: left * 1_000_000,
-        };
+        let rise = |&(a, b, left)| Rise { when: ms(a)..ms(b), left: left * 1_000_000 };
         let mut rises: Vec<Rise> = rises.iter().map(rise).collect();
         share_out(gaps, &mut rises, StrIx(0), &mut out);
         let all = out.of_cpu[0].iter();
-        all.map(|s| (s.from.0 / 1_000_000, s.to.0 / 1_000_000))
-            .collect()
+        all.map(|s| (s.from.0 / 1_000_000, s.to.0 / 1_000_000)).collect()
     }
 
     #[test]
     fn gaps_are_throttling_as_far_as_the_counter_rose() {
         assert_eq!(shared(&[(10, 90)], &[]), [], "never without the counter");
         assert_eq!(shared(&[(10, 90)], &[(88, 92, 80)]), [(10, 90)]);
-        assert_eq!(
-            shared(&[(10, 90)], &[(80, 85, 60)]),
-            [(10, 70)],
-            "then others had its turn"
-        );
-        assert_eq!(
-            shared(&[(10, 90), (92, 95)], &[(88, 99, 80)]),
-            [(10, 90)],
-            "the longest first"
-        );
+        assert_eq!(shared(&[(10, 90)], &[(80, 85, 60)]), [(10, 70)], "then others had its turn");
+        assert_eq!(shared(&[(10, 90), (92, 95)], &[(88, 99, 80)]), [(10, 90)], "the longest first");
         // The first gap's rise comes when the second has begun: each keeps its own.
         assert_eq!(
             shared(&[(0, 35), (37, 55)], &[(30, 50, 35), (50, 70, 18)]),
             [(0, 35), (37, 55)]
         );
         assert_eq!(shared(&[(10, 90)], &[(200, 210, 80)]), [], "long after it");
-        assert_eq!(
-            shared(&[(10, 90)], &[(20, 30, 10), (80, 92, 70)]),
-            [(10, 90)]
-        );
+        assert_eq!(shared(&[(10, 90)], &[(20, 30, 10), (80, 92, 70)]), [(10, 90)]);
     }
 
     #[test]
@@ -353,10 +321,7 @@ mod tests {
             ],
             ..GroupLimit::default()
         };
-        let found: Vec<_> = rises(&group)
-            .into_iter()
-            .map(|rise| (rise.when, rise.left))
-            .collect();
+        let found: Vec<_> = rises(&group).into_iter().map(|rise| (rise.when, rise.left)).collect();
         assert_eq!(found, [(ms(4)..ms(8), 15), (ms(12)..ms(16), 1)]);
     }
 
@@ -365,9 +330,7 @@ mod tests {
         let mut out = Vec::new();
         let all = [(ms(0), ms(10)), (ms(20), ms(30))];
         let taken = [(ms(2), ms(3)), (ms(8), ms(22))];
-        without(&all, &taken, |a, b| {
-            out.push((a.0 / 1_000_000, b.0 / 1_000_000))
-        });
+        without(&all, &taken, |a, b| out.push((a.0 / 1_000_000, b.0 / 1_000_000)));
         assert_eq!(out, [(0, 2), (3, 8), (22, 30)]);
     }
 

@@ -33,9 +33,7 @@ impl Track {
     pub fn stretches(&self, end: Time) -> impl Iterator<Item = (Time, Time, u32)> + '_ {
         let ends = self.start.iter().skip(1).copied().chain([end]);
         let starts = self.start.iter().zip(&self.value);
-        starts
-            .zip(ends)
-            .map(|((&start, &value), end)| (start, end, value))
+        starts.zip(ends).map(|((&start, &value), end)| (start, end, value))
     }
 
     /// From `time` on it is `value`. Times ascend; of equal ones the last counts.
@@ -128,10 +126,7 @@ fn close(track: &mut Track, open: &mut Vec<(Time, u32)>, until: Time) {
 
 /// Whether time in such a slice is no work of the program's own.
 pub(crate) fn is_wait(kind: SliceKind) -> bool {
-    !matches!(
-        kind,
-        SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
-    )
+    !matches!(kind, SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold)
 }
 
 /// The slices that decide about a thread's time on a CPU: the innermost slice where that is a wait or belongs to a task
@@ -267,10 +262,7 @@ mod tests {
         let spans = [(0, 8, 1), (2, 4, 2), (4, 5, 3), (9, 10, 4)];
         let nested = spans.map(|(a, b, v)| (Time(a), Time(b), v));
         let track = Track::from_nested(nested.into_iter());
-        assert_eq!(
-            values(&track, 0..11),
-            [1, 1, 2, 2, 3, 1, 1, 1, NONE, 4, NONE]
-        );
+        assert_eq!(values(&track, 0..11), [1, 1, 2, 2, 3, 1, 1, 1, NONE, 4, NONE]);
         assert_eq!(track.get(Time(2)), (2, Time(4)), "going back is right too");
     }
 
@@ -279,9 +271,6 @@ mod tests {
         let spans = [(0, 4, 1), (2, 6, 2), (8, 9, 3)];
         let crossed = spans.map(|(a, b, v)| (Time(a), Time(b), v));
         let track = Track::from_nested(crossed.into_iter());
-        assert_eq!(
-            values(&track, 0..10),
-            [1, 1, 2, 2, 2, 2, NONE, NONE, 3, NONE]
-        );
+        assert_eq!(values(&track, 0..10), [1, 1, 2, 2, 2, 2, NONE, NONE, 3, NONE]);
     }
 }

@@ -27,17 +27,8 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub fn new(n_threads: usize) -> Waiting {
-        let link = Link {
-            before: NIL,
-            after: NIL,
-            rank: 0,
-        };
-        Waiting {
-            first: [NIL; RANKS],
-            last: [NIL; RANKS],
-            links: vec![link; n_threads],
-            len: 0,
-        }
+        let link = Link { before: NIL, after: NIL, rank: 0 };
+        Waiting { first: [NIL; RANKS], last: [NIL; RANKS], links: vec![link; n_threads], len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -50,22 +41,14 @@ impl Waiting {
             true => (self.last[usize::from(rank)], NIL),
             false => (NIL, self.first[usize::from(rank)]),
         };
-        self.links[thread] = Link {
-            before,
-            after,
-            rank,
-        };
+        self.links[thread] = Link { before, after, rank };
         self.join(rank, before, thread as u32);
         self.join(rank, thread as u32, after);
         self.len += 1;
     }
 
     pub fn remove(&mut self, thread: usize) {
-        let Link {
-            before,
-            after,
-            rank,
-        } = self.links[thread];
+        let Link { before, after, rank } = self.links[thread];
         self.join(rank, before, after);
         self.len -= 1;
     }

@@ -61,10 +61,7 @@ impl Axes {
             true => Points::default(),
             false => Points::new(trace, thread, &Runs::new(trace, thread)),
         });
-        Axes {
-            points: points.collect(),
-            shared: HashMap::new(),
-        }
+        Axes { points: points.collect(), shared: HashMap::new() }
     }
 
     /// Distances of neighbouring samples of a thread: ns of CPU time.
@@ -116,25 +113,14 @@ impl Axes {
         }
         points.sort_unstable();
         let (at, sample): (Vec<i64>, Vec<u32>) = points.into_iter().unzip();
-        self.points.push(Points {
-            sample,
-            until: even(&at),
-            at,
-            misfits: 0,
-        });
+        self.points.push(Points { sample, until: even(&at), at, misfits: 0 });
     }
 
     /// The axis of a thread.
     pub fn of(&self, thread: ThreadIx) -> Axis<'_> {
         match self.shared.get(&thread) {
-            Some((axis, starts)) => Axis {
-                points: &self.points[*axis],
-                starts,
-            },
-            None => Axis {
-                points: &self.points[thread.ix()],
-                starts: &[],
-            },
+            Some((axis, starts)) => Axis { points: &self.points[*axis], starts },
+            None => Axis { points: &self.points[thread.ix()], starts: &[] },
         }
     }
 }
@@ -178,10 +164,7 @@ impl Runs {
             ran += length(row);
             start
         });
-        Runs {
-            starts: starts.collect(),
-            rows,
-        }
+        Runs { starts: starts.collect(), rows }
     }
 
     /// The place of a moment on the axis: where the thread ran then, or nearly. `begun`: a cursor, for moments in order.

@@ -164,22 +164,10 @@ const CALLS: [(Call, &[&str]); 5] = [
             "tcp_sendmsg",
         ],
     ),
-    (
-        Call::Poll,
-        &["poll", "ppoll", "ppoll64", "select", "do_epoll_wait"],
-    ),
+    (Call::Poll, &["poll", "ppoll", "ppoll64", "select", "do_epoll_wait"]),
     (
         Call::Join,
-        &[
-            "thrd_join",
-            "wait",
-            "wait3",
-            "wait4",
-            "waitpid",
-            "waitid",
-            "do_wait",
-            "kernel_wait4",
-        ],
+        &["thrd_join", "wait", "wait3", "wait4", "waitpid", "waitid", "do_wait", "kernel_wait4"],
     ),
 ];
 
@@ -205,10 +193,7 @@ const GIL: [&str; 2] = ["take_gil", "drop_gil"];
 
 /// `<std::sync::Mutex<T>>::lock`, as newer versions of Rust write it, is `std::sync::Mutex<T>::lock`.
 fn without_type(name: &str) -> Cow<'_, str> {
-    match name
-        .strip_prefix('<')
-        .and_then(|rest| rest.split_once(">::"))
-    {
+    match name.strip_prefix('<').and_then(|rest| rest.split_once(">::")) {
         Some((of, rest)) => Cow::Owned(format!("{of}::{rest}")),
         None => Cow::Borrowed(name),
     }
@@ -246,11 +231,8 @@ pub fn is_gil(name: &str) -> bool {
 /// Whether threads wait in a function of this name for a lock that is built of something else: of a condition Python's GIL, or a monitor of a
 /// Java machine; of naps between tries that of a database of SQLite.
 pub fn is_built_lock(name: &str) -> bool {
-    const MONITORS: [&str; 3] = [
-        "ObjectMonitor::enter",
-        "ObjectMonitor::EnterI",
-        "ObjectMonitor::ReenterI",
-    ];
+    const MONITORS: [&str; 3] =
+        ["ObjectMonitor::enter", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"];
     is_gil(name) || begins(name, &MONITORS) || name == "sqlite3InvokeBusyHandler"
 }
 
@@ -303,18 +285,9 @@ pub fn is_signal(name: &str) -> bool {
 
 /// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
 pub fn waits_outside(name: &str) -> bool {
-    const SYNCS: [&str; 6] = [
-        "fsync",
-        "fdatasync",
-        "msync",
-        "syncfs",
-        "sync_file_range",
-        "sync",
-    ];
-    matches!(
-        call(name),
-        Some(Call::Read | Call::Write | Call::Poll | Call::Sleep)
-    ) || SYNCS.contains(&public_name(name))
+    const SYNCS: [&str; 6] = ["fsync", "fdatasync", "msync", "syncfs", "sync_file_range", "sync"];
+    matches!(call(name), Some(Call::Read | Call::Write | Call::Poll | Call::Sleep))
+        || SYNCS.contains(&public_name(name))
 }
 
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.
@@ -416,9 +389,8 @@ pub const FILE: &str = "file ";
 
 /// What the kernel's function reads or writes; recordings have names of files in its place.
 pub fn channel(name: &str) -> Channel {
-    const SOCKET: [&str; 8] = [
-        "sock_", "unix_", "tcp_", "udp_", "inet_", "sk_wait", "skb_", "vsock_",
-    ];
+    const SOCKET: [&str; 8] =
+        ["sock_", "unix_", "tcp_", "udp_", "inet_", "sk_wait", "skb_", "vsock_"];
     match name {
         "pipe" => Channel::Pipe,
         "socket" => Channel::Socket,
@@ -513,10 +485,7 @@ mod tests {
             ("__pthread_clockjoin_ex", Some(Call::Join)),
             ("__new_sem_wait_slow64.constprop.0", Some(Call::Condition)),
             ("epoll_wait", Some(Call::Poll)),
-            (
-                "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
-                Some(Call::Lock),
-            ),
+            ("<std::sys::sync::mutex::futex::Mutex>::lock_contended", Some(Call::Lock)),
             ("__kmpc_critical_with_hint", Some(Call::Lock)),
             ("take_gil", Some(Call::Lock)),
             ("drop_gil.lto_priv.0", Some(Call::Lock)),
@@ -532,32 +501,17 @@ mod tests {
         for (name, expected) in [
             ("___pthread_barrier_wait", true),
             ("<std::sync::barrier::Barrier>::wait", true),
-            (
-                "std::barrier<std::__empty_completion>::arrive_and_wait()",
-                true,
-            ),
+            ("std::barrier<std::__empty_completion>::arrive_and_wait()", true),
             ("barrier", false),
         ] {
             assert_eq!(is_barrier(name), expected, "{name}");
         }
         for (name, file, expected) in [
-            (
-                "py::Condition.wait",
-                "/usr/lib/python3.11/threading.py",
-                true,
-            ),
+            ("py::Condition.wait", "/usr/lib/python3.11/threading.py", true),
             ("py::join", "/usr/lib/python3.8/threading.py", true),
             ("py::wait", "/home/me/job.py", false),
-            (
-                "py::_worker",
-                "/usr/lib/python3.11/concurrent/futures/thread.py",
-                true,
-            ),
-            (
-                "py::Handler.acquire",
-                "/usr/lib/python3.11/logging/__init__.py",
-                false,
-            ),
+            ("py::_worker", "/usr/lib/python3.11/concurrent/futures/thread.py", true),
+            ("py::Handler.acquire", "/usr/lib/python3.11/logging/__init__.py", false),
         ] {
             assert_eq!(is_python_wait(name, file), expected, "{name}");
         }

@@ -51,10 +51,7 @@ mod tests {
             source: (*source).to_owned(),
             ..SamplingChange::default()
         };
-        Trace {
-            sampling: sources.iter().map(row).collect(),
-            ..Trace::default()
-        }
+        Trace { sampling: sources.iter().map(row).collect(), ..Trace::default() }
     }
 
     #[test]

@@ -86,11 +86,7 @@ struct Step {
 }
 
 /// Before all steps of a class.
-const ROOT: Step = Step {
-    did: Did::Waited,
-    name: StrIx::NONE,
-    function: u32::MAX - 1,
-};
+const ROOT: Step = Step { did: Did::Waited, name: StrIx::NONE, function: u32::MAX - 1 };
 
 /// A step, behind those that lead to it.
 #[derive(Debug)]
@@ -124,10 +120,7 @@ pub(super) struct Chains<'t> {
 }
 
 fn is_wait(kind: &SliceKind) -> bool {
-    !matches!(
-        kind,
-        SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
-    )
+    !matches!(kind, SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold)
 }
 
 /// A part of a thread's time that a chain has come to.
@@ -178,12 +171,7 @@ impl<'t> Chains<'t> {
             }
         };
         self.nodes[root as usize].ns += (to - from).ns();
-        let way = Way {
-            node: root,
-            links: 0,
-            threads: 0,
-            woke: None,
-        };
+        let way = Way { node: root, links: 0, threads: 0, woke: None };
         self.ends = 0;
         self.follow(way, Part { thread, from, to });
         debug_assert!(
@@ -251,28 +239,13 @@ impl<'t> Chains<'t> {
         let mut at = from;
         if begun == 0 {
             // Not born, or not known yet: until then its maker is waited for.
-            at = to.min(
-                states
-                    .start
-                    .get(first)
-                    .copied()
-                    .filter(|_| first < end)
-                    .unwrap_or(to),
-            );
+            at = to.min(states.start.get(first).copied().filter(|_| first < end).unwrap_or(to));
             self.before_its_birth(way, Part { to: at, ..part });
         }
         while at < to {
-            let next = if row + 1 < end {
-                states.start[row + 1]
-            } else {
-                Time::MAX
-            };
+            let next = if row + 1 < end { states.start[row + 1] } else { Time::MAX };
             let until = next.min(to);
-            let piece = Part {
-                from: at,
-                to: until,
-                ..part
-            };
+            let piece = Part { from: at, to: until, ..part };
             if until > at {
                 match states.state[row] {
                     ThreadState::Running => self.ran(way, piece),
@@ -301,13 +274,7 @@ impl<'t> Chains<'t> {
             return self.end(way, Did::Unknown, StrIx::NONE, part);
         }
         let threads = way.threads + 1;
-        self.follow(
-            Way { threads, ..way },
-            Part {
-                thread: maker,
-                ..part
-            },
-        );
+        self.follow(Way { threads, ..way }, Part { thread: maker, ..part });
     }
 
     fn name(&self, thread: ThreadIx) -> StrIx {
@@ -332,11 +299,7 @@ impl<'t> Chains<'t> {
     fn end(&mut self, way: Way, did: Did, name: StrIx, part: Part) {
         self.ends |= 1 << did as u16;
         let function = u32::MAX;
-        let step = Step {
-            did,
-            name,
-            function,
-        };
+        let step = Step { did, name, function };
         self.step(way.node, step, (part.to - part.from).ns());
     }
 
@@ -352,11 +315,7 @@ impl<'t> Chains<'t> {
             false => u32::MAX,
         };
         let name = self.name(thread);
-        let step = Step {
-            did,
-            name,
-            function,
-        };
+        let step = Step { did, name, function };
         let node = self.step(way.node, step, ns)?;
         let woke = way.woke.and_then(|time| self.where_it_woke(thread, time));
         let row = &mut self.nodes[node as usize];
@@ -458,11 +417,7 @@ impl<'t> Chains<'t> {
             let until = next.unwrap_or(part.to).min(part.to);
             // The state before `row` lasts until then.
             let is_blocked = row > rows.start && states.state[row - 1].is_blocked();
-            let piece = Part {
-                from: at,
-                to: until,
-                ..part
-            };
+            let piece = Part { from: at, to: until, ..part };
             let by = (is_blocked && row < rows.end && self.waits_for_lock(piece)).then(|| {
                 let by = waker(self.trace, thread, row);
                 match by.is_some() && self.was_killed(thread, row, by) {
@@ -474,14 +429,7 @@ impl<'t> Chains<'t> {
                 None if left == MAX_THREADS => out.push((ThreadIx::NONE, at, until)),
                 None => out.push((thread, at, until)),
                 Some(by) if left > 0 && by != thread && self.is_own(by) => {
-                    self.add_holders(
-                        Part {
-                            thread: by,
-                            ..piece
-                        },
-                        left - 1,
-                        out,
-                    );
+                    self.add_holders(Part { thread: by, ..piece }, left - 1, out);
                 }
                 Some(_) => out.push((ThreadIx::NONE, at, until)),
             }
@@ -511,11 +459,7 @@ impl<'t> Chains<'t> {
     pub fn of(&mut self, class: Class) -> Option<WaitChains> {
         let root = self.roots.iter().find(|root| root.0 == class)?.1;
         let ns = self.nodes[root as usize].ns;
-        let mut out = WaitChains {
-            ns,
-            rest_ns: 0,
-            nodes: Vec::new(),
-        };
+        let mut out = WaitChains { ns, rest_ns: 0, nodes: Vec::new() };
         let least = (ns as f64 * LEAST_SHARE) as i64;
         let shown = self.largest(root, least);
         out.rest_ns = self.rest(root, &shown);
@@ -564,32 +508,22 @@ impl<'t> Chains<'t> {
             return 0;
         }
         let children = node.children.iter().filter(|child| shown.contains(child));
-        node.ns
-            - children
-                .map(|&child| self.nodes[child as usize].ns)
-                .sum::<i64>()
+        node.ns - children.map(|&child| self.nodes[child as usize].ns).sum::<i64>()
     }
 
     fn row(&mut self, node: u32, depth: u32, all_ns: i64, shown: &QuickSet<u32>) -> ChainNode {
         let rest_ns = self.rest(node, shown);
         let info = &self.nodes[node as usize];
         let times = |paths: &QuickMap<PathIx, i64>| {
-            let mut times: Vec<PathTime> = (paths.iter())
-                .map(|(&path, &ns)| PathTime {
-                    path,
-                    is_wait: false,
-                    ns,
-                })
-                .collect();
+            let mut times: Vec<PathTime> =
+                (paths.iter()).map(|(&path, &ns)| PathTime { path, is_wait: false, ns }).collect();
             times.sort_by_key(|time| time.path);
             times
         };
         let (paths, woke) = (times(&info.paths), times(&info.woke));
         let most = paths.iter().max_by_key(|time| (time.ns, time.path));
         let waits = info.step.did == Did::Waited;
-        let call = most
-            .filter(|_| waits)
-            .map(|time| self.frames.call(time.path));
+        let call = most.filter(|_| waits).map(|time| self.frames.call(time.path));
         let channels = paths.iter().filter(|_| waits);
         let channels = channels.map(|time| self.frames.channel(time.path));
         let mut channels = channels.filter(|&channel| channel != Channel::Unknown);
@@ -613,11 +547,7 @@ impl<'t> Chains<'t> {
             ns: info.ns,
             share: info.ns as f64 / all_ns.max(1) as f64,
             rest_ns,
-            thread: if is_process {
-                String::new()
-            } else {
-                name.clone()
-            },
+            thread: if is_process { String::new() } else { name.clone() },
             tid: thread.filter(|_| !info.is_shared).map(|thread| thread.tid),
             process: match (is_process, thread.map(|thread| thread.process)) {
                 (true, _) => name,

@@ -34,8 +34,7 @@ impl Owner {
 
     /// Row of [`Trace::samples`].
     pub fn sample(self) -> Option<usize> {
-        self.is_some()
-            .then_some((self.0 & !Owner::ESTIMATED) as usize)
+        self.is_some().then_some((self.0 & !Owner::ESTIMATED) as usize)
     }
 
     /// Whether it was taken in another, similar block, or in another short thread.
@@ -109,9 +108,7 @@ impl Cover {
 
     fn add(&mut self, trace: &Trace, thread: ThreadIx, axis: &Axis<'_>, periods: &Periods) {
         let (first, mut place, mut run, mut block) = (self.start.len(), 0, 0, 0);
-        let mut point = axis
-            .points
-            .nearest(axis.starts.first().copied().unwrap_or(0));
+        let mut point = axis.points.nearest(axis.starts.first().copied().unwrap_or(0));
         let blocked = |row: &StateRow| row.state.is_blocked();
         let blocks: Vec<StateRow> = trace.states_of(thread).filter(blocked).collect();
         let waits = WaitSamples::new(trace, &blocks, trace.samples_of(thread));
@@ -241,10 +238,7 @@ impl Cover {
     pub(crate) fn stretches(&self, thread: ThreadIx) -> impl Iterator<Item = (Time, Owner)> + '_ {
         let rows = self.threads.get(thread.ix()).cloned().unwrap_or(0..0);
         let rows = rows.start as usize..rows.end as usize;
-        self.start[rows.clone()]
-            .iter()
-            .copied()
-            .zip(self.owner[rows].iter().copied())
+        self.start[rows.clone()].iter().copied().zip(self.owner[rows].iter().copied())
     }
 
     /// CPU time from one on-CPU sample to the next at this time, ns.

@@ -11,10 +11,7 @@ pub(super) fn move_on<T>(
     if at > 0 && !is_before(&sorted[at - 1]) {
         at = sorted[..at].partition_point(is_before);
     } else {
-        let near = sorted[at..]
-            .iter()
-            .take(STEPS)
-            .take_while(|&x| is_before(x));
+        let near = sorted[at..].iter().take(STEPS).take_while(|&x| is_before(x));
         let steps = near.count();
         at += match steps {
             STEPS => steps + sorted[at + steps..].partition_point(is_before),

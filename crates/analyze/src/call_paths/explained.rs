@@ -94,9 +94,7 @@ impl Gaps {
         while at < to {
             let begin = row.checked_sub(1).map(|row| starts[row]);
             let end = starts.get(row).copied().unwrap_or(info.alive.end.max(to));
-            let state = row
-                .checked_sub(1)
-                .map(|row| trace.states.state[rows.start + row]);
+            let state = row.checked_sub(1).map(|row| trace.states.state[rows.start + row]);
             let reason = match state {
                 Some(ThreadState::Running) if is_short_thread() => Reason::ShortThread,
                 Some(state)
@@ -148,10 +146,7 @@ pub(super) fn explained(
     times: &[PathTime],
     gaps: &Gaps,
 ) -> Explained {
-    let mut out = Explained {
-        unsampled: gaps.rows(),
-        ..Explained::default()
-    };
+    let mut out = Explained { unsampled: gaps.rows(), ..Explained::default() };
     out.ns = out.unsampled.iter().map(|row| row.ns).sum();
     let mut nameless: BTreeMap<(&'static str, String), i64> = BTreeMap::new();
     for time in times {
@@ -170,9 +165,7 @@ pub(super) fn explained(
         };
         *nameless.entry((kind, module)).or_default() += time.ns;
     }
-    let rows = nameless
-        .into_iter()
-        .map(|((kind, module), ns)| NamelessTime { kind, module, ns });
+    let rows = nameless.into_iter().map(|((kind, module), ns)| NamelessTime { kind, module, ns });
     out.nameless = rows.collect();
     out.nameless.sort_by_key(|row| std::cmp::Reverse(row.ns));
     out

@@ -131,9 +131,7 @@ fn of_states(
     let mut by_path: QuickMap<PathIx, i64> = QuickMap::default();
     let mut by_sample = vec![0; trace.samples.time.len()];
     let is_wanted = |t: &ThreadIx| tid.is_none_or(|tid| trace.threads[t.ix()].tid == tid);
-    let weights = trace
-        .is_weighed()
-        .then(|| cover.weights(trace, cut.from..cut.to));
+    let weights = trace.is_weighed().then(|| cover.weights(trace, cut.from..cut.to));
     for thread in cut.threads().filter(|&t| cut.is_shown(t)).filter(is_wanted) {
         if let Some(weights) = &weights {
             let s = &trace.samples;
@@ -171,11 +169,7 @@ fn of_states(
         by_sample.into_iter().for_each(|ns| independent.add(ns));
         out.independent_samples = independent.number(trace);
     }
-    let time = |(path, ns)| PathTime {
-        path,
-        ns,
-        is_wait: blocked,
-    };
+    let time = |(path, ns)| PathTime { path, ns, is_wait: blocked };
     let mut times: Vec<PathTime> = by_path.into_iter().map(time).collect();
     times.sort_by_key(|time| time.path);
     times
@@ -198,12 +192,7 @@ impl Tree {
     fn of(trace: &Trace, times: &[PathTime], inverted: bool) -> Tree {
         let frames = Frames::new(trace);
         let mut tree = Tree {
-            nodes: vec![Node {
-                frame: FrameIx::NONE,
-                ns: 0,
-                self_ns: 0,
-                children: Vec::new(),
-            }],
+            nodes: vec![Node { frame: FrameIx::NONE, ns: 0, self_ns: 0, children: Vec::new() }],
         };
         let mut child_of: QuickMap<(u32, u32), u32> = QuickMap::default();
         for time in times {
@@ -219,12 +208,7 @@ impl Tree {
                 let child = *child_of.entry(key).or_insert(next);
                 if child == next {
                     tree.nodes[at as usize].children.push(next);
-                    tree.nodes.push(Node {
-                        frame,
-                        ns: 0,
-                        self_ns: 0,
-                        children: Vec::new(),
-                    });
+                    tree.nodes.push(Node { frame, ns: 0, self_ns: 0, children: Vec::new() });
                 }
                 at = child;
                 tree.nodes[at as usize].ns += time.ns;

@@ -220,9 +220,7 @@ impl<'t> Frames<'t> {
         }
         let by_name = |frame: &FrameIx| calls::gil_order(trace.strings.get(f.function[frame.ix()]));
         let gils = (0..).map(FrameIx).zip(&out.is_gil);
-        out.gil = gils
-            .filter_map(|(frame, is_it)| is_it.then_some(frame))
-            .min_by_key(by_name);
+        out.gil = gils.filter_map(|(frame, is_it)| is_it.then_some(frame)).min_by_key(by_name);
         out.look_at_wakers();
         out
     }
@@ -372,10 +370,7 @@ impl<'t> Frames<'t> {
                     && self.layer[frame.ix()] != Layer::Start
                     && !is_programs(**frame)
             };
-            return Some(NotWork::Spin {
-                at: library.iter().rfind(named).copied(),
-                by: program,
-            });
+            return Some(NotWork::Spin { at: library.iter().rfind(named).copied(), by: program });
         }
         let in_runtime =
             |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
@@ -390,10 +385,7 @@ impl<'t> Frames<'t> {
         let is_lock = called.is_some_and(|f| self.call[f.ix()] == Some(Call::Lock));
         let is_wait = called.is_none_or(|f| self.is_at_barrier[f.ix()]);
         match is_lock || (is_omp(runtime) && is_wait && !self.has_omp_tasks) {
-            true => Some(NotWork::Spin {
-                at: called.copied(),
-                by: program,
-            }),
+            true => Some(NotWork::Spin { at: called.copied(), by: program }),
             false => Some(NotWork::Runtime(runtime)),
         }
     }
@@ -401,10 +393,7 @@ impl<'t> Frames<'t> {
     /// Whether a path's innermost function is called by a runtime of tasks, and the program's function that called that.
     pub fn region_caller(&self, path: PathIx) -> Option<FrameIx> {
         let is_runtime = |frame: &FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
-        let mut outer = self
-            .trace
-            .frames_of(path)
-            .skip_while(|frame| !is_runtime(frame));
+        let mut outer = self.trace.frames_of(path).skip_while(|frame| !is_runtime(frame));
         let mut outer = outer.by_ref().skip_while(is_runtime);
         outer
             .next()
@@ -420,13 +409,8 @@ impl<'t> Frames<'t> {
     fn polls_in_kernel(&self, path: PathIx) -> Option<NotWork> {
         let doing = |frame: &FrameIx| self.doing[frame.ix()];
         let mut said = (self.trace.frames_of(path)).filter(|frame| doing(frame) != Doing::Anything);
-        let at = said
-            .next()
-            .filter(|frame| doing(frame) == Doing::Spinning)?;
-        Some(NotWork::Spin {
-            at: Some(at),
-            by: None,
-        })
+        let at = said.next().filter(|frame| doing(frame) == Doing::Spinning)?;
+        Some(NotWork::Spin { at: Some(at), by: None })
     }
 
     /// What a thread at this path waits for.
@@ -457,18 +441,13 @@ impl<'t> Frames<'t> {
     fn waits_for_own_post(&self, path: PathIx) -> bool {
         let mut semaphore = self.callers_of(path, calls::is_semaphore_wait);
         let is_semaphore = semaphore.next().is_some();
-        self.asks_by_post(path)
-            .is_some_and(|at| match is_semaphore {
-                true => !self.turns.are_together(at),
-                false => {
-                    let least = if self.signal_calls.contains(&at) {
-                        3
-                    } else {
-                        2
-                    };
-                    self.turns.one_by_one(at) >= least
-                }
-            })
+        self.asks_by_post(path).is_some_and(|at| match is_semaphore {
+            true => !self.turns.are_together(at),
+            false => {
+                let least = if self.signal_calls.contains(&at) { 3 } else { 2 };
+                self.turns.one_by_one(at) >= least
+            }
+        })
     }
 
     /// The function that waits at this path for a semaphore or a condition which the same code posts: the functions that called both are
@@ -476,9 +455,7 @@ impl<'t> Frames<'t> {
     fn asks_by_post(&self, path: PathIx) -> Option<u32> {
         let numbers = |is_it| {
             let callers = self.callers_of(path, is_it);
-            callers
-                .map(|frame| self.function(frame))
-                .collect::<Vec<u32>>()
+            callers.map(|frame| self.function(frame)).collect::<Vec<u32>>()
         };
         let waits = numbers(calls::is_semaphore_wait);
         if let Some(&at) = waits.first() {
@@ -500,11 +477,7 @@ impl<'t> Frames<'t> {
         let is_called = |frame: &FrameIx| {
             self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
         };
-        let name = |frame: FrameIx| {
-            self.trace
-                .strings
-                .get(self.trace.frames.function[frame.ix()])
-        };
+        let name = |frame: FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
         let mut calls = self.trace.frames_of(path).take_while(is_called);
         let is_one = calls.any(|frame| is_it(&demangled(name(frame))));
         let outer = self.trace.frames_of(path).skip_while(is_called);
@@ -523,10 +496,7 @@ impl<'t> Frames<'t> {
         let is_lock = inner.iter().any(|frame| self.is_python_lock[frame.ix()])
             && !inner.iter().any(|frame| self.is_python_wait[frame.ix()]);
         let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
-        is_lock
-            && python
-                .next()
-                .is_some_and(|frame| !self.is_python_wait[frame.ix()])
+        is_lock && python.next().is_some_and(|frame| !self.is_python_wait[frame.ix()])
     }
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
@@ -561,10 +531,7 @@ impl<'t> Frames<'t> {
                 && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
                 && self.is_named(frame)
         };
-        let mut inner = callers
-            .iter()
-            .copied()
-            .take_while(|&frame| !is_start(frame));
+        let mut inner = callers.iter().copied().take_while(|&frame| !is_start(frame));
         let first = callers.first().copied().filter(|&frame| !is_start(frame));
         inner.find(|&frame| is_own(frame)).or(first)
     }
@@ -637,11 +604,7 @@ impl<'t> Frames<'t> {
             }
         }
         // clang puts a region with debug information into a function of its own, which its part calls.
-        let name = |frame: &FrameIx| {
-            self.trace
-                .strings
-                .get(self.trace.frames.function[frame.ix()])
-        };
+        let name = |frame: &FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
         if let [.., inner, _] = all[..]
             && name(&inner).ends_with(".omp_outlined._debug__")
         {
@@ -939,15 +902,8 @@ fn is_omp_task(name: &str) -> bool {
 
 fn runtime(name: &str, module: &str) -> Option<Runtime> {
     const ALLOCATORS: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"];
-    const INTERPRETERS: [&str; 7] = [
-        "libpython",
-        "python",
-        "libruby",
-        "libperl",
-        "perl",
-        "libjvm",
-        "libnode",
-    ];
+    const INTERPRETERS: [&str; 7] =
+        ["libpython", "python", "libruby", "libperl", "perl", "libjvm", "libnode"];
     const MALLOC: [&str; 12] = [
         "malloc",
         "free",
@@ -982,24 +938,15 @@ mod tests {
 
     #[test]
     fn spinning_is_told_by_the_name() {
-        for name in [
-            "do_spin",
-            "gomp_team_barrier_wait_end",
-            "__kmp_wait_template",
-            "sched_yield",
-        ] {
+        for name in ["do_spin", "gomp_team_barrier_wait_end", "__kmp_wait_template", "sched_yield"]
+        {
             assert_eq!(doing(name, "libgomp.so.1"), Doing::Spinning, "{name}");
         }
         assert_eq!(doing("do_wait", "program"), Doing::Anything);
         assert_eq!(doing_in_kernel("io_sq_thread"), Doing::Spinning);
         assert_eq!(doing("io_sq_thread", "program"), Doing::Anything);
-        for name in [
-            "GOMP_parallel",
-            "do_work",
-            "gomp_iter_dynamic_next",
-            "pthread_mutex_lock",
-            "",
-        ] {
+        for name in ["GOMP_parallel", "do_work", "gomp_iter_dynamic_next", "pthread_mutex_lock", ""]
+        {
             assert_eq!(doing(name, "libgomp.so.1"), Doing::Anything, "{name}");
         }
     }
@@ -1008,40 +955,21 @@ mod tests {
     fn runtimes_are_told_by_the_module_and_allocators_by_both() {
         assert_eq!(runtime("", "libgomp.so.1.0.0"), Some(Runtime::Libgomp));
         assert_eq!(runtime("f", "libtbbmalloc.so.2"), Some(Runtime::Allocator));
-        assert_eq!(
-            runtime("_int_malloc", "libc.so.6"),
-            Some(Runtime::Allocator)
-        );
+        assert_eq!(runtime("_int_malloc", "libc.so.6"), Some(Runtime::Allocator));
         assert_eq!(runtime("memcpy", "libc.so.6"), None);
         assert_eq!(runtime("free", "program"), None);
     }
 
     #[test]
     fn the_kernel_and_the_c_library_are_the_system() {
+        assert_eq!(layer(FrameKind::Kernel, "futex_wait", "[kernel]"), Layer::System);
         assert_eq!(
-            layer(FrameKind::Kernel, "futex_wait", "[kernel]"),
-            Layer::System
-        );
-        assert_eq!(
-            layer(
-                FrameKind::Kernel,
-                "asm_sysvec_apic_timer_interrupt",
-                "[kernel]"
-            ),
+            layer(FrameKind::Kernel, "asm_sysvec_apic_timer_interrupt", "[kernel]"),
             Layer::Interrupt
         );
-        assert_eq!(
-            layer(FrameKind::Native, "write", "libc.so.6"),
-            Layer::System
-        );
-        assert_eq!(
-            layer(FrameKind::Native, "start_thread", "libc.so.6"),
-            Layer::Start
-        );
-        assert_eq!(
-            layer(FrameKind::Native, "start", "libcurl.so.4"),
-            Layer::Program
-        );
+        assert_eq!(layer(FrameKind::Native, "write", "libc.so.6"), Layer::System);
+        assert_eq!(layer(FrameKind::Native, "start_thread", "libc.so.6"), Layer::Start);
+        assert_eq!(layer(FrameKind::Native, "start", "libcurl.so.4"), Layer::Program);
         assert_eq!(layer(FrameKind::Native, "main", "a.out"), Layer::Program);
     }
 }

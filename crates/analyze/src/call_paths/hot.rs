@@ -94,25 +94,18 @@ pub(super) fn hot_paths(
     }
     groups.sort_by_key(|group| (std::cmp::Reverse(group.ns), group.key));
     let others = groups.iter().skip(most).map(|group| group.ns).sum();
-    let hot = groups
-        .into_iter()
-        .take(most)
-        .map(|Group { ns, times, .. }| {
-            let waited = times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum();
-            let (path, callers) = common(trace, frames, times);
-            let callers = callers.into_iter().map(|(ns, frame)| Caller {
-                ns,
-                share: share(ns),
-                frame,
-            });
-            HotPath {
-                ns,
-                share: share(ns),
-                waited_ns: waited,
-                frames: path,
-                callers: callers.collect(),
-            }
-        });
+    let hot = groups.into_iter().take(most).map(|Group { ns, times, .. }| {
+        let waited = times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum();
+        let (path, callers) = common(trace, frames, times);
+        let callers = callers.into_iter().map(|(ns, frame)| Caller { ns, share: share(ns), frame });
+        HotPath {
+            ns,
+            share: share(ns),
+            waited_ns: waited,
+            frames: path,
+            callers: callers.collect(),
+        }
+    });
     (hot.collect(), others)
 }
 
@@ -128,11 +121,7 @@ fn grouped(times: &[PathTime], mut key: impl FnMut(PathIx) -> u32) -> Vec<Group>
     let mut groups: QuickMap<u32, Group> = QuickMap::default();
     for &time in times {
         let key = key(time.path);
-        let empty = || Group {
-            key,
-            ns: 0,
-            times: Vec::new(),
-        };
+        let empty = || Group { key, ns: 0, times: Vec::new() };
         let group = groups.entry(key).or_insert_with(empty);
         group.ns += time.ns;
         group.times.push(time);
@@ -172,9 +161,8 @@ fn common(
         };
         // The line with the most time.
         let mut place = |group: &Group| {
-            let lines = grouped(&group.times, |path| {
-                at(frames, path).map_or(0, |frame| frame.ix() as u32)
-            });
+            let lines =
+                grouped(&group.times, |path| at(frames, path).map_or(0, |frame| frame.ix() as u32));
             path_frame(trace, FrameIx(lines[0].key))
         };
         if depth > 0 && (best.ns as f64) < NEARLY_ALL * known as f64 {
@@ -187,10 +175,7 @@ fn common(
             break;
         }
         out.push(place(best));
-        times = functions
-            .into_iter()
-            .next()
-            .map_or_else(Vec::new, |g| g.times);
+        times = functions.into_iter().next().map_or_else(Vec::new, |g| g.times);
     }
     (out, Vec::new())
 }

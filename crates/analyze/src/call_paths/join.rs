@@ -159,11 +159,7 @@ impl<'t> Join<'t> {
                     None if owner == Owner::OFF => Whereabouts::WithoutCode,
                     None => Whereabouts::Unsampled,
                 };
-                pieces.add(
-                    length,
-                    at,
-                    sample.is_some_and(|row| samples.is_complete[row]),
-                );
+                pieces.add(length, at, sample.is_some_and(|row| samples.is_complete[row]));
             }
             match sample {
                 Some(row) => {
@@ -220,12 +216,9 @@ impl<'t> Join<'t> {
 
     /// What is known of the time that the program's own code can explain.
     pub fn explained(&self, frames: &mut Frames<'_>) -> Explained {
-        let own = Class::ALL
-            .into_iter()
-            .filter(|&c| is_explained_by_own_code(c));
-        let times: Vec<PathTime> = own
-            .flat_map(|class| self.of(class, Question::First).0)
-            .collect();
+        let own = Class::ALL.into_iter().filter(|&c| is_explained_by_own_code(c));
+        let times: Vec<PathTime> =
+            own.flat_map(|class| self.of(class, Question::First).0).collect();
         explained(self.trace, frames, &times, &self.gaps)
     }
 
@@ -269,16 +262,12 @@ impl<'t> Join<'t> {
 
     /// The times that [`Join::by_thread`] lacks.
     pub fn rest_by_thread(&self) -> impl Iterator<Item = (Class, ThreadIx, Rest)> + '_ {
-        self.first()
-            .map(|(class, thread, times)| (class, thread, times.rest))
+        self.first().map(|(class, thread, times)| (class, thread, times.rest))
     }
 
     /// The answers to the first question of all classes.
     fn first(&self) -> impl Iterator<Item = (Class, ThreadIx, &Times)> + '_ {
-        let first = self
-            .times
-            .iter()
-            .filter(|(asked, _)| asked.1 == Question::First);
+        let first = self.times.iter().filter(|(asked, _)| asked.1 == Question::First);
         first.map(|(&(class, _, thread), times)| (class, thread, times))
     }
 }
@@ -298,9 +287,7 @@ fn wake_up(trace: &Trace, thread: ThreadIx, from: Time, to: Time) -> Option<usiz
     let (rows, s) = (trace.samples_of(thread), &trace.samples);
     let until = to + Duration(TOLERANCE_NS);
     let end = rows.start + s.time[rows.clone()].partition_point(|&time| time <= until);
-    let mut inside = (rows.start..end)
-        .rev()
-        .take_while(|&row| s.time[row] >= from);
+    let mut inside = (rows.start..end).rev().take_while(|&row| s.time[row] >= from);
     inside.find(|&row| s.kind[row] == SampleKind::Waker && s.path[row].is_some())
 }
 
@@ -324,15 +311,12 @@ impl Holds {
         let held = (0..s.start.len()).filter(|&row| s.kind[row] == SliceKind::LockHold);
         for row in held {
             let process = trace.threads[s.thread[row].ix()].process;
-            holds
-                .entry((process, s.object[row]))
-                .or_default()
-                .push(Hold {
-                    start: s.start[row],
-                    end: s.end[row],
-                    thread: s.thread[row],
-                    latest: Time::MIN,
-                });
+            holds.entry((process, s.object[row])).or_default().push(Hold {
+                start: s.start[row],
+                end: s.end[row],
+                thread: s.thread[row],
+                latest: Time::MIN,
+            });
         }
         for of_lock in holds.values_mut() {
             of_lock.sort_by_key(|hold| (hold.start, hold.thread));
@@ -347,10 +331,7 @@ impl Holds {
 
     /// Holds of a lock that touch from..to.
     fn during(&self, process: ProcessIx, object: u64, from: Time, to: Time) -> Vec<Hold> {
-        let all = self
-            .0
-            .get(&(process, object))
-            .map_or(&[][..], |holds| holds);
+        let all = self.0.get(&(process, object)).map_or(&[][..], |holds| holds);
         let first = all.partition_point(|hold| hold.latest <= from);
         let begun = all[first..].iter().take_while(|hold| hold.start < to);
         begun.filter(|hold| hold.end > from).copied().collect()

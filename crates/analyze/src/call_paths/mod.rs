@@ -103,9 +103,6 @@ impl OffWork {
                 })
                 .collect()
         };
-        OffWork {
-            spinning: of(Class::Spinning),
-            runtime: of(Class::TaskRuntime),
-        }
+        OffWork { spinning: of(Class::Spinning), runtime: of(Class::TaskRuntime) }
     }
 }

@@ -96,10 +96,8 @@ impl Phases {
             shared.extend(visits.into_iter().filter(is_shared));
         }
         let names = names(trace, &shared);
-        let mut out = Phases {
-            tracks: vec![Track::default(); trace.threads.len()],
-            region_of: Vec::new(),
-        };
+        let mut out =
+            Phases { tracks: vec![Track::default(); trace.threads.len()], region_of: Vec::new() };
         for (&path, place) in &calls.of_path {
             if let (Some(caller), Some(&name)) =
                 (frames.region_caller(path), names.get(&place.root))
@@ -187,10 +185,7 @@ impl Calls {
                 let function = frames.function(**frame);
                 !in_region && function != first && begun.contains(&function)
             };
-            let at = own
-                .iter()
-                .rposition(|frame| is_root(&frame))
-                .unwrap_or(own.len() - 1);
+            let at = own.iter().rposition(|frame| is_root(&frame)).unwrap_or(own.len() - 1);
             let root = own[at];
             let line = trace.frames.line[root.ix()];
             let inner = own[..at].iter().rev().map(|&frame| frames.function(frame));
@@ -205,11 +200,7 @@ impl Calls {
                     parent.len() as u32 - 1
                 });
             }
-            let place = Place {
-                root,
-                in_region: *in_region,
-                node,
-            };
+            let place = Place { root, in_region: *in_region, node };
             of_path.insert(path, place);
         }
         let mut seen: Vec<QuickMap<ThreadIx, u32>> = vec![QuickMap::default(); parent.len()];
@@ -222,10 +213,7 @@ impl Calls {
         }
         let mut is_of_one = Vec::with_capacity(parent.len());
         for (by, &caller) in seen.iter().zip(&parent) {
-            let (all, most) = (
-                by.values().sum::<u32>(),
-                by.values().copied().max().unwrap_or(0),
-            );
+            let (all, most) = (by.values().sum::<u32>(), by.values().copied().max().unwrap_or(0));
             let is_alone = all >= KNOWN_SAMPLES && (all - most).saturating_mul(OTHERS_PART) <= all;
             is_of_one.push(is_alone || (caller != NONE && is_of_one[caller as usize]));
         }
@@ -254,12 +242,7 @@ impl Walk {
         calls: &Calls,
         thread: ThreadIx,
     ) -> Vec<Visit> {
-        let mut walk = Walk {
-            thread,
-            open: Vec::new(),
-            done: Vec::new(),
-            last: None,
-        };
+        let mut walk = Walk { thread, open: Vec::new(), done: Vec::new(), last: None };
         let path_of = |owner: Owner| {
             let path = owner.sample().map(|row| trace.samples.path[row]);
             path.unwrap_or(PathIx::NONE)
@@ -313,11 +296,7 @@ impl Walk {
 
     fn be(&mut self, frames: &Frames<'_>, place: Place, from: Time, to: Time) {
         let root = |place: Place| (frames.function(place.root), place.in_region);
-        if self
-            .open
-            .last()
-            .is_some_and(|piece| root(piece.place) != root(place))
-        {
+        if self.open.last().is_some_and(|piece| root(piece.place) != root(place)) {
             self.rest();
         }
         self.open.push(Piece { from, to, place });
@@ -430,8 +409,5 @@ fn names(trace: &Trace, shared: &[Visit]) -> QuickMap<FrameIx, FrameIx> {
         }
     }
     let of = |frame: FrameIx, joined: &mut _| (frame, best[&find(joined, frame)]);
-    frames
-        .into_iter()
-        .map(|frame| of(frame, &mut joined))
-        .collect()
+    frames.into_iter().map(|frame| of(frame, &mut joined)).collect()
 }

@@ -65,14 +65,7 @@ impl Pieces {
             last.to = self.now;
             return;
         }
-        pieces.push(Piece {
-            cpu,
-            from,
-            to: self.now,
-            class,
-            at,
-            is_complete,
-        });
+        pieces.push(Piece { cpu, from, to: self.now, class, at, is_complete });
     }
 
     /// All of them, CPU by CPU.

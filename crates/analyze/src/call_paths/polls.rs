@@ -64,9 +64,8 @@ impl Polls {
                 ThreadState::Sleeping => {
                     let by_timer = row + 1 < rows.end
                         && wakers::end(trace, thread, row as usize + 1) == End::Interrupt;
-                    let owner = cover
-                        .between_from(&mut begun, thread, state.start, state.end)
-                        .next();
+                    let owner =
+                        cover.between_from(&mut begun, thread, state.start, state.end).next();
                     let at = match owner {
                         Some((owner, _)) if by_timer => naps_in(trace, frames, owner),
                         _ => StrIx::NONE,
@@ -103,13 +102,9 @@ impl Polls {
 
 /// The function that naps, if the sample of the wait says that.
 fn naps_in(trace: &Trace, frames: &Frames<'_>, owner: Owner) -> StrIx {
-    let path = owner
-        .sample()
-        .map_or(PathIx::NONE, |row| trace.samples.path[row]);
+    let path = owner.sample().map_or(PathIx::NONE, |row| trace.samples.path[row]);
     match path.is_some() && frames.call(path) == Call::Sleep {
-        true => frames
-            .caller(path)
-            .map_or(StrIx::NONE, |at| trace.frames.function[at.ix()]),
+        true => frames.caller(path).map_or(StrIx::NONE, |at| trace.frames.function[at.ix()]),
         false => StrIx::NONE,
     }
 }

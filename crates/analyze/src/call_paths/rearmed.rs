@@ -114,9 +114,7 @@ impl Rearmed {
 
 /// Where in the code the thread waits, if in a call that may have a limit.
 fn place_of(trace: &Trace, frames: &Frames<'_>, owner: Owner) -> PathIx {
-    let path = owner
-        .sample()
-        .map_or(PathIx::NONE, |row| trace.samples.path[row]);
+    let path = owner.sample().map_or(PathIx::NONE, |row| trace.samples.path[row]);
     if !path.is_some()
         || !matches!(
             frames.call(path),

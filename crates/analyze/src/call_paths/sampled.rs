@@ -121,9 +121,7 @@ impl Sampled {
 
     /// Whether a row of `places` is one on a CPU.
     pub fn is_awake(&self, row: u32) -> bool {
-        self.places
-            .get(row as usize)
-            .is_some_and(|place| place.is_awake)
+        self.places.get(row as usize).is_some_and(|place| place.is_awake)
     }
 }
 
@@ -152,18 +150,12 @@ fn place(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let function =
         |frame: Option<FrameIx>| frame.map_or(StrIx::NONE, |f| trace.frames.function[f.ix()]);
     Some(match frames.not_work(path)? {
-        NotWork::Spin { at, by } if at.is_some_and(|at| frames.asks_for_lock(at)) => Place {
-            is_awake: true,
-            class: Class::LockWait,
-            name: function(by),
-            code: StrIx::NONE,
-        },
-        NotWork::Spin { at, by } => Place {
-            is_awake: true,
-            class: Class::Spinning,
-            name: function(at),
-            code: function(by),
-        },
+        NotWork::Spin { at, by } if at.is_some_and(|at| frames.asks_for_lock(at)) => {
+            Place { is_awake: true, class: Class::LockWait, name: function(by), code: StrIx::NONE }
+        }
+        NotWork::Spin { at, by } => {
+            Place { is_awake: true, class: Class::Spinning, name: function(at), code: function(by) }
+        }
         NotWork::Runtime(frame) => Place {
             is_awake: true,
             class: Class::TaskRuntime,

@@ -128,10 +128,7 @@ impl<'t> Collector<'t> {
             true => join.with_pieces(),
             false => join,
         };
-        Collector {
-            cover,
-            join: std::cell::RefCell::new(join),
-        }
+        Collector { cover, join: std::cell::RefCell::new(join) }
     }
 
     /// To be told the stretches of the account.
@@ -154,28 +151,18 @@ impl<'t> Collector<'t> {
         let on_cpu = (samples.clone()).filter(|&row| s.kind[row] == SampleKind::OnCpu);
         let gaps = gaps(trace);
         let mut by_sample = vec![0; s.time.len()];
-        let of_cpu = coverage(cut, self.cover, &gaps, &mut by_sample, |state| {
-            state == ThreadState::Running
-        });
+        let of_cpu =
+            coverage(cut, self.cover, &gaps, &mut by_sample, |state| state == ThreadState::Running);
         let mut independent = Independent::default();
         by_sample.iter().for_each(|&ns| independent.add(ns));
         let mut out = CallPathSummary {
             samples: samples.clone().count() as u64,
             samples_on_cpu: on_cpu.count() as u64,
-            lost: trace
-                .sampling
-                .iter()
-                .fold(0, |sum: u64, row| sum.saturating_add(row.lost)),
+            lost: trace.sampling.iter().fold(0, |sum: u64, row| sum.saturating_add(row.lost)),
             misfits: self.cover.misfits(),
             independent_samples: independent.number(trace),
             on_cpu: of_cpu,
-            blocked: coverage(
-                cut,
-                self.cover,
-                &gaps,
-                &mut by_sample,
-                ThreadState::is_blocked,
-            ),
+            blocked: coverage(cut, self.cover, &gaps, &mut by_sample, ThreadState::is_blocked),
             runtimes: runtimes(cut, &frames, &join),
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
@@ -225,10 +212,8 @@ fn name_phases(
             if let Some((frame, caller)) = trunk(trace, frames, times, cause.ns) {
                 cause.code_place =
                     (frame.line > 0).then(|| format!("{}:{}", frame.file, frame.line));
-                let (name, caller) = (
-                    without_parameters(&frame.function),
-                    without_parameters(&caller),
-                );
+                let (name, caller) =
+                    (without_parameters(&frame.function), without_parameters(&caller));
                 cause.code = match caller.as_str() {
                     "" => name,
                     caller => format!("{name} < {caller}"),
@@ -309,9 +294,8 @@ fn coverage(
 /// For each path: whether a frame of it stands for callers that are not known.
 fn gaps(trace: &Trace) -> Vec<bool> {
     let names = trace.frames.function.iter();
-    let is_gap: Vec<bool> = names
-        .map(|&name| trace.strings.get(name) == CALLERS_NOT_KNOWN)
-        .collect();
+    let is_gap: Vec<bool> =
+        names.map(|&name| trace.strings.get(name) == CALLERS_NOT_KNOWN).collect();
     let paths = &trace.paths;
     let mut gaps: Vec<bool> = Vec::with_capacity(paths.frame.len());
     for (caller, frame) in paths.caller.iter().zip(&paths.frame) {

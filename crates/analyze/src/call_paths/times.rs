@@ -54,13 +54,7 @@ pub fn thread_times(trace: &Trace) -> Vec<ThreadTime> {
         add_classes(&session, &mut rows);
     }
     let used = rows.into_iter().filter(|(_, value)| *value != (0, 0));
-    let row = |((of, thread, at), (ns, samples))| ThreadTime {
-        of,
-        thread,
-        at,
-        ns,
-        samples,
-    };
+    let row = |((of, thread, at), (ns, samples))| ThreadTime { of, thread, at, ns, samples };
     used.map(row).collect()
 }
 
@@ -73,9 +67,7 @@ fn count_samples(trace: &Trace, thread: ThreadIx, rows: &mut Rows) {
             SampleKind::Waker => continue,
             _ => TimeOf::Blocked,
         };
-        let value = rows
-            .entry((of, thread, whereabouts(s.path[row])))
-            .or_default();
+        let value = rows.entry((of, thread, whereabouts(s.path[row]))).or_default();
         value.0 += s.weight.get(row).map_or(0, |weight| weight.ns());
         value.1 += 1;
     }
@@ -126,22 +118,15 @@ pub fn state_parts<'a>(
     trace.states_of(thread).flat_map(move |row| {
         let mut from = row.start;
         let has_code = row.state == ThreadState::Running || row.state.is_blocked();
-        cover
-            .between(thread, row.start, row.end)
-            .map(move |(owner, length)| {
-                let at = match has_code {
-                    true => place(trace, owner),
-                    false => Whereabouts::WithoutCode,
-                };
-                let part = StatePart {
-                    from,
-                    to: from + length,
-                    state: row.state,
-                    at,
-                };
-                from = part.to;
-                part
-            })
+        cover.between(thread, row.start, row.end).map(move |(owner, length)| {
+            let at = match has_code {
+                true => place(trace, owner),
+                false => Whereabouts::WithoutCode,
+            };
+            let part = StatePart { from, to: from + length, state: row.state, at };
+            from = part.to;
+            part
+        })
     })
 }
 
@@ -168,9 +153,7 @@ fn add_classes(session: &Session<'_>, rows: &mut Rows) {
     Account::telling(trace, range, session.sampled(), Some(Box::new(add)));
     let join = join.into_inner();
     let mut put = |class, thread, at, ns: i64| {
-        rows.entry((TimeOf::Class(class), thread, at))
-            .or_default()
-            .0 += ns;
+        rows.entry((TimeOf::Class(class), thread, at)).or_default().0 += ns;
     };
     for (class, thread, path, ns) in join.by_thread() {
         put(class, thread, whereabouts(path), ns);

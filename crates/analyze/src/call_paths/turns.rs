@@ -126,18 +126,9 @@ fn turn_after(
     let until = |row: &StateRow| wakes.map_or(row.end, |wakes| row.end.min(wakes).max(row.start));
     let runs: Vec<(Time, Time)> = runs.map(|row| (row.start, until(&row))).collect();
     let ran: i64 = runs.iter().map(|(from, to)| (*to - *from).ns()).sum();
-    let (from, to) = (
-        runs.first()?.0,
-        runs.iter().rfind(|(from, to)| to > from)?.1,
-    );
+    let (from, to) = (runs.first()?.0, runs.iter().rfind(|(from, to)| to > from)?.1);
     let is_turn = ran >= TURN_NS && trace.is_target(by);
-    is_turn.then_some(Turn {
-        woken,
-        from,
-        to,
-        thread,
-        by,
-    })
+    is_turn.then_some(Turn { woken, from, to, thread, by })
 }
 
 /// Whether threads that one thread wakes go on together. The turns are in order.
@@ -148,9 +139,7 @@ fn are_together(turns: &[Turn]) -> bool {
     let n = (0..turns.len()).filter(|&at| {
         let before = at.checked_sub(1).map(|before| &turns[before]);
         before.is_some_and(|before| is_with(before, &turns[at]))
-            || turns
-                .get(at + 1)
-                .is_some_and(|after| is_with(&turns[at], after))
+            || turns.get(at + 1).is_some_and(|after| is_with(&turns[at], after))
     });
     n.count() * PART >= turns.len()
 }

@@ -109,9 +109,7 @@ impl Alike {
     fn next(&mut self, blocks: &[StateRow], at: usize) -> Option<usize> {
         let start = blocks[at].start.0;
         let apart = |other: usize| blocks[other].start.0.abs_diff(start);
-        let (before, after) = self
-            .sampled
-            .split_at(self.sampled.partition_point(|&o| o < at));
+        let (before, after) = self.sampled.split_at(self.sampled.partition_point(|&o| o < at));
         let before = &before[before.len().saturating_sub(TURNS)..];
         let after = &after[..after.len().min(TURNS)];
         let (last, first) = (before.last().copied(), after.first().copied());

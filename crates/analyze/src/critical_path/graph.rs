@@ -83,12 +83,7 @@ impl<'t> Graph<'t> {
             let after = of_lock.partition_point(|&(time, _)| time <= end);
             let last = after.checked_sub(1).map(|at| of_lock[at]);
             if let Some((until, by)) = last.filter(|&(time, by)| time > start && by != thread) {
-                spins.push(Spin {
-                    thread,
-                    start,
-                    until,
-                    by,
-                });
+                spins.push(Spin { thread, start, until, by });
             }
         }
         spins.sort_by_key(|s| (s.thread, s.start, s.until));
@@ -122,9 +117,7 @@ impl<'t> Graph<'t> {
         }
         let mut out: Vec<(u64, (i64, StrIx))> = waited.into_iter().collect();
         out.sort_by_key(|&(object, (ns, _))| (std::cmp::Reverse(ns), object));
-        out.into_iter()
-            .map(|(object, (_, name))| (object, name))
-            .collect()
+        out.into_iter().map(|(object, (_, name))| (object, name)).collect()
     }
 
     /// The thread's spins.
@@ -138,11 +131,7 @@ impl<'t> Graph<'t> {
     pub fn code_before(&mut self, thread: ThreadIx, from: Time, time: Time) -> (StrIx, Time) {
         let track = self.codes[thread.ix()].get_or_insert_with(|| track::code(self.trace, thread));
         let (name, since) = track.before(time);
-        let name = if name == NONE {
-            StrIx::NONE
-        } else {
-            StrIx(name)
-        };
+        let name = if name == NONE { StrIx::NONE } else { StrIx(name) };
         (name, since.max(from))
     }
 

@@ -148,19 +148,13 @@ pub fn critical_path_and_beside(trace: &Trace, beside: usize) -> CriticalPath {
     }
     let is_told = |name: &StrIx| {
         let name = trace.strings.get(*name);
-        name.is_empty()
-            || out
-                .what_if
-                .iter()
-                .any(|w| w.change == "half" && w.name == name)
+        name.is_empty() || out.what_if.iter().any(|w| w.change == "half" && w.name == name)
     };
     taken.retain(|name, _| !is_told(name));
     let mut longest: Vec<(StrIx, i64)> = taken.into_iter().collect();
     longest.sort_by_key(|&(name, ns)| (std::cmp::Reverse(ns), name));
     let changes = longest.into_iter().take(beside);
-    let changes: Vec<_> = changes
-        .map(|(name, _)| ("half", name, Change::Half(name)))
-        .collect();
+    let changes: Vec<_> = changes.map(|(name, _)| ("half", name, Change::Half(name))).collect();
     out.what_if.extend(replayed(trace, &graph, &out, changes));
     out
 }
@@ -172,10 +166,7 @@ pub(crate) fn stretches(trace: &Trace) -> Vec<(ThreadIx, Time, Time)> {
         return Vec::new();
     };
     let (stretches, _) = walk::walk(&mut graph, span);
-    stretches
-        .into_iter()
-        .map(|s| (s.thread, s.from, s.to))
-        .collect()
+    stretches.into_iter().map(|s| (s.thread, s.from, s.to)).collect()
 }
 
 /// What tells parts of the path apart: kind, annotation, function; a thread where there is neither.
@@ -214,10 +205,7 @@ fn entries(trace: &Trace, uses: &Uses, tallies: &HashMap<Key, Tally>) -> Vec<Pat
         .iter()
         .map(|(&(kind, code, at, _), tally)| {
             let sampled = uses.named(at);
-            let worst = tally
-                .by_thread
-                .iter()
-                .max_by_key(|&(t, ns)| (*ns, std::cmp::Reverse(*t)));
+            let worst = tally.by_thread.iter().max_by_key(|&(t, ns)| (*ns, std::cmp::Reverse(*t)));
             let thread = worst.map(|(t, _)| &trace.threads[t.ix()]);
             PathEntry {
                 kind,
@@ -253,10 +241,8 @@ fn what_if(
     tallies: &HashMap<Key, Tally>,
 ) -> Vec<WhatIf> {
     let mut changes: Vec<(&'static str, StrIx, Change)> = Vec::new();
-    let codes = path
-        .entries
-        .iter()
-        .filter(|e| e.kind == "run" && !e.code.is_empty() && !e.is_sampled);
+    let codes =
+        path.entries.iter().filter(|e| e.kind == "run" && !e.code.is_empty() && !e.is_sampled);
     for entry in codes.take(N_CODES) {
         if let Some(name) = trace.strings.iter().position(|s| s == entry.code) {
             let name = StrIx(name as u32);

@@ -104,10 +104,7 @@ pub(super) fn replay(graph: &Graph<'_>, change: &Change) -> i64 {
         }
     }
     let mut last = span.start.ns();
-    for t in (0..trace.threads.len() as u32)
-        .map(ThreadIx)
-        .filter(|t| graph.is_target[t.ix()])
-    {
+    for t in (0..trace.threads.len() as u32).map(ThreadIx).filter(|t| graph.is_target[t.ix()]) {
         advance(graph, change, &mut clocks, t, graph.active_end(t));
         last = last.max(clocks[t.ix()].new);
     }
@@ -119,23 +116,13 @@ fn edges(graph: &Graph<'_>) -> Vec<(Time, ThreadIx, Edge)> {
     let trace = graph.trace;
     let own = |t: ThreadIx| t.is_some() && graph.is_target[t.ix()];
     let mut out = Vec::new();
-    for (ix, thread) in trace
-        .threads
-        .iter()
-        .enumerate()
-        .filter(|(ix, _)| graph.is_target[*ix])
-    {
+    for (ix, thread) in trace.threads.iter().enumerate().filter(|(ix, _)| graph.is_target[*ix]) {
         let maker = trace.states.by[thread.states.start as usize];
         if own(maker) && maker.ix() != ix {
             out.push((thread.alive.start, ThreadIx(ix as u32), Edge::Birth(maker)));
         }
     }
-    out.extend(
-        graph
-            .spins
-            .iter()
-            .map(|s| (s.until, s.thread, Edge::Spin(s.by))),
-    );
+    out.extend(graph.spins.iter().map(|s| (s.until, s.thread, Edge::Spin(s.by))));
     let wakes = &trace.wakeups;
     for at in 0..wakes.time.len() {
         let (waker, wakee) = (wakes.waker[at], wakes.wakee[at]);
@@ -217,9 +204,7 @@ fn asleep_ns(graph: &Graph<'_>, clock: &Clock, time: Time) -> i64 {
 fn is_ended_inside(graph: &Graph<'_>, thread: ThreadIx, clock: &Clock) -> bool {
     let next = clock.row + 1;
     next < clock.end
-        && graph
-            .waker(thread, next, graph.trace.states.start[next])
-            .is_some_and(|by| by != thread)
+        && graph.waker(thread, next, graph.trace.states.start[next]).is_some_and(|by| by != thread)
 }
 
 /// Replay time of running from the clock's moment to `stop`.
@@ -319,10 +304,7 @@ fn balance(graph: &Graph<'_>, out: &mut [Track]) {
     for wait in &graph.barriers {
         let row = wait.row as usize;
         if from.0 != s.thread[row] {
-            from = (
-                s.thread[row],
-                graph.trace.threads[s.thread[row].ix()].alive.start,
-            );
+            from = (s.thread[row], graph.trace.threads[s.thread[row].ix()].alive.start);
         }
         let busy = ran(graph, from.0, from.1, s.start[row]);
         regions.push((from.0, from.1, s.start[row], busy));
@@ -345,9 +327,7 @@ fn balance(graph: &Graph<'_>, out: &mut [Track]) {
 fn ran(graph: &Graph<'_>, thread: ThreadIx, from: Time, to: Time) -> i64 {
     let states = &graph.trace.states;
     let rows = graph.trace.threads[thread.ix()].states.clone();
-    let first = graph
-        .row_before(thread, from)
-        .unwrap_or(rows.start as usize);
+    let first = graph.row_before(thread, from).unwrap_or(rows.start as usize);
     let mut ns = 0;
     for row in first..rows.end as usize {
         if states.start[row] >= to {

@@ -92,11 +92,7 @@ impl Uses {
         let own = frames.iter().rposition(|f| !f.file.is_empty());
         let name = match &frames[..] {
             [call, caller] if named(call) && named(caller) => {
-                format!(
-                    "{} < {}",
-                    crate::call_paths::public_name(&call.function),
-                    caller.function
-                )
+                format!("{} < {}", crate::call_paths::public_name(&call.function), caller.function)
             }
             [function, ..] if named(function) => function.function.clone(),
             [function, ..] if !function.module.is_empty() => format!("[{}]", function.module),

@@ -38,11 +38,7 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
                 };
                 // Asleep until the instant it ran: the path goes on with the thread that woke it.
                 let asleep = kind == "outside";
-                let direct = if asleep {
-                    graph.waker(thread, row, at)
-                } else {
-                    None
-                };
+                let direct = if asleep { graph.waker(thread, row, at) } else { None };
                 match direct {
                     Some(by) => hop = Some(by),
                     None => {
@@ -74,14 +70,7 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
         still = if at < before { 0 } else { still + 1 };
     }
     if at > span.start {
-        push(
-            &mut out,
-            "unknown",
-            thread,
-            (StrIx::NONE, NONE),
-            span.start,
-            at,
-        );
+        push(&mut out, "unknown", thread, (StrIx::NONE, NONE), span.start, at);
     }
     (out, hops)
 }
@@ -95,9 +84,7 @@ fn run(
     out: &mut Vec<Stretch>,
 ) -> Option<ThreadIx> {
     let spins = graph.spins_of(thread);
-    let last = spins[..spins.partition_point(|s| s.until <= *at)]
-        .last()
-        .copied();
+    let last = spins[..spins.partition_point(|s| s.until <= *at)].last().copied();
     let spin = last.filter(|s| s.until > start);
     let stop = spin.map_or(start, |s| s.until);
     while *at > stop {
@@ -134,13 +121,6 @@ fn push(
     to: Time,
 ) {
     if to > from {
-        out.push(Stretch {
-            kind,
-            thread,
-            code,
-            at: of_sample,
-            from,
-            to,
-        });
+        out.push(Stretch { kind, thread, code, at: of_sample, from, to });
     }
 }

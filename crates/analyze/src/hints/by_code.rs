@@ -55,12 +55,7 @@ pub(super) fn call_in(frames: &[PathFrame]) -> String {
 }
 
 fn hint(kind: &'static str, cost_ns: i64, text: String) -> Hint {
-    Hint {
-        kind,
-        cost_ns,
-        text,
-        command: None,
-    }
+    Hint { kind, cost_ns, text, command: None }
 }
 
 /// Threads of Python wait for its global lock.
@@ -68,13 +63,7 @@ pub(super) fn gil(summary: &Summary) -> Option<Hint> {
     let is_it = |c: &&CauseSummary| {
         c.class == "lock_wait" && (is_gil(&c.name) || c.name.starts_with("GIL"))
     };
-    let cost_ns = summary
-        .account
-        .causes
-        .iter()
-        .filter(is_it)
-        .map(|c| c.ns)
-        .sum();
+    let cost_ns = summary.account.causes.iter().filter(is_it).map(|c| c.ns).sum();
     Some(hint(
         "gil",
         cost_ns,
@@ -136,10 +125,8 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
 /// Not given: where other programs took half as much or more (a thread may be late because it had no CPU); where a schedule was replayed from chunks.
 pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     let is_late = |c: &&CauseSummary| {
-        matches!(
-            (c.class, c.note),
-            ("load_imbalance", "by_samples") | ("spinning", "late_thread")
-        ) && !c.code.is_empty()
+        matches!((c.class, c.note), ("load_imbalance", "by_samples") | ("spinning", "late_thread"))
+            && !c.code.is_empty()
     };
     let late = || summary.account.causes.iter().filter(is_late);
     let worst = late().max_by_key(|c| c.ns)?;
@@ -151,22 +138,14 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     if taken > cost_ns / 2 || has_schedules {
         return None;
     }
-    let place = worst
-        .code_place
-        .as_deref()
-        .map(|place| place.rsplit('/').next().unwrap_or(place));
+    let place = worst.code_place.as_deref().map(|place| place.rsplit('/').next().unwrap_or(place));
     let place = place.map_or(String::new(), |place| format!(" ({place})"));
     let of_openmp =
         |f: &PathFrame| f.function.contains("._omp_fn") || f.function.contains(".omp_outlined");
     let classes = summary.call_paths.iter().flat_map(|paths| &paths.classes);
     let mut frames = classes
         .filter(|c| c.class == worst.class)
-        .flat_map(|c| {
-            c.paths
-                .paths
-                .iter()
-                .chain(c.meanwhile.iter().flat_map(|m| &m.paths))
-        })
+        .flat_map(|c| c.paths.paths.iter().chain(c.meanwhile.iter().flat_map(|m| &m.paths)))
         .flat_map(|path| &path.frames);
     let remedy = match frames.any(of_openmp) {
         true => {
@@ -195,34 +174,16 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
-    let alone_ns: i64 = summary
-        .account
-        .causes
-        .iter()
-        .filter(is_alone)
-        .map(|c| c.ns)
-        .sum();
+    let alone_ns: i64 = summary.account.causes.iter().filter(is_alone).map(|c| c.ns).sum();
     let cost_ns = path.ns.min(alone_ns);
     let others = i64::from(summary.n_cpus).saturating_sub(1);
     let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
-    let is_gos = path
-        .frames
-        .iter()
-        .any(|f| f.function.starts_with("runtime."));
-    let is_call = path
-        .frames
-        .first()
-        .is_some_and(|f| waits_outside(&f.function));
+    let is_gos = path.frames.iter().any(|f| f.function.starts_with("runtime."));
+    let is_call = path.frames.first().is_some_and(|f| waits_outside(&f.function));
     if workers(summary) < 2 || others < 1 || !is_named || is_gos || is_call {
         return None;
     }
-    let function = path
-        .frames
-        .iter()
-        .take(2)
-        .map(named)
-        .collect::<Vec<_>>()
-        .join(" called by ");
+    let function = path.frames.iter().take(2).map(named).collect::<Vec<_>>().join(" called by ");
     let alone = cost_ns / others;
     let rest = summary.wall_ns.saturating_sub(alone).max(1);
     Some(hint(
@@ -288,9 +249,7 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
         let ends = nodes.get(at + 1).is_some_and(|end| end.did == "timer");
         nodes[at].depth > 0 && nodes[at].call == "sleep" && nodes[at].waits >= NAPS && ends
     };
-    let at = (0..nodes.len())
-        .filter(|&at| is_nap(at))
-        .max_by_key(|&at| nodes[at].ns)?;
+    let at = (0..nodes.len()).filter(|&at| is_nap(at)).max_by_key(|&at| nodes[at].ns)?;
     let nap = &nodes[at];
     let waits_for = |n: &&ChainNode| n.depth + 1 == nap.depth;
     let waiter = nodes[..at].iter().rev().find(waits_for)?;
@@ -323,9 +282,7 @@ pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
     let cause = summary.account.causes.iter().find(is_it)?;
     let code = code(summary, "low_parallelism")?;
     let heads = code.chains.iter().flat_map(|chains| &chains.nodes);
-    let head = heads
-        .filter(|n| n.depth == 0 && n.did == "waited")
-        .max_by_key(|n| n.ns)?;
+    let head = heads.filter(|n| n.depth == 0 && n.did == "waited").max_by_key(|n| n.ns)?;
     let is_gos = |f: &PathFrame| f.function.starts_with("runtime.");
     if head.frames.len() < 2 || head.frames.iter().any(is_gos) || head.ns * 2 < code.ns {
         return None;
@@ -375,12 +332,7 @@ pub(super) fn crowd(summary: &Summary) -> Option<Hint> {
 pub(super) fn short_threads(summary: &Summary) -> Option<Hint> {
     let is_short =
         |t: &&ThreadSummary| t.is_target && t.tid != t.pid && t.on_cpu_ns < SHORT_THREAD_NS;
-    let short: Vec<i64> = summary
-        .threads
-        .iter()
-        .filter(is_short)
-        .map(|t| t.on_cpu_ns)
-        .collect();
+    let short: Vec<i64> = summary.threads.iter().filter(is_short).map(|t| t.on_cpu_ns).collect();
     let ran: i64 = short.iter().sum();
     let mean = ran / short.len().max(1) as i64;
     (short.len() >= SHORT_THREADS).then(|| {
@@ -462,12 +414,7 @@ pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
         let first = path.frames.first();
         first.is_some_and(|f| waits_for_event(&f.function))
     };
-    let path = work
-        .paths
-        .paths
-        .iter()
-        .filter(waits)
-        .max_by_key(|path| path.ns)?;
+    let path = work.paths.paths.iter().filter(waits).max_by_key(|path| path.ns)?;
     let (all, at_once) = woken_at_once(cut);
     if (path.ns as f64) < PART * work.ns as f64 || at_once * 2 < all {
         return None;

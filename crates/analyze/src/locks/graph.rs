@@ -104,12 +104,7 @@ fn states_in_hold(states: &mut StatesOf<'_>, holder: &Acquisition, from: Time, t
     }
     let share = ns as f64 / whole as f64;
     let of = |part: i64| (part as f64 * share) as i64;
-    [
-        ns,
-        of(holder.running_ns),
-        of(holder.preempted_ns),
-        of(holder.blocked_ns),
-    ]
+    [ns, of(holder.running_ns), of(holder.preempted_ns), of(holder.blocked_ns)]
 }
 
 /// All holds of one lock.
@@ -124,9 +119,8 @@ struct Holds<'a> {
 impl<'a> Holds<'a> {
     /// Of one lock's acquisitions and the waits for it.
     fn new(all: &[&'a Acquisition], waits: &[Wait], states: &mut StatesOf<'_>) -> Holds<'a> {
-        let mut holds: Vec<(Time, Time, &Acquisition)> = (all.iter())
-            .filter_map(|a| a.hold.map(|(from, to)| (from, to, *a)))
-            .collect();
+        let mut holds: Vec<(Time, Time, &Acquisition)> =
+            (all.iter()).filter_map(|a| a.hold.map(|(from, to)| (from, to, *a))).collect();
         // Each thread's are in order.
         holds.sort_by_key(|h| (h.0, h.1, h.2.owner()));
         let mut waited = union(waits.iter().map(|w| w.1)).into_iter().peekable();
@@ -202,11 +196,7 @@ fn union(all: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
     all.sort_unstable();
     all.dedup_by(|next, last| {
         let is_inside = next.0 <= last.1;
-        last.1 = if is_inside {
-            last.1.max(next.1)
-        } else {
-            last.1
-        };
+        last.1 = if is_inside { last.1.max(next.1) } else { last.1 };
         is_inside
     });
     all
@@ -215,10 +205,7 @@ fn union(all: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
 /// Every contended wait, cut into the holds that overlap it and the rest.
 pub(super) fn wait_graph(trace: &Trace, read: &Read, of_lock: &[Vec<&Acquisition>]) -> WaitGraph {
     let mut states = StatesOf::new(trace);
-    let mut out = WaitGraph {
-        edges: BTreeMap::new(),
-        blame: HashMap::new(),
-    };
+    let mut out = WaitGraph { edges: BTreeMap::new(), blame: HashMap::new() };
     for (&(lock, _), all) in read.locks.iter().zip(of_lock) {
         let waits: Vec<Wait> = (all.iter())
             .filter_map(|a| Some((a.owner(), a.wait?)))
@@ -274,22 +261,20 @@ impl WaitGraph {
         let mut out: Vec<WaitsFor> = self
             .edges
             .into_iter()
-            .map(
-                |((waiter, holder, lock), [ns, running_ns, preempted_ns, blocked_ns])| {
-                    let ((waiter, waiter_tid), (holder, holder_tid)) = (who(waiter), who(holder));
-                    WaitsFor {
-                        waiter,
-                        waiter_tid,
-                        holder,
-                        holder_tid,
-                        lock: name(lock),
-                        ns,
-                        running_ns,
-                        preempted_ns,
-                        blocked_ns,
-                    }
-                },
-            )
+            .map(|((waiter, holder, lock), [ns, running_ns, preempted_ns, blocked_ns])| {
+                let ((waiter, waiter_tid), (holder, holder_tid)) = (who(waiter), who(holder));
+                WaitsFor {
+                    waiter,
+                    waiter_tid,
+                    holder,
+                    holder_tid,
+                    lock: name(lock),
+                    ns,
+                    running_ns,
+                    preempted_ns,
+                    blocked_ns,
+                }
+            })
             .collect();
         out.sort_by_key(|w| (std::cmp::Reverse(w.ns), w.waiter_tid, w.holder_tid));
         out

@@ -108,9 +108,8 @@ impl Read {
     /// All acquisitions that touch the range, cut to it.
     pub(crate) fn new(cut: &Cut<'_>) -> Read {
         crate::built::count(crate::built::Built::Acquisitions);
-        let reader = Reader::new(cut, |kind| {
-            matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
-        });
+        let reader =
+            Reader::new(cut, |kind| matches!(kind, SliceKind::LockWait | SliceKind::LockHold));
         let mut pairing = Pairing {
             all: Vec::with_capacity(reader.most()),
             locks: Vec::new(),
@@ -212,8 +211,7 @@ impl Pairing<'_> {
         for (ix, (lock, _)) in locks.iter().enumerate() {
             place[self.known[lock] as usize] = ix as u32;
         }
-        all.iter_mut()
-            .for_each(|a| a.lock_ix = place[a.lock_ix as usize]);
+        all.iter_mut().for_each(|a| a.lock_ix = place[a.lock_ix as usize]);
         let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
         all.sort_by_key(|a| (a.thread, asked(a)));
         Read { all, locks }
@@ -285,9 +283,7 @@ impl<'a, 't, W: Fn(SliceKind) -> bool> Reader<'a, 't, W> {
         Reader {
             cut,
             wanted,
-            sites: rows
-                .map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i]))
-                .collect(),
+            sites: rows.map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i])).collect(),
         }
     }
 
@@ -324,9 +320,7 @@ impl<'a, 't, W: Fn(SliceKind) -> bool> Reader<'a, 't, W> {
             let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
             let site = match is_hold {
                 true => None,
-                false => (self.sites)
-                    .get(&(thread, s.start[row], s.object[row]))
-                    .copied(),
+                false => (self.sites).get(&(thread, s.start[row], s.object[row])).copied(),
             };
             out.push(Span {
                 owner: owner(s.task[row], thread),
@@ -346,8 +340,7 @@ impl<'a, 't, W: Fn(SliceKind) -> bool> Reader<'a, 't, W> {
     /// Those of all threads; of one task joined.
     pub fn all(&self) -> Vec<Span> {
         let mut out = Vec::new();
-        self.threads()
-            .for_each(|thread| self.read(thread, &mut out));
+        self.threads().for_each(|thread| self.read(thread, &mut out));
         joined(out)
     }
 }
@@ -467,17 +460,12 @@ pub(super) struct StatesOf<'t> {
 
 impl<'t> StatesOf<'t> {
     pub fn new(trace: &'t Trace) -> StatesOf<'t> {
-        StatesOf {
-            trace,
-            known: HashMap::new(),
-        }
+        StatesOf { trace, known: HashMap::new() }
     }
 
     pub fn of(&mut self, thread: ThreadIx) -> &States<'t> {
         let trace = self.trace;
-        self.known
-            .entry(thread)
-            .or_insert_with(|| States::new(trace, thread))
+        self.known.entry(thread).or_insert_with(|| States::new(trace, thread))
     }
 
     /// A thread's CPU time in an interval, cut to the range.

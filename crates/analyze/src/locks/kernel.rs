@@ -72,13 +72,11 @@ pub(super) fn kernel_locks(cut: &Cut<'_>) -> Vec<KernelLockRow> {
     let mut sums: HashMap<(StrIx, StrIx), KernelLockRow> = HashMap::new();
     for row in rows(cut, KernelSpanKind::LockContention) {
         let caller = caller_at(k.thread[row], k.start[row]).unwrap_or_default();
-        let sum = sums
-            .entry((k.name[row], caller))
-            .or_insert_with(|| KernelLockRow {
-                kind: trace.strings.get(k.name[row]).into(),
-                caller: trace.strings.get(caller).into(),
-                ..KernelLockRow::default()
-            });
+        let sum = sums.entry((k.name[row], caller)).or_insert_with(|| KernelLockRow {
+            kind: trace.strings.get(k.name[row]).into(),
+            caller: trace.strings.get(caller).into(),
+            ..KernelLockRow::default()
+        });
         let ns = cut.overlap(k.start[row], k.end[row]);
         sum.count += 1;
         sum.wait_ns += ns;

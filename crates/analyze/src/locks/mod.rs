@@ -98,8 +98,7 @@ impl Locks {
             .chain(self.programs.iter_mut().map(|p| &mut p.used))
             .chain(self.tasks.iter_mut().map(|t| &mut t.used))
             .chain(self.sites.iter_mut().map(|s| &mut s.used));
-        rows.chain([&mut self.total])
-            .for_each(|used| used.contended_share = None);
+        rows.chain([&mut self.total]).for_each(|used| used.contended_share = None);
     }
 }
 
@@ -121,10 +120,7 @@ fn cpu_time(cut: &Cut<'_>) -> BTreeMap<ThreadIx, i64> {
     cut.threads()
         .filter(|&t| cut.is_shown(t))
         .map(|t| {
-            let running = cut
-                .trace
-                .states_of(t)
-                .filter(|r| r.state == ThreadState::Running);
+            let running = cut.trace.states_of(t).filter(|r| r.state == ThreadState::Running);
             (t, running.map(|r| cut.overlap(r.start, r.end)).sum())
         })
         .collect()
@@ -136,13 +132,9 @@ type Sum = (Use, Vec<i64>);
 /// The acquisitions of each lock.
 fn of_locks(read: &Read) -> Vec<Vec<&Acquisition>> {
     let mut counts = vec![0; read.locks.len()];
-    read.all
-        .iter()
-        .for_each(|a| counts[a.lock_ix as usize] += 1);
+    read.all.iter().for_each(|a| counts[a.lock_ix as usize] += 1);
     let mut out: Vec<Vec<&Acquisition>> = counts.into_iter().map(Vec::with_capacity).collect();
-    read.all
-        .iter()
-        .for_each(|a| out[a.lock_ix as usize].push(a));
+    read.all.iter().for_each(|a| out[a.lock_ix as usize].push(a));
     out
 }
 
@@ -192,9 +184,7 @@ impl Sums {
 fn owners(all: &[&Acquisition]) -> usize {
     // Many in a row are one thread's.
     let runs = all.chunk_by(|a, b| a.owner() == b.owner());
-    runs.map(|run| run[0].owner())
-        .collect::<BTreeSet<Owner>>()
-        .len()
+    runs.map(|run| run[0].owner()).collect::<BTreeSet<Owner>>().len()
 }
 
 fn tables(
@@ -221,15 +211,10 @@ fn tables(
         used.inside_cpu_ns = used.hold_cpu_ns;
         used.finish(&mut lengths, cpu_of(key.0));
         let row = lock_row(trace, key, used, all);
-        LockRow {
-            name: name_of(key),
-            threads: owners(all) as u32,
-            ..row
-        }
+        LockRow { name: name_of(key), threads: owners(all) as u32, ..row }
     });
     out.locks = locks.collect();
-    out.locks
-        .sort_by_key(|l| (most_waited_for(&l.used), l.pid, l.object));
+    out.locks.sort_by_key(|l| (most_waited_for(&l.used), l.pid, l.object));
     let threads = sums.by_thread.into_iter();
     let threads = threads.map(|(t, (mut used, mut lengths))| {
         used.finish(&mut lengths, cpu.get(&t).copied().unwrap_or(0));
@@ -237,8 +222,7 @@ fn tables(
         owner_row(trace, info.name, (trace.process_of(t).pid, info.tid), used)
     });
     out.threads = threads.collect();
-    out.threads
-        .sort_by_key(|t| (most_waited_for(&t.used), t.pid, t.tid));
+    out.threads.sort_by_key(|t| (most_waited_for(&t.used), t.pid, t.tid));
     let processes = sums.by_process.into_iter();
     let processes = processes.map(|(p, (mut used, mut lengths))| {
         used.finish(&mut lengths, cpu_of(p));
@@ -246,17 +230,12 @@ fn tables(
         owner_row(trace, info.name, (info.pid, info.pid), used)
     });
     out.processes = processes.collect();
-    out.processes
-        .sort_by_key(|p| (std::cmp::Reverse(p.used.hold_cpu_ns), p.pid));
+    out.processes.sort_by_key(|p| (std::cmp::Reverse(p.used.hold_cpu_ns), p.pid));
     let sites = sums.by_site.into_iter();
     let sites = sites.map(|((key, place), (mut used, mut lengths))| {
         used.inside_cpu_ns = used.hold_cpu_ns;
         used.finish(&mut lengths, cpu_of(key.0));
-        SiteRow {
-            lock: name_of(key),
-            place,
-            used,
-        }
+        SiteRow { lock: name_of(key), place, used }
     });
     out.sites = sites.collect();
     out.sites.sort_by_key(|s| most_waited_for(&s.used));
@@ -289,22 +268,13 @@ fn lock_row(trace: &Trace, key: LockKey, used: Use, all: &[&Acquisition]) -> Loc
 
 /// The row of a thread or a process.
 fn owner_row(trace: &Trace, name: StrIx, (pid, tid): (i32, i32), used: Use) -> OwnerRow {
-    OwnerRow {
-        name: trace.strings.get(name).into(),
-        pid,
-        tid,
-        used,
-    }
+    OwnerRow { name: trace.strings.get(name).into(), pid, tid, used }
 }
 
 /// The holders' states while others waited, lock by lock.
 fn blame(trace: &Trace, wait_graph: &graph::WaitGraph, out: &mut Locks) {
-    let index: HashMap<(i32, u64), usize> = out
-        .locks
-        .iter()
-        .enumerate()
-        .map(|(i, l)| ((l.pid, l.object), i))
-        .collect();
+    let index: HashMap<(i32, u64), usize> =
+        out.locks.iter().enumerate().map(|(i, l)| ((l.pid, l.object), i)).collect();
     for (lock, &[held, running, preempted, blocked]) in &wait_graph.blame {
         let pid = trace.processes[lock.0.ix()].pid;
         if let Some(&i) = index.get(&(pid, lock.1)) {
@@ -342,9 +312,9 @@ fn on_path(trace: &Trace, read: &Read, out: &mut Locks) {
         }));
         let until = |time: Time| {
             let n = stretches.partition_point(|s| s.0 < time);
-            let over = n.checked_sub(1).map_or(0, |last| {
-                (stretches[last].1 - time.min(stretches[last].1)).ns()
-            });
+            let over = n
+                .checked_sub(1)
+                .map_or(0, |last| (stretches[last].1 - time.min(stretches[last].1)).ns());
             before[n] - over
         };
         for a in own {

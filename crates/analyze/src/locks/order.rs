@@ -92,17 +92,12 @@ pub(super) fn find(trace: &Trace, read: &Read, name: &dyn Fn(LockKey) -> String,
         };
         let collide = (one.taken_alone || two.held_alone) && (two.taken_alone || one.held_alone);
         if collide {
-            out.inversions
-                .push(teller.inversion((first, second), one, two));
+            out.inversions.push(teller.inversion((first, second), one, two));
             is_told.push(parts[&first]);
         }
     }
-    out.inversions.sort_by_key(|i| {
-        (
-            !i.can_deadlock,
-            Reverse(i.first_then_second.min(i.second_then_first)),
-        )
-    });
+    out.inversions
+        .sort_by_key(|i| (!i.can_deadlock, Reverse(i.first_then_second.min(i.second_then_first))));
     out.inversions.truncate(MAX_INVERSIONS);
     is_told.sort_unstable();
     is_told.dedup();
@@ -148,8 +143,7 @@ fn innermost<'a>(all: &[&'a Acquisition]) -> Edges<'a> {
         let mut near = held.iter().rev().take(TIES);
         if let Some(&(_, outer)) = near.find(|h| is_outer(h, taken, now)) {
             let edge = edges.entry((outer.lock, taken.lock));
-            edge.or_insert_with(|| Edge::new(outer, taken))
-                .add(outer, taken);
+            edge.or_insert_with(|| Edge::new(outer, taken)).add(outer, taken);
         }
     });
     edges
@@ -176,15 +170,11 @@ fn pairs<'a>(all: &[&'a Acquisition], parts: &HashMap<LockKey, u32>) -> Edges<'a
                 None if n < PAIRS => {
                     let guards = held.iter().map(|h| h.lock).filter(|&l| l != outer.lock);
                     let guards = guards.take(GUARDS).collect();
-                    edges.entry(key).or_insert(Edge {
-                        guards,
-                        ..Edge::new(outer, taken)
-                    })
+                    edges.entry(key).or_insert(Edge { guards, ..Edge::new(outer, taken) })
                 }
                 None => continue,
             };
-            edge.guards
-                .retain(|&guard| held.iter().any(|h| h.lock == guard));
+            edge.guards.retain(|&guard| held.iter().any(|h| h.lock == guard));
             edge.add(outer, taken);
         }
     });
@@ -374,8 +364,6 @@ impl Teller<'_> {
             tid: self.tid(edge.thread),
             place: self.place(edge),
         };
-        Some(OrderCycle {
-            steps: around().zip(of).map(step).collect(),
-        })
+        Some(OrderCycle { steps: around().zip(of).map(step).collect() })
     }
 }

@@ -62,11 +62,7 @@ fn cpu_of_tasks(cut: &Cut<'_>) -> HashMap<Named, i64> {
                 open.pop();
             }
             let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
-            let ns = if from < to {
-                states.within(from, to)[0]
-            } else {
-                0
-            };
+            let ns = if from < to { states.within(from, to)[0] } else { 0 };
             let task = &trace.tasks[s.task[row].ix()];
             let key = (task.process, task.name);
             if let Some((_, around)) = open.last() {

@@ -33,9 +33,7 @@ pub(super) fn kernel_times(
     kind: KernelSpanKind,
 ) -> Option<HashMap<ProcessIx, KernelTime>> {
     let k = &cut.trace.kernel_spans;
-    let mut spans = (0..k.start.len())
-        .filter(|&row| k.kind[row] == kind)
-        .peekable();
+    let mut spans = (0..k.start.len()).filter(|&row| k.kind[row] == kind).peekable();
     spans.peek()?;
     let mut states = StatesOf::new(cut.trace);
     let mut out: HashMap<ProcessIx, KernelTime> = HashMap::new();

@@ -127,9 +127,8 @@ impl Sums {
             sum.split.add(team.iter().map(all));
         }
         let most = team.iter().map(|p| p.loops.len()).max().unwrap_or(0);
-        let mut loops: Vec<_> = (team.iter_mut())
-            .map(|p| std::mem::take(&mut p.loops).into_iter())
-            .collect();
+        let mut loops: Vec<_> =
+            (team.iter_mut()).map(|p| std::mem::take(&mut p.loops).into_iter()).collect();
         for _ in 0..most {
             let of: Vec<LoopPart> = loops.iter_mut().filter_map(Iterator::next).collect();
             self.add_loop(process, name, of);
@@ -143,9 +142,9 @@ impl Sums {
         of.retain(|part| part.name == name);
         let sum = self.loops.entry((process, name)).or_default();
         *sum.regions.entry(region).or_default() += 1;
-        let (start, end) = of.iter().fold((of[0].start, of[0].end), |(start, end), p| {
-            (start.min(p.start), end.max(p.end))
-        });
+        let (start, end) = of
+            .iter()
+            .fold((of[0].start, of[0].end), |(start, end), p| (start.min(p.start), end.max(p.end)));
         let times = &mut sum.row.times;
         times.count += 1;
         times.threads = times.threads.max(of.len() as u32);
@@ -166,10 +165,7 @@ impl Sums {
         sum.row.iterations = sum.row.iterations.saturating_add(iterations);
         if n > 0 {
             let threads = of.into_iter();
-            let shares = threads.map(|p| Share {
-                came_ns: p.came_ns,
-                chunks: p.chunks,
-            });
+            let shares = threads.map(|p| Share { came_ns: p.came_ns, chunks: p.chunks });
             sum.teams.push(shares.collect());
         }
     }
@@ -223,32 +219,17 @@ impl LoopSum {
         let n_cpus = is_recorded.count() as u32;
         let waits = ["for ordered ", "for doacross "];
         let reasons = [
-            (
-                !name.starts_with("for "),
-                "sections are not divided further",
-            ),
-            (
-                waits.iter().any(|w| name.starts_with(w)),
-                "its iterations wait for each other",
-            ),
+            (!name.starts_with("for "), "sections are not divided further"),
+            (waits.iter().any(|w| name.starts_with(w)), "its iterations wait for each other"),
             (times.threads < 2, "one thread runs it"),
             (row.chunks == 0, "its chunks are not seen"),
             (
                 self.n_unplaced > 0 || self.teams.len() as u64 != times.count,
                 "the iterations of its chunks are not known",
             ),
-            (
-                n_cpus > 0 && times.threads > n_cpus,
-                "more threads than CPUs",
-            ),
-            (
-                self.n_free as f64 > FREE * times.count as f64,
-                "no barrier follows",
-            ),
-            (
-                self.waits_ns as f64 > WAITS * times.work_ns as f64,
-                "its threads wait inside it",
-            ),
+            (n_cpus > 0 && times.threads > n_cpus, "more threads than CPUs"),
+            (self.n_free as f64 > FREE * times.count as f64, "no barrier follows"),
+            (self.waits_ns as f64 > WAITS * times.work_ns as f64, "its threads wait inside it"),
             (
                 (times.work_ns as f64) < CHUNK_EVENTS * event_ns * row.chunks as f64,
                 OpenMpLoop::TOO_SHORT,
@@ -269,9 +250,8 @@ impl LoopSum {
             return Err(why);
         }
         let teams = std::mem::take(&mut self.teams);
-        let executions: Vec<Execution> = (teams.iter())
-            .filter_map(|shares| Execution::new(shares, event_ns))
-            .collect();
+        let executions: Vec<Execution> =
+            (teams.iter()).filter_map(|shares| Execution::new(shares, event_ns)).collect();
         let schedule = name.strip_prefix("for ").unwrap_or(name);
         let schedule = schedule.strip_prefix("runtime ").unwrap_or(schedule);
         let is_dynamic = schedule.starts_with("dynamic ") || schedule.starts_with("guided ");

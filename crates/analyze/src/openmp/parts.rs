@@ -142,13 +142,11 @@ impl Waits {
             last.map_or(0, |(&(a, b), before)| before + of(a, b))
         };
         let busy = |a: Time, b: Time| clock.between(a, b);
-        self.all_before
-            .push(sum(&self.all, &self.all_before, &busy));
+        self.all_before.push(sum(&self.all, &self.all_before, &busy));
         self.all.push((from, until));
         if kind == SliceKind::Barrier {
             let wall = |a: Time, b: Time| (b - a).ns();
-            self.barriers_before
-                .push(sum(&self.barriers, &self.barriers_before, &wall));
+            self.barriers_before.push(sum(&self.barriers, &self.barriers_before, &wall));
             self.barriers.push((from, until));
         }
     }
@@ -168,21 +166,15 @@ impl Waits {
 
     /// Time at barriers, from start to end.
     fn at_barriers(&self, start: Time, end: Time) -> i64 {
-        let before = |time| {
-            Waits::before(&self.barriers, &self.barriers_before, time, |a, b| {
-                (b - a).ns()
-            })
-        };
+        let before =
+            |time| Waits::before(&self.barriers, &self.barriers_before, time, |a, b| (b - a).ns());
         before(end) - before(start)
     }
 
     /// Time on the busy clock in waits of any kind, from start to end.
     fn on_clock(&self, clock: &BusyClock<'_>, start: Time, end: Time) -> i64 {
-        let before = |time| {
-            Waits::before(&self.all, &self.all_before, time, |a, b| {
-                clock.between(a, b)
-            })
-        };
+        let before =
+            |time| Waits::before(&self.all, &self.all_before, time, |a, b| clock.between(a, b));
         before(end) - before(start)
     }
 }
@@ -205,15 +197,8 @@ pub(super) fn parts(cut: &Cut<'_>) -> Vec<Part> {
         }
         let clock = BusyClock::new(cut, thread);
         let waits = Waits::new(cut, &clock, rows.clone());
-        let mut scan = Scan {
-            cut,
-            clock,
-            waits,
-            thread,
-            open: Vec::new(),
-            done: &mut out,
-            last: None,
-        };
+        let mut scan =
+            Scan { cut, clock, waits, thread, open: Vec::new(), done: &mut out, last: None };
         rows.for_each(|row| scan.row(row, known(row)));
     }
     out
@@ -331,10 +316,8 @@ impl Scan<'_, '_> {
     fn loop_begins(&mut self, row: usize) {
         let s = &self.cut.trace.slices;
         let (start, end) = (s.start[row], s.end[row]);
-        let (busy_ns, waits_ns) = (
-            self.busy(start, end),
-            self.waits.on_clock(&self.clock, start, end),
-        );
+        let (busy_ns, waits_ns) =
+            (self.busy(start, end), self.waits.on_clock(&self.clock, start, end));
         let from = self.open.last().map_or(start, |open| open.from);
         let came_ns = self.busy(from, start);
         if let Some(open) = self.open.last_mut() {
@@ -359,13 +342,7 @@ impl Scan<'_, '_> {
         let last = self.open.last_mut().and_then(|o| o.part.loops.last_mut());
         if let Some(last) = last.filter(|last| last.start <= start && end <= last.end) {
             let gap_ns = last.chunks.last().map(|before| (start - before.end).ns());
-            last.chunks.push(Chunk {
-                first,
-                n,
-                busy_ns,
-                gap_ns,
-                end,
-            });
+            last.chunks.push(Chunk { first, n, busy_ns, gap_ns, end });
         }
     }
 

@@ -227,20 +227,13 @@ fn rises(chunks: &[Chunk]) -> i64 {
 pub(super) fn candidates(executions: &[Execution]) -> Vec<Schedule> {
     let (Some(coarsest), Some(most)) = (
         executions.iter().map(|e| e.coarsest).max(),
-        (executions
-            .iter()
-            .map(|e| e.iterations() / e.n_threads() / PIECES_EACH))
-        .max(),
+        (executions.iter().map(|e| e.iterations() / e.n_threads() / PIECES_EACH)).max(),
     ) else {
         return Vec::new();
     };
     let mut out = vec![Schedule::Static, Schedule::Guided(coarsest)];
     let pieces = std::iter::successors(Some(coarsest), |n| n.checked_mul(2));
-    out.extend(
-        pieces
-            .take_while(|&n| n <= most.max(1))
-            .map(Schedule::Dynamic),
-    );
+    out.extend(pieces.take_while(|&n| n <= most.max(1)).map(Schedule::Dynamic));
     out.retain(|&schedule| executions.iter().all(|e| e.can_tell(schedule)));
     out
 }

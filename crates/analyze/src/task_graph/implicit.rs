@@ -75,9 +75,7 @@ impl Teams {
         let all = teams::teams(trace);
         let is_taskloop = match all.is_empty() {
             true => Vec::new(),
-            false => (trace.strings.iter())
-                .map(|name| name.starts_with("taskloop "))
-                .collect(),
+            false => (trace.strings.iter()).map(|name| name.starts_with("taskloop ")).collect(),
         };
         let mut last: HashMap<ThreadIx, Time> = HashMap::new();
         for team in &all {
@@ -172,12 +170,7 @@ impl Teams {
     fn begin(&mut self, made: &mut Making<'_, '_>, number: usize, part: usize, time: Time) {
         let team = &self.all[number];
         let part = team.parts[part];
-        let of = Implicit {
-            name: team.name,
-            thread: part.thread,
-            start: time,
-            end: team.end,
-        };
+        let of = Implicit { name: team.name, thread: part.thread, start: time, end: team.end };
         made.count(part.thread, time);
         let task = self.new_implicit(made, of, self.state[number].from, number as u32);
         self.state[number].parts.push(task);
@@ -203,9 +196,7 @@ impl Teams {
 
     /// A region is over: its master goes on.
     pub fn leave(&mut self, made: &mut Making<'_, '_>, number: usize, time: Time) {
-        let State {
-            outer, parts, open, ..
-        } = std::mem::take(&mut self.state[number]);
+        let State { outer, parts, open, .. } = std::mem::take(&mut self.state[number]);
         for part in &self.all[number].parts {
             made.count(part.thread, time);
             made.close(part.thread, Some(part.row as usize));
@@ -281,17 +272,11 @@ impl Teams {
             };
             let round = match self.state[team].round.filter(of_now) {
                 Some(round) => round,
-                None => Round {
-                    strand: made.new_strand(task, now),
-                    left: None,
-                },
+                None => Round { strand: made.new_strand(task, now), left: None },
             };
             self.state[team].round = Some(round);
             made.cross.push((round.strand, now));
-            let waits = Waits {
-                round: round.strand,
-                is_open: true,
-            };
+            let waits = Waits { round: round.strand, is_open: true };
             self.rounds.insert(task, waits);
         }
     }

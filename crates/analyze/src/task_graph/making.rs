@@ -41,12 +41,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub const NONE: Place = Place {
-        first: NONE,
-        now: NONE,
-        creator: NONE,
-        thread: ThreadIx::NONE,
-    };
+    pub const NONE: Place = Place { first: NONE, now: NONE, creator: NONE, thread: ThreadIx::NONE };
 }
 
 pub(super) struct Making<'c, 't> {
@@ -73,10 +68,7 @@ impl<'c, 't> Making<'c, 't> {
             cut,
             places: vec![Place::NONE; trace.tasks.len()],
             running: (trace.threads.iter())
-                .map(|t| Running {
-                    state: t.states.start as usize,
-                    ..Running::default()
-                })
+                .map(|t| Running { state: t.states.start as usize, ..Running::default() })
                 .collect(),
             ns: Vec::new(),
             task: Vec::new(),
@@ -116,11 +108,7 @@ impl<'c, 't> Making<'c, 't> {
     }
 
     pub fn new_task(&mut self, thread: ThreadIx, creator: u32) -> TaskIx {
-        self.places.push(Place {
-            creator,
-            thread,
-            ..Place::NONE
-        });
+        self.places.push(Place { creator, thread, ..Place::NONE });
         let task = TaskIx(self.places.len() as u32 - 1);
         self.enter(task);
         task
@@ -167,11 +155,7 @@ impl<'c, 't> Making<'c, 't> {
         let running = &mut self.running[thread.ix()];
         let from = running.counted;
         running.counted = from.max(time);
-        let Some(&Open {
-            what: Doing::Task(task),
-            ..
-        }) = running.open.last()
-        else {
+        let Some(&Open { what: Doing::Task(task), .. }) = running.open.last() else {
             return;
         };
         let (from, to) = (from.max(self.cut.from), time.min(self.cut.to));
@@ -201,11 +185,7 @@ fn on_cpu(
         return ((to - from).ns(), (to - from).ns());
     }
     let until = |row: usize| {
-        if row + 1 < end {
-            s.start[row + 1]
-        } else {
-            Time::MAX
-        }
+        if row + 1 < end { s.start[row + 1] } else { Time::MAX }
     };
     let (mut running, mut unknown) = (0, 0);
     while *state + 1 < end && until(*state) <= from {

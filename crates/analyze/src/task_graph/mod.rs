@@ -135,11 +135,7 @@ pub fn strands(trace: &Trace) -> Option<Strands> {
 
 fn strands_of(cut: &Cut<'_>) -> Option<Strands> {
     let trace = cut.trace;
-    let rows = [
-        trace.tasks.len(),
-        trace.slices.start.len(),
-        trace.task_edges.kind.len(),
-    ];
+    let rows = [trace.tasks.len(), trace.slices.start.len(), trace.task_edges.kind.len()];
     if trace.tasks.is_empty() || rows.into_iter().any(|n| n >= sweep::MAX_ROWS) {
         return None;
     }
@@ -223,10 +219,7 @@ impl Strands {
             chain.push(s);
             let needs = self.after.of(s).iter().map(|&p| p as usize);
             // Of equal ones the first: the task's own.
-            next = needs
-                .rev()
-                .max_by_key(|&p| end(p))
-                .filter(|&p| end(p) == tops[s]);
+            next = needs.rev().max_by_key(|&p| end(p)).filter(|&p| end(p) == tops[s]);
         }
         chain.reverse();
         chain
@@ -295,10 +288,7 @@ fn path(trace: &Trace, strands: &Strands, tops: &[i64]) -> Vec<PathPart> {
         part.folded = part.folded.saturating_add(of_task);
         seen = task;
     }
-    let named = |(name, part): (&str, PathPart)| PathPart {
-        name: name.to_string(),
-        ..part
-    };
+    let named = |(name, part): (&str, PathPart)| PathPart { name: name.to_string(), ..part };
     let mut path: Vec<PathPart> = parts.into_iter().map(named).collect();
     path.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     path

@@ -19,10 +19,8 @@ pub(super) fn order(before: &[u32], mut cross: Vec<(u32, u32)>) -> (After, Vec<u
     }
     let mut missing: Vec<u32> = (0..n).map(|s| after.of(s).len() as u32).collect();
     let followers = after.turned();
-    let mut ready: BinaryHeap<Reverse<u32>> = (0..n as u32)
-        .filter(|&s| missing[s as usize] == 0)
-        .map(Reverse)
-        .collect();
+    let mut ready: BinaryHeap<Reverse<u32>> =
+        (0..n as u32).filter(|&s| missing[s as usize] == 0).map(Reverse).collect();
     let mut order = Vec::with_capacity(n);
     let mut is_done = vec![false; n];
     let mut left_out: Vec<(u32, u32)> = Vec::new();

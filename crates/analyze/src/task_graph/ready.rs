@@ -83,10 +83,7 @@ pub(super) fn waits_outside(trace: &Trace, known: &[Implicit]) -> u64 {
     // Of each thread in the order of their beginnings.
     let mut known_of: HashMap<ThreadIx, Vec<(Time, Time)>> = HashMap::new();
     for of in known {
-        known_of
-            .entry(of.thread)
-            .or_default()
-            .push((of.start, of.end));
+        known_of.entry(of.thread).or_default().push((of.start, of.end));
     }
     let s = &trace.slices;
     let mut waits = 0;

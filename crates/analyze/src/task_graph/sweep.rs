@@ -42,27 +42,18 @@ impl Point {
     fn new(time: Time, step: Step, row: usize) -> Point {
         let row = row as u32 & ROW;
         let row = if step == Step::Join { !row & ROW } else { row };
-        Point {
-            time,
-            what: (step as u32) << ROW_BITS | row,
-        }
+        Point { time, what: (step as u32) << ROW_BITS | row }
     }
 
     fn step(self) -> Step {
         use Step::*;
-        let steps = [
-            Waited, Leave, Fork, Enter, Create, Begin, End, Join, JoinAgain, Wait,
-        ];
+        let steps = [Waited, Leave, Fork, Enter, Create, Begin, End, Join, JoinAgain, Wait];
         steps[(self.what >> ROW_BITS) as usize]
     }
 
     fn row(self) -> usize {
         let row = self.what & ROW;
-        (if self.step() == Step::Join {
-            !row & ROW
-        } else {
-            row
-        }) as usize
+        (if self.step() == Step::Join { !row & ROW } else { row }) as usize
     }
 }
 
@@ -73,10 +64,7 @@ struct Sweep<'c, 't> {
 
 /// The strands of all tasks that ran, or that edges speak of, and of the code outside of tasks in parallel regions.
 pub(super) fn strands(cut: &Cut<'_>) -> Strands {
-    let mut sweep = Sweep {
-        made: Making::new(cut),
-        teams: Teams::new(cut.trace),
-    };
+    let mut sweep = Sweep { made: Making::new(cut), teams: Teams::new(cut.trace) };
     for point in points(cut, &sweep.teams) {
         sweep.step(point);
     }
@@ -93,9 +81,7 @@ fn points(cut: &Cut<'_>, teams: &Teams) -> Vec<Point> {
         SliceKind::TaskRun | SliceKind::Work | SliceKind::LockHold => None,
         _ => Some((Step::Wait, Step::Waited)),
     };
-    let n_slices = (0..s.start.len())
-        .filter(|&row| kind(row).is_some())
-        .count();
+    let n_slices = (0..s.start.len()).filter(|&row| kind(row).is_some()).count();
     let n_parts = teams.parts().count();
     let mut points = Vec::with_capacity(2 * (n_slices + n_parts + trace.tasks.len()));
     for row in 0..s.start.len() {

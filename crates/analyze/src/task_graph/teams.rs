@@ -60,9 +60,8 @@ struct Found {
 
 /// All executions whose master was seen, in the order of their beginnings.
 pub(super) fn teams(trace: &Trace) -> Vec<Team> {
-    let is_end: Vec<bool> = (trace.strings.iter())
-        .map(|name| name.starts_with("barrier of parallel "))
-        .collect();
+    let is_end: Vec<bool> =
+        (trace.strings.iter()).map(|name| name.starts_with("barrier of parallel ")).collect();
     let mut found = Vec::new();
     if is_end.contains(&true) {
         for thread in 0..trace.threads.len() {
@@ -120,11 +119,7 @@ fn parts(trace: &Trace, thread: ThreadIx, is_end: &[bool], found: &mut Vec<Found
                 key: (info.process, s.object[row], s.end[row]),
                 is_worker: s.open[row] & open::END_UNSEEN != 0,
                 name: s.name[region],
-                part: Part {
-                    thread,
-                    row: region as u32,
-                    start: s.start[region],
-                },
+                part: Part { thread, row: region as u32, start: s.start[region] },
             });
         } else if s.kind[row] == SliceKind::Work {
             if name(row).starts_with("parallel ") {

@@ -11,10 +11,7 @@ use proptest::prelude::*;
 
 fn choice(processes: &[&str], threads: &[&str]) -> Choice {
     let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
-    Choice {
-        processes: words(processes),
-        threads: words(threads),
-    }
+    Choice { processes: words(processes), threads: words(threads) }
 }
 
 /// Process t10 has threads 10 and 11; other90 is a program of its own.
@@ -50,10 +47,7 @@ fn chosen(processes: &[&str], threads: &[&str]) -> Trace {
 fn without_a_program_all_processes_are_one_and_the_busiest_are_named() {
     let trace = two_programs(true);
     // 10 is ready from 40 on, and CPU 1 is idle from 60 on.
-    assert_eq!(
-        sums(&trace),
-        [(Class::Work, 160), (Class::SchedulingDelay, 40)]
-    );
+    assert_eq!(sums(&trace), [(Class::Work, 160), (Class::SchedulingDelay, 40)]);
     let found = summary(&trace, &Options::default());
     assert_eq!(found.program.by, ProgramBy::Nobody);
     let names: Vec<_> = (found.program.candidates.iter())
@@ -64,20 +58,13 @@ fn without_a_program_all_processes_are_one_and_the_busiest_are_named() {
     assert!(found.program.processes.is_empty());
     // The longer of the two waits for a CPU: 90, woken at 5, ran at 40 on CPU 0.
     let worst = found.worst_wakeup.unwrap();
-    assert_eq!(
-        (worst.at_ns, worst.latency_ns, worst.tid, worst.cpu),
-        (5, 35, 90, Some(0))
-    );
+    assert_eq!((worst.at_ns, worst.latency_ns, worst.tid, worst.cpu), (5, 35, 90, Some(0)));
 }
 
 #[test]
 fn each_program_of_a_trace_has_an_account_of_its_own() {
     // 10 and 11 ran for 40 and 60. 10 was ready while 90 had its CPU, and from 60 on the only thread that could run.
-    let first = [
-        (Class::Work, 100),
-        (Class::LowParallelism, 40),
-        (Class::Interference, 60),
-    ];
+    let first = [(Class::Work, 100), (Class::LowParallelism, 40), (Class::Interference, 60)];
     for word in ["t10", "10", "t1*"] {
         assert_eq!(sums(&chosen(&[word], &[])), first, "{word}");
     }
@@ -102,11 +89,7 @@ fn threads_that_were_not_chosen_are_another_program() {
     // 11 ran for 60, and slept while both CPUs were free.
     assert_eq!(
         sums(&trace),
-        [
-            (Class::Work, 60),
-            (Class::ExternalWait, 40),
-            (Class::LowParallelism, 100)
-        ]
+        [(Class::Work, 60), (Class::ExternalWait, 40), (Class::LowParallelism, 100)]
     );
     let found = summary(&trace, &Options::default());
     assert!(found.program.is_part && found.program.n_threads == 1);
@@ -114,11 +97,7 @@ fn threads_that_were_not_chosen_are_another_program() {
     assert_eq!(tids, [11]);
     // The other way round: 10 was ready while 90 ran, and not delayed by 11.
     let found = summary(&chosen(&[], &["t10"]), &Options::default());
-    let by: Vec<_> = found
-        .interference
-        .iter()
-        .map(|i| (i.pid, i.is_target))
-        .collect();
+    let by: Vec<_> = found.interference.iter().map(|i| (i.pid, i.is_target)).collect();
     assert_eq!(by, [(90, false)]);
 }
 
@@ -131,10 +110,7 @@ fn words_that_nothing_is_called_change_nothing() {
     let none = trace.choose(&choice(&["t10"], &["90"])).unwrap_err();
     assert_eq!(none, NoSuch::Thread("90".into()));
     assert_eq!(sums(&trace), sums(&two_programs(true)));
-    assert_eq!(
-        summary(&trace, &Options::default()).program.by,
-        ProgramBy::Nobody
-    );
+    assert_eq!(summary(&trace, &Options::default()).program.by, ProgramBy::Nobody);
 }
 
 #[test]

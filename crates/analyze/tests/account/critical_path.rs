@@ -15,26 +15,16 @@ fn checked(trace: &Trace) -> CriticalPath {
 fn gain(path: &CriticalPath, change: &str, name: &str) -> i64 {
     let mut all = path.what_if.iter();
     let found = all.find(|w| (w.change, w.name.as_str()) == (change, name));
-    found
-        .unwrap_or_else(|| panic!("{change} {name}: {:?}", path.what_if))
-        .gain_ns
+    found.unwrap_or_else(|| panic!("{change} {name}: {:?}", path.what_if)).gain_ns
 }
 
 #[test]
 fn the_path_goes_through_the_last_thread_at_the_barrier() {
     let path = checked(&super::golden::imbalance().load(1200));
     // Back from the end: one thread 1000..1200, then 11: `loop48` 100..1000, and 0..100 before it.
-    let entry = |code: &str| {
-        path.entries
-            .iter()
-            .filter(|e| e.code == code)
-            .map(|e| e.ns)
-            .sum::<i64>()
-    };
-    assert_eq!(
-        (path.length_ns, entry("loop48"), entry("")),
-        (1200, 900, 300)
-    );
+    let entry =
+        |code: &str| path.entries.iter().filter(|e| e.code == code).map(|e| e.ns).sum::<i64>();
+    assert_eq!((path.length_ns, entry("loop48"), entry("")), (1200, 900, 300));
     assert_eq!(path.hops, 1);
     assert_eq!(path.replayed_ns, 1200);
     // 11 comes at 550, later than 10 at 400: 450 saved.
@@ -73,9 +63,8 @@ fn nothing_known_is_no_path() {
 fn schedule(n_cpus: usize, n_threads: usize, steps: &[(i64, usize, usize, u8)]) -> Story {
     let mut s = Story::new(n_cpus);
     s.known = (11..10 + n_threads as i32).collect();
-    let mut on: Vec<i32> = (0..n_cpus)
-        .map(|c| if c < n_threads { 10 + c as i32 } else { 0 })
-        .collect();
+    let mut on: Vec<i32> =
+        (0..n_cpus).map(|c| if c < n_threads { 10 + c as i32 } else { 0 }).collect();
     let mut ready: Vec<i32> = Vec::new();
     let mut asleep: Vec<i32> = (10 + n_cpus.min(n_threads) as i32..10 + n_threads as i32).collect();
     let mut now = 0;
@@ -102,11 +91,7 @@ fn schedule(n_cpus: usize, n_threads: usize, steps: &[(i64, usize, usize, u8)]) 
                 if next == prev {
                     continue;
                 }
-                let left_as = if action % 2 == 0 {
-                    Sleeping
-                } else {
-                    RunnablePreempted
-                };
+                let left_as = if action % 2 == 0 { Sleeping } else { RunnablePreempted };
                 s.switch(cpu, now, prev, left_as, next);
                 match (prev, left_as) {
                     (0, _) => {}

@@ -42,10 +42,7 @@ fn imbalance_is_charged_to_the_region_of_the_last_thread() {
     assert_eq!(trace.threads[cause.thread.ix()].tid, 11);
     // Own time of each thread: 10 waits 600 of 1200.
     let own = |tid: i32| trace.threads.iter().position(|t| t.tid == tid).unwrap();
-    assert_eq!(
-        nonzero(&a.threads[own(10)]),
-        [(Class::Work, 600), (Class::LoadImbalance, 600)]
-    );
+    assert_eq!(nonzero(&a.threads[own(10)]), [(Class::Work, 600), (Class::LoadImbalance, 600)]);
 }
 
 #[test]
@@ -57,10 +54,7 @@ fn a_range_is_a_part_of_the_whole() {
         nonzero(&a.sums(at(300), at(500))),
         [(Class::Work, 300), (Class::LoadImbalance, 100)]
     );
-    assert_eq!(
-        nonzero(&a.cpu_sums(0, at(400), at(1000))),
-        [(Class::LoadImbalance, 600)]
-    );
+    assert_eq!(nonzero(&a.cpu_sums(0, at(400), at(1000))), [(Class::LoadImbalance, 600)]);
     let part = kasuri_analyze::account::Account::new(&trace, at(300)..at(500));
     assert_eq!(
         part.sums(at(300), at(500)),
@@ -155,10 +149,7 @@ fn interference_also_bears_the_wait_for_whom_it_delayed() {
     s.slice(11, 0, 899, "loop");
     let trace = s.load(1000);
     let a = account(&trace);
-    assert_eq!(
-        causes(&trace, &a),
-        [(Class::Interference, "other95".into(), "".into(), 300 + 200)]
-    );
+    assert_eq!(causes(&trace, &a), [(Class::Interference, "other95".into(), "".into(), 300 + 200)]);
 }
 
 /// Three threads on two CPUs: 12 waits in CPU 0's queue until 10 sleeps at the barrier (400), then works 400..800
@@ -182,11 +173,7 @@ fn too_many_threads_bear_the_wait_for_whom_they_kept_away() {
     // 12 was kept away for 400: all 400 that CPU 1 was idle. 800..801 12 is in the barrier itself.
     assert_eq!(
         nonzero(&a.sums(a.from, a.to)),
-        [
-            (Class::Work, 2000 - 401),
-            (Class::LoadImbalance, 1),
-            (Class::Oversubscription, 400),
-        ]
+        [(Class::Work, 2000 - 401), (Class::LoadImbalance, 1), (Class::Oversubscription, 400),]
     );
 }
 
@@ -206,11 +193,7 @@ fn who_waits_for_a_reader_waits_for_the_disk() {
     // 100..200 and 600..800 10 runs alone.
     assert_eq!(
         nonzero(&a.sums(a.from, a.to)),
-        [
-            (Class::Work, 2000 - 400 - 400 - 300),
-            (Class::IoWait, 800),
-            (Class::LowParallelism, 300),
-        ]
+        [(Class::Work, 2000 - 400 - 400 - 300), (Class::IoWait, 800), (Class::LowParallelism, 300),]
     );
 }
 
@@ -228,11 +211,7 @@ fn strangers_nobody_minds_and_lost_events() {
     let a = account(&trace);
     assert_eq!(
         nonzero(&a.sums(a.from, a.to)),
-        [
-            (Class::Work, 1000),
-            (Class::LowParallelism, 900),
-            (Class::Unknown, 100)
-        ]
+        [(Class::Work, 1000), (Class::LowParallelism, 900), (Class::Unknown, 100)]
     );
 }
 
@@ -285,15 +264,9 @@ fn a_wait_that_looks_by_the_clock_is_for_who_ends_it() {
     let trace = s.load(1200);
     let a = account(&trace);
     let sums = nonzero(&a.sums(a.from, a.to));
-    assert!(
-        !sums.iter().any(|(class, _)| *class == Class::ExternalWait),
-        "{sums:?}"
-    );
+    assert!(!sums.iter().any(|(class, _)| *class == Class::ExternalWait), "{sums:?}");
     // 90..1000 of CPU 0.
-    assert!(
-        sums.contains(&(Class::WaitingForOwnThreads, 910)),
-        "{sums:?}"
-    );
+    assert!(sums.contains(&(Class::WaitingForOwnThreads, 910)), "{sums:?}");
 }
 
 /// As [`imbalance`], but the last thread is in I/O 400..700, in the kernel and on its CPU: it waits for the disk all the same, and so
@@ -307,10 +280,6 @@ fn a_wait_for_a_thread_in_the_kernel_for_io_is_io() {
     // CPU 1: 11 itself in I/O, 300. CPU 0: 10 waits for it, 300; then for its work, 300 (and 1 of 11 at the barrier).
     assert_eq!(
         nonzero(&a.sums(a.from, a.to)),
-        [
-            (Class::Work, 2400 - 901),
-            (Class::LoadImbalance, 301),
-            (Class::IoWait, 600)
-        ]
+        [(Class::Work, 2400 - 901), (Class::LoadImbalance, 301), (Class::IoWait, 600)]
     );
 }

@@ -149,10 +149,7 @@ fn disturbed(other: i32, until: i64) -> Story {
         s.switch(1, from + 2 * MS, other, Sleeping, 11);
     }
     if until < 30 * MS {
-        let exit = kasuri_model::input::What::Exit {
-            tid: other,
-            at_once: true,
-        };
+        let exit = kasuri_model::input::What::Exit { tid: other, at_once: true };
         s.other(1, until, other, exit);
     }
     s
@@ -206,10 +203,7 @@ fn a_process_that_the_program_waits_for_is_not_reniced() {
         client.wake(1, from + MS / 2, 90, 10, 0);
         client.switch(0, from + MS / 2 + 1_000, 0, Preempted, 10);
     }
-    client
-        .cpus
-        .iter_mut()
-        .for_each(|cpu| cpu.sort_by_key(|e| e.time));
+    client.cpus.iter_mut().for_each(|cpu| cpu.sort_by_key(|e| e.time));
     let found = hints(client, 30 * MS);
     assert!(found.iter().all(|h| h.kind != "interference"), "{found:?}");
 }

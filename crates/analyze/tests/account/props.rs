@@ -54,12 +54,7 @@ fn hostile_time() -> impl Strategy<Value = i64> {
 pub fn cpus(time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Vec<Event>>> {
     let event =
         (time, -1i32..6, any::<bool>(), what()).prop_map(|(ns, context, in_interrupt, what)| {
-            Event {
-                time: Time(ns),
-                context,
-                in_interrupt,
-                what,
-            }
+            Event { time: Time(ns), context, in_interrupt, what }
         });
     let cpu = prop::collection::vec(event, 0..80).prop_map(|mut events: Vec<Event>| {
         events.sort_by_key(|e| e.time);
@@ -72,24 +67,13 @@ pub fn streams(
     time: impl Strategy<Value = i64>,
     kinds: std::ops::Range<u8>,
 ) -> impl Strategy<Value = Vec<AnnotationVec>> {
-    let event =
-        (time, kinds, 0u16..6, 0u32..5, 0u64..3).prop_map(|(ns, kind, aux, name, a)| Annotation {
-            time: Time(ns),
-            kind,
-            aux,
-            name: StrIx(name),
-            a,
-            b: 0,
-        });
+    let event = (time, kinds, 0u16..6, 0u32..5, 0u64..3).prop_map(|(ns, kind, aux, name, a)| {
+        Annotation { time: Time(ns), kind, aux, name: StrIx(name), a, b: 0 }
+    });
     let stream = (1i32..3, 1i32..6, prop::collection::vec(event, 0..100)).prop_map(
         |(pid, tid, mut events)| {
             events.sort_by_key(|e: &Annotation| e.time);
-            AnnotationVec {
-                pid,
-                tid,
-                events,
-                at: 0,
-            }
+            AnnotationVec { pid, tid, events, at: 0 }
         },
     );
     prop::collection::vec(stream, 0..5)
@@ -113,14 +97,7 @@ pub fn trace(
         recorded: vec![0],
         ..Setup::default()
     };
-    let mut trace = Input {
-        setup,
-        strings,
-        cpus,
-        streams,
-    }
-    .build()
-    .unwrap();
+    let mut trace = Input { setup, strings, cpus, streams }.build().unwrap();
     trace.info.kernel_source = if perf { "perf" } else { "tracefs" }.into();
     trace
 }
@@ -225,10 +202,7 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
 
 /// Each class's time by call path is its time in the account, twice: by what explains it, and by what happened meanwhile.
 fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCaseError> {
-    let options = Options {
-        range,
-        ..Options::default()
-    };
+    let options = Options { range, ..Options::default() };
     let with = kasuri_analyze::summary(trace, &options);
     let mut bare = trace.clone();
     bare.samples = kasuri_model::Samples::default();
@@ -263,13 +237,8 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
     let Some(paths) = &with.call_paths else {
         return Ok(());
     };
-    let in_account = |key: &str| {
-        with.account
-            .classes
-            .iter()
-            .find(|c| c.class == key)
-            .map_or(0, |c| c.ns)
-    };
+    let in_account =
+        |key: &str| with.account.classes.iter().find(|c| c.class == key).map_or(0, |c| c.ns);
     for class in Class::ALL.map(Class::key) {
         let expected = match class {
             "tracing" => 0,
@@ -278,10 +247,7 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
         };
         let row = paths.classes.iter().find(|c| c.class == class);
         prop_assert_eq!(row.map_or(0, |row| row.ns), expected, "{}", class);
-        for shares in row
-            .iter()
-            .flat_map(|row| std::iter::once(&row.paths).chain(&row.meanwhile))
-        {
+        for shares in row.iter().flat_map(|row| std::iter::once(&row.paths).chain(&row.meanwhile)) {
             let sampled: i64 = shares.paths.iter().map(|p| p.ns).sum();
             prop_assert_eq!(
                 sampled + shares.other_ns + shares.unsampled_ns + shares.without_code_ns,
@@ -299,10 +265,7 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
         }
     }
     for part in [paths.on_cpu, paths.blocked] {
-        prop_assert_eq!(
-            part.complete_ns + part.incomplete_ns + part.unsampled_ns,
-            part.ns
-        );
+        prop_assert_eq!(part.complete_ns + part.incomplete_ns + part.unsampled_ns, part.ns);
         prop_assert!(part.gap_ns <= part.incomplete_ns);
     }
     Ok(())
@@ -313,25 +276,18 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
 fn thread_times_add_up(trace: &Trace, pick: usize) -> Result<(), TestCaseError> {
     let rows = thread_times(trace);
     let sum = |of: TimeOf, is_wanted: &dyn Fn(ThreadIx) -> bool| -> i64 {
-        let rows = rows
-            .iter()
-            .filter(|row| row.of == of && is_wanted(row.thread));
+        let rows = rows.iter().filter(|row| row.of == of && is_wanted(row.thread));
         rows.map(|row| row.ns).sum()
     };
     for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
         let is_target = trace.process_of(thread).is_target;
         let lasting = |is_meant: fn(ThreadState) -> bool| -> i64 {
-            let states = trace
-                .states_of(thread)
-                .filter(|row| is_target && is_meant(row.state));
+            let states = trace.states_of(thread).filter(|row| is_target && is_meant(row.state));
             states.map(|row| (row.end - row.start).ns()).sum()
         };
         let running = lasting(|state| state == ThreadState::Running);
         prop_assert_eq!(sum(TimeOf::OnCpu, &|t| t == thread), running);
-        prop_assert_eq!(
-            sum(TimeOf::Blocked, &|t| t == thread),
-            lasting(ThreadState::is_blocked)
-        );
+        prop_assert_eq!(sum(TimeOf::Blocked, &|t| t == thread), lasting(ThreadState::is_blocked));
     }
     let account = Account::new(trace, trace.span.clone());
     let sums = account.sums(account.from, account.to);
@@ -346,18 +302,10 @@ fn thread_times_add_up(trace: &Trace, pick: usize) -> Result<(), TestCaseError> 
             continue;
         }
         let flame_of = |tid| {
-            let options = FlameOptions {
-                class: Some(class),
-                tid,
-                ..FlameOptions::default()
-            };
+            let options = FlameOptions { class: Some(class), tid, ..FlameOptions::default() };
             let flame = flame(trace, &options);
-            let roots: i64 = flame
-                .nodes
-                .iter()
-                .filter(|node| node.depth == 0)
-                .map(|node| node.ns)
-                .sum();
+            let roots: i64 =
+                flame.nodes.iter().filter(|node| node.depth == 0).map(|node| node.ns).sum();
             assert_eq!(roots + flame.unsampled_ns + flame.without_code_ns, flame.ns);
             flame.ns
         };
@@ -410,23 +358,12 @@ fn chains_add_up(chains: &kasuri_analyze::call_paths::WaitChains) -> Result<(), 
 /// without time only that of `pick` is looked at.
 fn pieces_add_up(trace: &Trace, range: Range<Time>, pick: usize) -> Result<(), TestCaseError> {
     use kasuri_analyze::call_paths::{self, FlameOptions, Whereabouts, flame};
-    let options = Options {
-        range: Some(range.clone()),
-        pieces: true,
-        ..Options::default()
-    };
-    let kasuri_analyze::Answers {
-        summary,
-        account,
-        pieces,
-        ..
-    } = kasuri_analyze::Session::new(trace, &options).into_answers();
+    let options = Options { range: Some(range.clone()), pieces: true, ..Options::default() };
+    let kasuri_analyze::Answers { summary, account, pieces, .. } =
+        kasuri_analyze::Session::new(trace, &options).into_answers();
     prop_assert_eq!(summary, kasuri_analyze::summary(trace, &options));
     let plain = Account::new(trace, range);
-    prop_assert_eq!(
-        account.sums(account.from, account.to),
-        plain.sums(plain.from, plain.to)
-    );
+    prop_assert_eq!(account.sums(account.from, account.to), plain.sums(plain.from, plain.to));
     if trace.samples.time.is_empty() {
         prop_assert!(pieces.is_empty());
         return Ok(());
@@ -435,10 +372,7 @@ fn pieces_add_up(trace: &Trace, range: Range<Time>, pick: usize) -> Result<(), T
     for (at, piece) in pieces.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| &pieces[at]);
         let same_cpu = before.filter(|before| before.cpu == piece.cpu);
-        prop_assert_eq!(
-            piece.from,
-            same_cpu.map_or(account.from, |before| before.to)
-        );
+        prop_assert_eq!(piece.from, same_cpu.map_or(account.from, |before| before.to));
         prop_assert!(piece.to > piece.from && piece.to <= account.to);
         let is_new = |before: &&call_paths::Piece| {
             let key = |piece: &call_paths::Piece| (piece.class, piece.at, piece.is_complete);
@@ -460,10 +394,7 @@ fn pieces_add_up(trace: &Trace, range: Range<Time>, pick: usize) -> Result<(), T
             continue;
         }
         let options = FlameOptions {
-            options: Options {
-                range: Some(account.from..account.to),
-                ..Options::default()
-            },
+            options: Options { range: Some(account.from..account.to), ..Options::default() },
             class: Some(class),
             ..FlameOptions::default()
         };

@@ -42,21 +42,16 @@ fn a_wait_on_a_cpu_is_charged_by_its_kind_but_for_work_in_it() {
         assert_eq!(lost(&trace), [(class, 300)], "{kind}");
         let found = summary(&trace, &Options::default());
         let cause = found.account.causes.iter().find(|c| c.ns == 300).unwrap();
-        assert_eq!(
-            (&*cause.name, cause.object, cause.on_cpu_ns),
-            ("wait", 0xb, 300)
-        );
+        assert_eq!((&*cause.name, cause.object, cause.on_cpu_ns), ("wait", 0xb, 300));
     }
 }
 
 /// 10 sleeps from 100 to 500 in a wait while 11 runs: woken by a stranger, by an interrupt, or never.
 #[test]
 fn a_wait_that_ends_from_outside_says_who_ended_it() {
-    for (by, note, process) in [
-        (95, "process", "other95"),
-        (0, "interrupt", ""),
-        (-1, "endless", ""),
-    ] {
+    for (by, note, process) in
+        [(95, "process", "other95"), (0, "interrupt", ""), (-1, "endless", "")]
+    {
         for kind in [None, Some(OTHER), Some(BARRIER), Some(JOIN)] {
             let mut s = Story::new(3);
             s.known = vec![11, 12];
@@ -89,10 +84,7 @@ fn a_wait_that_ends_from_outside_says_who_ended_it() {
             // A thread that nobody wakes while others run is no loss of a wait's: there are too few threads.
             match by {
                 -1 => assert!(said.is_empty(), "{kind:?}: {said:?}"),
-                _ => assert!(
-                    said.contains(&(note, process, name)),
-                    "{by} {kind:?}: {said:?}"
-                ),
+                _ => assert!(said.contains(&(note, process, name)), "{by} {kind:?}: {said:?}"),
             }
         }
     }
@@ -134,11 +126,7 @@ fn an_uninterruptible_sleep_is_the_disk_only_if_a_device_ends_it() {
         let trace = s.load(1000);
         let found = summary(&trace, &Options::default()).account;
         // One of the two free CPUs is charged to 10; the other has no thread.
-        let rows: Vec<_> = found
-            .causes
-            .iter()
-            .map(|c| (c.class, c.note, &*c.process))
-            .collect();
+        let rows: Vec<_> = found.causes.iter().map(|c| (c.class, c.note, &*c.process)).collect();
         assert!(rows.contains(&expected), "{by:?}: {rows:?}");
         let io = rows.iter().any(|row| row.0 == "io_wait");
         assert_eq!(io, expected.0 == "io_wait", "{by:?}: {rows:?}");
@@ -173,10 +161,7 @@ fn a_parent_in_vfork_waits_for_its_child() {
         let trace = s.load(1000);
         let found = summary(&trace, &Options::default()).account;
         let worst = &found.causes[0];
-        assert_eq!(
-            (worst.class, worst.note, worst.ns),
-            ("low_parallelism", "serial_phase", 800)
-        );
+        assert_eq!((worst.class, worst.note, worst.ns), ("low_parallelism", "serial_phase", 800));
         assert!(found.causes.iter().all(|c| c.class != "io_wait"));
     }
 }
@@ -193,15 +178,9 @@ fn short_slices_are_one_stretch_of_code_named_after_its_first() {
         s.slice(10, n * 10 * US, (n + 1) * 10 * US, name);
     }
     // 55 us apart they are two stretches, 45 us apart they are one; of one name it may last.
-    for (from, name) in [
-        (200, "c"),
-        (265, "c"),
-        (400, "d"),
-        (455, "d"),
-        (600, "e"),
-        (650, "e"),
-        (700, "e"),
-    ] {
+    for (from, name) in
+        [(200, "c"), (265, "c"), (400, "d"), (455, "d"), (600, "e"), (650, "e"), (700, "e")]
+    {
         s.slice(10, from * US, (from + 10) * US, name);
     }
     // One that lasts has the name also around shorter ones.
@@ -279,11 +258,7 @@ fn a_runtimes_own_time_is_no_work_and_its_idle_workers_lack_parallelism() {
             all
         };
         let found = summary(&trace, &Options::default());
-        let rows = found
-            .account
-            .causes
-            .iter()
-            .filter(|c| c.class == "low_parallelism");
+        let rows = found.account.causes.iter().filter(|c| c.class == "low_parallelism");
         let mut notes: Vec<_> = rows.map(|c| (c.note, c.ns)).collect();
         notes.sort_unstable();
         notes.dedup();
@@ -292,17 +267,11 @@ fn a_runtimes_own_time_is_no_work_and_its_idle_workers_lack_parallelism() {
     // CPU 0: 100..900 in the runtime, less the task's 200. CPU 1: on it 100..300; idle 300..800.
     let (first, second, notes) = idle(false);
     assert_eq!(first, [(Class::TaskRuntime, 600)]);
-    assert_eq!(
-        second,
-        [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]
-    );
+    assert_eq!(second, [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]);
     assert_eq!(notes, [("idle_worker", 500)]);
     // While 10 runs alone it is a serial phase of its code.
     let (_, second, notes) = idle(true);
-    assert_eq!(
-        second,
-        [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]
-    );
+    assert_eq!(second, [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]);
     assert_eq!(notes, [("serial_phase", 1000)]);
 }
 
@@ -358,10 +327,7 @@ fn children_of_one_name_that_are_waited_for_in_turn_are_one_cause() {
     let rows: Vec<_> = serial.map(|c| (c.processes, c.ns)).collect();
     // That of the program's first process, between them, is a row of its own.
     assert!(rows.contains(&(3, 3 * 800)), "{rows:?}");
-    assert!(
-        rows.iter().all(|&(n, ns)| n == 3 || (n == 0 && ns < 800)),
-        "{rows:?}"
-    );
+    assert!(rows.iter().all(|&(n, ns)| n == 3 || (n == 0 && ns < 800)), "{rows:?}");
 }
 
 /// Threads wait for the recorder where it stops them, or holds what they want: without a recording they would not.
@@ -380,29 +346,16 @@ fn a_wait_that_the_recorder_ends_is_tracing() {
             let found = summary(&trace, &Options::default());
             let sum = |class: &str| {
                 let classes = found.account.classes.iter();
-                classes
-                    .filter(|c| c.class == class)
-                    .map(|c| c.ns)
-                    .sum::<i64>()
+                classes.filter(|c| c.class == class).map(|c| c.ns).sum::<i64>()
             };
             // And two events of the scheduler, 45 ns each.
             let expected = if is_told { (490, 0) } else { (90, 400) };
-            assert_eq!(
-                (sum("tracing"), sum("external_wait")),
-                expected,
-                "{state:?} {is_told}"
-            );
+            assert_eq!((sum("tracing"), sum("external_wait")), expected, "{state:?} {is_told}");
             // What it took of the CPU has its name.
             let rows = found.account.causes.iter();
-            let names: Vec<_> = rows
-                .map(|c| &*c.process)
-                .filter(|name| name.starts_with("kasuri"))
-                .collect();
-            let name = if is_told {
-                "kasuri (this recorder)"
-            } else {
-                "kasuri"
-            };
+            let names: Vec<_> =
+                rows.map(|c| &*c.process).filter(|name| name.starts_with("kasuri")).collect();
+            let name = if is_told { "kasuri (this recorder)" } else { "kasuri" };
             assert!(names.iter().all(|found| *found == name), "{names:?}");
         }
     }
@@ -432,8 +385,5 @@ fn small_parts_of_a_serial_phase_are_one_cause() {
     let causes = found.account.causes.iter();
     let serial: Vec<_> = causes.filter(|c| c.note == "serial_phase").collect();
     assert_eq!(serial.len(), 1, "{serial:?}");
-    assert!(
-        serial[0].ns > 9_000 && serial[0].thread_share < 0.05,
-        "{serial:?}"
-    );
+    assert!(serial[0].ns > 9_000 && serial[0].thread_share < 0.05, "{serial:?}");
 }

@@ -38,10 +38,7 @@ pub struct Story {
 
 impl Story {
     pub fn new(n_cpus: usize) -> Story {
-        Story {
-            cpus: vec![Vec::new(); n_cpus],
-            ..Story::default()
-        }
+        Story { cpus: vec![Vec::new(); n_cpus], ..Story::default() }
     }
 
     fn id(&self, tid: i32) -> i32 {
@@ -50,12 +47,7 @@ impl Story {
 
     fn event(&mut self, cpu: usize, ns: i64, context: i32, in_interrupt: bool, what: What) {
         let (time, context) = (Time(ns + self.shift), self.id(context));
-        self.cpus[cpu].push(Event {
-            time,
-            context,
-            in_interrupt,
-            what,
-        });
+        self.cpus[cpu].push(Event { time, context, in_interrupt, what });
     }
 
     /// The CPU goes from `prev` (0: idle), which is then in state `left_as`, to `next`.
@@ -80,12 +72,8 @@ impl Story {
 
     /// `by` (on `cpu`; 0: an interrupt) wakes `tid`, whose queue is that of `queue`.
     pub fn wake(&mut self, cpu: usize, ns: i64, by: i32, tid: i32, queue: i32) {
-        let what = What::Waking {
-            tid: self.id(tid),
-            comm: StrIx::NONE,
-            cpu: queue,
-            in_softirq: false,
-        };
+        let what =
+            What::Waking { tid: self.id(tid), comm: StrIx::NONE, cpu: queue, in_softirq: false };
         self.event(cpu, ns, by, by == 0, what);
     }
 
@@ -103,22 +91,10 @@ impl Story {
             "" => StrIx::NONE,
             name => self.strings.intern(name),
         };
-        let event = Annotation {
-            time: Time(ns + self.shift),
-            kind,
-            aux,
-            name,
-            a: object,
-            b: 0,
-        };
+        let event = Annotation { time: Time(ns + self.shift), kind, aux, name, a: object, b: 0 };
         match self.streams.iter_mut().find(|s| s.tid == tid) {
             Some(stream) => stream.events.push(event),
-            None => self.streams.push(AnnotationVec {
-                pid,
-                tid,
-                events: vec![event],
-                at: 0,
-            }),
+            None => self.streams.push(AnnotationVec { pid, tid, events: vec![event], at: 0 }),
         }
     }
 
@@ -140,23 +116,19 @@ impl Story {
 
     /// The trace from 0 to `end`. Threads of the target are those of `known` and 10.
     pub fn load(mut self, end: i64) -> Trace {
-        self.streams
-            .iter_mut()
-            .for_each(|s| s.events.sort_by_key(|e| e.time));
+        self.streams.iter_mut().for_each(|s| s.events.sort_by_key(|e| e.time));
         let mut tids: Vec<(i32, i32)> = self.known.iter().map(|&t| (10, t)).collect();
         tids.push((10, 10));
         if self.idle_process {
             tids.push((70, 70));
         }
-        let known = tids
-            .into_iter()
-            .map(|(pid, tid)| kasuri_model::input::KnownThread {
-                time: Time(self.shift),
-                pid: self.id(pid),
-                tid: self.id(tid),
-                ppid: 1,
-                comm: format!("t{tid}"),
-            });
+        let known = tids.into_iter().map(|(pid, tid)| kasuri_model::input::KnownThread {
+            time: Time(self.shift),
+            pid: self.id(pid),
+            tid: self.id(tid),
+            ppid: 1,
+            comm: format!("t{tid}"),
+        });
         let setup = Setup {
             span: Time(self.shift)..Time(self.shift + end),
             n_cpus: self.cpus.len(),
@@ -168,14 +140,10 @@ impl Story {
             recorded: (0..self.cpus.len() as u32).collect(),
             ..Setup::default()
         };
-        let mut trace = Input {
-            setup,
-            strings: self.strings,
-            cpus: self.cpus,
-            streams: self.streams,
-        }
-        .build()
-        .unwrap();
+        let mut trace =
+            Input { setup, strings: self.strings, cpus: self.cpus, streams: self.streams }
+                .build()
+                .unwrap();
         trace.info.kernel_source = "tracefs".into();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace
@@ -207,10 +175,7 @@ pub fn causes(trace: &Trace, account: &Account) -> Vec<(Class, String, String, i
         if cause.class == Class::Work || ns == 0 {
             continue;
         }
-        match out
-            .iter_mut()
-            .find(|r| (r.0, &r.1, &r.2) == (row.0, &row.1, &row.2))
-        {
+        match out.iter_mut().find(|r| (r.0, &r.1, &r.2) == (row.0, &row.1, &row.2)) {
             Some(same) => same.3 += ns,
             None => out.push((row.0, row.1, row.2, ns)),
         }

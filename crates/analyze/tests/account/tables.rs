@@ -12,10 +12,7 @@ fn all(trace: &Trace) -> Summary {
 }
 
 fn part(from: i64, to: i64) -> Options {
-    Options {
-        range: Some(Time(from)..Time(to)),
-        ..Options::default()
-    }
+    Options { range: Some(Time(from)..Time(to)), ..Options::default() }
 }
 
 #[test]
@@ -29,12 +26,7 @@ fn a_causes_longest_stretch_is_the_first_of_equal_ones() {
     s.lock(10, 100, 100, 700, "queue");
     s.lock(11, 200, 720, 800, "queue");
     let found = all(&s.load(1000));
-    let wait = found
-        .account
-        .causes
-        .iter()
-        .find(|c| c.class == "lock_wait")
-        .unwrap();
+    let wait = found.account.causes.iter().find(|c| c.class == "lock_wait").unwrap();
     assert_eq!((wait.ns, wait.on_cpu_ns), (510, 110));
     assert_eq!((wait.longest_from_ns, wait.longest_to_ns), (300, 700));
     // A stranger has CPU 0 from 600 to 700 and CPU 1 from 300 to 400, and shorter stretches around them.
@@ -46,12 +38,7 @@ fn a_causes_longest_stretch_is_the_first_of_equal_ones() {
         s.switch(cpu, to, 95, Sleeping, own);
     }
     let found = all(&s.load(1000));
-    let other = found
-        .account
-        .causes
-        .iter()
-        .find(|c| c.class == "interference")
-        .unwrap();
+    let other = found.account.causes.iter().find(|c| c.class == "interference").unwrap();
     assert_eq!(other.ns, 300);
     assert_eq!((other.longest_from_ns, other.longest_to_ns), (300, 400));
     assert_eq!((other.pid, &*other.process), (Some(95), "other95"));
@@ -106,10 +93,7 @@ fn losses_of_one_cause_cpu_and_thread_are_one_row_and_a_range_has_its_own() {
 #[test]
 fn faster_slower_and_noise() {
     let runs = |walls: &[i64]| -> Vec<Summary> {
-        let run = |&wall_ns: &i64| Summary {
-            wall_ns,
-            ..Summary::default()
-        };
+        let run = |&wall_ns: &i64| Summary { wall_ns, ..Summary::default() };
         walls.iter().map(run).collect()
     };
     let verdict = |before: &[i64], after: &[i64]| {
@@ -137,13 +121,7 @@ fn the_path_has_the_programs_ends_and_goes_to_who_holds_the_lock_that_is_spun_fo
     s.lock(11, 400, 1000, 1200, "queue");
     let trace = s.load(2000);
     let path = critical_path(&trace);
-    let of = |tid: i32| {
-        path.entries
-            .iter()
-            .filter(|e| e.tid == tid)
-            .map(|e| e.ns)
-            .sum::<i64>()
-    };
+    let of = |tid: i32| path.entries.iter().filter(|e| e.tid == tid).map(|e| e.ns).sum::<i64>();
     assert_eq!(path.to_ns, 1600);
     assert_eq!(path.length_ns, path.to_ns - path.from_ns);
     assert_eq!((of(11), path.hops), (600, 1));
@@ -184,16 +162,7 @@ fn the_path_goes_to_the_last_thread_at_a_barrier_also_from_one_that_spins() {
     s.wait(10, 400, 1000, BARRIER, "sync");
     s.wait(11, 1000, 1001, BARRIER, "sync");
     let path = critical_path(&s.load(1300));
-    let of = |tid: i32| {
-        path.entries
-            .iter()
-            .filter(|e| e.tid == tid)
-            .map(|e| e.ns)
-            .sum::<i64>()
-    };
+    let of = |tid: i32| path.entries.iter().filter(|e| e.tid == tid).map(|e| e.ns).sum::<i64>();
     assert_eq!((of(11), of(10), path.hops), (1000, 300, 1));
-    assert_eq!(
-        (path.from_ns, path.to_ns, path.replayed_ns),
-        (0, 1300, 1300)
-    );
+    assert_eq!((path.from_ns, path.to_ns, path.replayed_ns), (0, 1300, 1300));
 }

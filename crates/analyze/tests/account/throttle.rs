@@ -24,10 +24,7 @@ fn limited(story: Story, rises: &[(i64, u64)], members: &[(i64, i32, &str)]) -> 
     for &(at, ms) in rises {
         let last = readings[readings.len() - 1];
         // Read shortly before the rise, and after it.
-        let before = LimitReading {
-            time: Time((at - 2) * MS),
-            ..last
-        };
+        let before = LimitReading { time: Time((at - 2) * MS), ..last };
         readings.extend([
             before,
             LimitReading {
@@ -38,12 +35,7 @@ fn limited(story: Story, rises: &[(i64, u64)], members: &[(i64, i32, &str)]) -> 
         ]);
     }
     let text = trace.strings.intern("cpu.max 40000 100000");
-    trace.limits.groups.push(GroupLimit {
-        group: "/job".into(),
-        text,
-        cpus: 0.4,
-        readings,
-    });
+    trace.limits.groups.push(GroupLimit { group: "/job".into(), text, cpus: 0.4, readings });
     let row = |&(ms, pid, group): &(i64, i32, &str)| (Time(ms * MS), pid, group.to_owned());
     trace.limits.members = members.iter().map(row).collect();
     trace
@@ -72,19 +64,10 @@ fn ready_threads_of_the_group_are_held_as_long_as_the_counter_rose() {
     let trace = limited(held_twice(), &WHOLE, &[(0, 10, "/job")]);
     let a = account(&trace);
     let sums = a.sums(a.from, a.to);
-    assert_eq!(
-        nonzero(&sums),
-        [
-            (Class::Work, 90 * MS),
-            (Class::ThrottledByCpuLimit, 120 * MS)
-        ]
-    );
+    assert_eq!(nonzero(&sums), [(Class::Work, 90 * MS), (Class::ThrottledByCpuLimit, 120 * MS)]);
     assert_eq!(throttled(&trace), [(40, 100), (140, 200)]);
     // The limit's own text names it, and it is the thread's own time, too.
-    let named: Vec<_> = causes(&trace, &a)
-        .into_iter()
-        .map(|c| (c.0, c.1, c.3))
-        .collect();
+    let named: Vec<_> = causes(&trace, &a).into_iter().map(|c| (c.0, c.1, c.3)).collect();
     let text = "cpu.max 40000 100000".to_owned();
     assert_eq!(named, [(Class::ThrottledByCpuLimit, text, 120 * MS)]);
     let ten = trace.threads.iter().position(|t| t.tid == 10).unwrap();
@@ -93,10 +76,7 @@ fn ready_threads_of_the_group_are_held_as_long_as_the_counter_rose() {
     let part = Account::new(&trace, Time(90 * MS)..Time(110 * MS));
     assert_eq!(
         nonzero(&part.sums(part.from, part.to)),
-        [
-            (Class::Work, 10 * MS),
-            (Class::ThrottledByCpuLimit, 10 * MS)
-        ]
+        [(Class::Work, 10 * MS), (Class::ThrottledByCpuLimit, 10 * MS)]
     );
 }
 
@@ -142,11 +122,7 @@ fn what_the_counter_does_not_explain_is_another_loss() {
 fn only_the_groups_processes_are_held_and_only_while_they_are_in_it() {
     let of = |members: &[(i64, i32, &str)]| throttled(&limited(held_twice(), &WHOLE, members));
     let (first, second) = ((40, 100), (140, 200));
-    assert_eq!(
-        of(&[(0, 10, "/job/part")]),
-        [first, second],
-        "a group below it"
-    );
+    assert_eq!(of(&[(0, 10, "/job/part")]), [first, second], "a group below it");
     assert_eq!(of(&[(0, 10, "/jobs")]), []);
     assert_eq!(of(&[]), [], "its group is not known");
     assert_eq!(of(&[(0, 99, "/job")]), [], "another process");
@@ -234,10 +210,7 @@ fn two_limits_do_not_charge_one_gap_twice() {
         .collect();
     assert_eq!(
         named,
-        [
-            ("cpu.max 40000 100000".to_owned(), 20),
-            ("cpu.max 90000 100000".to_owned(), 30)
-        ]
+        [("cpu.max 40000 100000".to_owned(), 20), ("cpu.max 90000 100000".to_owned(), 30)]
     );
 }
 
@@ -264,16 +237,10 @@ fn a_late_thread_that_was_held_was_not_delayed_by_others() {
     };
     assert_eq!(
         lost(&[]),
-        [
-            (Class::LoadImbalance, 40 * MS + 1000),
-            (Class::Interference, 120 * MS)
-        ]
+        [(Class::LoadImbalance, 40 * MS + 1000), (Class::Interference, 120 * MS)]
     );
     assert_eq!(
         lost(&[(91, 60)]),
-        [
-            (Class::LoadImbalance, 100 * MS + 1000),
-            (Class::ThrottledByCpuLimit, 60 * MS)
-        ]
+        [(Class::LoadImbalance, 100 * MS + 1000), (Class::ThrottledByCpuLimit, 60 * MS)]
     );
 }

@@ -25,9 +25,7 @@ fn rows(chains: &WaitChains) -> Vec<Row> {
         thread => format!("{thread} {}", n.did),
     };
     let nodes = chains.nodes.iter();
-    nodes
-        .map(|n| (n.depth, who(n), names(&n.frames), n.ns))
-        .collect()
+    nodes.map(|n| (n.depth, who(n), names(&n.frames), n.ns)).collect()
 }
 
 /// The times of the nodes behind a wait, and its rest, are its own.
@@ -40,20 +38,13 @@ fn adds_up(chains: &WaitChains) {
     assert_eq!(sum_behind(0, 0) + chains.rest_ns, chains.ns);
     for (at, node) in chains.nodes.iter().enumerate() {
         let expected = if node.did == "waited" { node.ns } else { 0 };
-        assert_eq!(
-            sum_behind(at + 1, node.depth + 1) + node.rest_ns,
-            expected,
-            "{node:?}"
-        );
+        assert_eq!(sum_behind(at + 1, node.depth + 1) + node.rest_ns, expected, "{node:?}");
     }
 }
 
 fn chains_of(trace: &Trace, class: &str) -> WaitChains {
     let paths = paths_of(trace, None);
-    class_of(&paths, class)
-        .chains
-        .clone()
-        .expect("waits were followed")
+    class_of(&paths, class).chains.clone().expect("waits were followed")
 }
 
 const READ: &[&str] = &["consume", "read@libc.so.6", "pipe_read@[kernel]"];
@@ -152,21 +143,12 @@ fn outside() -> Trace {
     s.switch(0, 990, 0, RunnablePreempted, 10);
     let sleep: &[&str] = &["worker", "nap", "clock_nanosleep@libc.so.6"];
     let poll: &[&str] = &["worker", "serve", "epoll_wait@libc.so.6"];
-    let receive: &[&str] = &[
-        "worker",
-        "ask",
-        "recv@libc.so.6",
-        "unix_stream_read_generic@[kernel]",
-    ];
+    let receive: &[&str] =
+        &["worker", "ask", "recv@libc.so.6", "unix_stream_read_generic@[kernel]"];
     sampled(
         s.load(1000),
         &[
-            (
-                10,
-                500,
-                SampleKind::BlockedRead,
-                &["main", "pthread_join@libc.so.6"],
-            ),
+            (10, 500, SampleKind::BlockedRead, &["main", "pthread_join@libc.so.6"]),
             (11, 200, SampleKind::BlockedRead, sleep),
             (11, 500, SampleKind::BlockedRead, poll),
             (11, 650, SampleKind::BlockedRead, receive),
@@ -200,10 +182,7 @@ fn sleep_by_choice_is_told_from_other_waits() {
     let polls = &chains.nodes[3];
     assert_eq!((polls.call, polls.waits, polls.waits_ns), ("poll", 1, 190));
     let sleeps = &chains.nodes[1];
-    assert_eq!(
-        (sleeps.call, sleeps.waits, sleeps.waits_ns),
-        ("sleep", 1, 300)
-    );
+    assert_eq!((sleeps.call, sleeps.waits, sleeps.waits_ns), ("sleep", 1, 300));
 }
 
 /// What 10 does between its waits with a limit.
@@ -261,10 +240,7 @@ fn a_limit_that_is_armed_again_is_a_wait_for_whoever_signals() {
         let trace = limits(between);
         let paths = paths_of(&trace, None);
         let classes = paths.classes.iter();
-        classes
-            .filter(|c| c.class == "external_wait")
-            .map(|c| c.ns)
-            .sum::<i64>()
+        classes.filter(|c| c.class == "external_wait").map(|c| c.ns).sum::<i64>()
     };
     assert_eq!(external(Between::Nothing), 0);
     // Naps after which it only looked are a wait, too: while 11 runs alone, for that.
@@ -273,13 +249,10 @@ fn a_limit_that_is_armed_again_is_a_wait_for_whoever_signals() {
         assert!(external(between) >= 7_000_000, "{between:?}");
     }
     let chains = chains_of(&limits(Between::Nothing), "low_parallelism");
-    let of_main: Vec<&ChainNode> = (chains.nodes.iter())
-        .filter(|node| node.thread == "t10" && node.depth == 0)
-        .collect();
+    let of_main: Vec<&ChainNode> =
+        (chains.nodes.iter()).filter(|node| node.thread == "t10" && node.depth == 0).collect();
     // 10 us before each of its ten waits it ran.
-    let [main] = of_main[..] else {
-        panic!("{chains:#?}")
-    };
+    let [main] = of_main[..] else { panic!("{chains:#?}") };
     assert_eq!((main.waits, main.waits_ns), (1, 9_990_000));
     let of_11 = |node: &&ChainNode| node.thread == "t11" && node.did == "ran";
     let signaller: i64 = chains.nodes.iter().filter(of_11).map(|node| node.ns).sum();
@@ -298,16 +271,9 @@ fn without_wake_ups_only_a_sleep_has_a_reason() {
         }
     }
     let chains = chains_of(&trace, "external_wait");
-    let ends: Vec<Row> = rows(&chains)
-        .into_iter()
-        .filter(|r| r.2.is_empty())
-        .collect();
+    let ends: Vec<Row> = rows(&chains).into_iter().filter(|r| r.2.is_empty()).collect();
     assert!(ends.contains(&row(1, "timer", "", 300)), "{ends:?}");
-    assert!(
-        ends.iter()
-            .all(|r| ["timer", "unknown"].contains(&r.1.as_str())),
-        "{ends:?}"
-    );
+    assert!(ends.iter().all(|r| ["timer", "unknown"].contains(&r.1.as_str())), "{ends:?}");
     assert!(ends.iter().any(|r| r.1 == "unknown"), "{ends:?}");
 }
 
@@ -341,20 +307,12 @@ fn long_chains_end_after_eight_waits() {
     assert!(rows.iter().all(|r| r.0 <= 8), "{rows:?}");
     // From 22 (the last to begin) to 500, in which 22 computes.
     let ns = 500 - i64::from(last) + 1;
-    for (depth, who) in [
-        (0, "t11 waited"),
-        (1, "t12 waited"),
-        (7, "t18 waited"),
-        (8, "more"),
-    ] {
+    for (depth, who) in [(0, "t11 waited"), (1, "t12 waited"), (7, "t18 waited"), (8, "more")] {
         let there = rows.iter().find(|r| (r.0, r.1.as_str()) == (depth, who));
         assert!(there.is_some_and(|r| r.3 >= ns), "{depth} {who}: {rows:?}");
     }
     // 14 is the first from whom eight waits lead to the end.
-    assert!(
-        rows.iter().any(|r| (r.0, r.1.as_str()) == (8, "t22 ran")),
-        "{rows:?}"
-    );
+    assert!(rows.iter().any(|r| (r.0, r.1.as_str()) == (8, "t22 ran")), "{rows:?}");
 }
 
 /// One function reads from a pipe here and from a socket there: its node is said to wait at neither.
@@ -370,25 +328,17 @@ fn a_node_that_waited_at_files_of_two_kinds_is_at_none() {
         s.switch(0, 510, 10, Sleeping, 0);
         s.wake(1, 900, 11, 10, 0);
         s.switch(0, 900, 0, RunnablePreempted, 10);
-        let paths: Vec<Vec<&str>> = kernel
-            .iter()
-            .map(|inner| vec!["main", "take", "read@libc.so.6", inner])
-            .collect();
+        let paths: Vec<Vec<&str>> =
+            kernel.iter().map(|inner| vec!["main", "take", "read@libc.so.6", inner]).collect();
         let samples = [
             (10, 300, SampleKind::BlockedRead, &*paths[0]),
             (10, 700, SampleKind::BlockedRead, &*paths[1]),
         ];
         let trace = sampled(s.load(1000), &samples);
         let chains = chains_of(&trace, "low_parallelism");
-        let of_main = chains
-            .nodes
-            .iter()
-            .find(|n| n.depth == 0 && n.thread == "t10");
+        let of_main = chains.nodes.iter().find(|n| n.depth == 0 && n.thread == "t10");
         of_main.map_or("no node", |node| node.channel)
     };
     assert_eq!(at(&["pipe_read@[kernel]", "pipe_read@[kernel]"]), "pipe");
-    assert_eq!(
-        at(&["pipe_read@[kernel]", "unix_stream_read_generic@[kernel]"]),
-        ""
-    );
+    assert_eq!(at(&["pipe_read@[kernel]", "unix_stream_read_generic@[kernel]"]), "");
 }

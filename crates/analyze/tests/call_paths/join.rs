@@ -45,24 +45,14 @@ pub fn sampled(trace: Trace, samples: &[(i32, i64, SampleKind, &[&str])]) -> Tra
 }
 
 pub fn paths_of(trace: &Trace, range: Option<Range<Time>>) -> CallPathSummary {
-    let options = Options {
-        range,
-        ..Options::default()
-    };
+    let options = Options { range, ..Options::default() };
     let s = summary(trace, &options);
     let paths = s.call_paths.expect("it has samples");
     for class in &paths.classes {
         let in_account = s.account.classes.iter().find(|c| c.class == class.class);
         let tracing = s.account.classes.iter().find(|c| c.class == "tracing");
-        let tracing = tracing
-            .filter(|_| class.class == "work")
-            .map_or(0, |c| c.ns);
-        assert_eq!(
-            in_account.map(|c| c.ns + tracing),
-            Some(class.ns),
-            "{}",
-            class.class
-        );
+        let tracing = tracing.filter(|_| class.class == "work").map_or(0, |c| c.ns);
+        assert_eq!(in_account.map(|c| c.ns + tracing), Some(class.ns), "{}", class.class);
     }
     paths
 }
@@ -106,53 +96,28 @@ fn a_tree_has_each_function_below_its_callers() {
             row(1, "a", 600, 600),
         ]
     );
-    let inverted = FlameOptions {
-        inverted: true,
-        ..FlameOptions::default()
-    };
+    let inverted = FlameOptions { inverted: true, ..FlameOptions::default() };
     let first: Vec<_> = tree(&trace, &inverted).into_iter().take(2).collect();
     assert_eq!(first, [row(0, "a", 1100, 1100), row(1, "main", 600, 0)]);
-    let thread = FlameOptions {
-        tid: Some(10),
-        ..FlameOptions::default()
-    };
-    assert_eq!(
-        tree(&trace, &thread),
-        [row(0, "main", 600, 0), row(1, "a", 600, 600)]
-    );
+    let thread = FlameOptions { tid: Some(10), ..FlameOptions::default() };
+    assert_eq!(tree(&trace, &thread), [row(0, "main", 600, 0), row(1, "a", 600, 600)]);
     // The class's time in the account, and what explains it.
-    let class = FlameOptions {
-        class: Some(Class::LoadImbalance),
-        ..FlameOptions::default()
-    };
+    let class = FlameOptions { class: Some(Class::LoadImbalance), ..FlameOptions::default() };
     assert_eq!(flame(&trace, &class).ns, 601);
     assert_eq!(tree(&trace, &class)[2], row(2, "b", 501, 501));
     // All of it is explained by the late thread, in each part of the range.
     let of = |tid, range: Option<std::ops::Range<i64>>| {
-        let options = Options {
-            range: range.map(|r| Time(r.start)..Time(r.end)),
-            ..Options::default()
-        };
-        let options = FlameOptions {
-            options,
-            tid,
-            ..class.clone()
-        };
+        let options =
+            Options { range: range.map(|r| Time(r.start)..Time(r.end)), ..Options::default() };
+        let options = FlameOptions { options, tid, ..class.clone() };
         flame(&trace, &options).ns
     };
     assert_eq!([of(Some(10), None), of(Some(11), None)], [0, 601]);
     let parts = [of(Some(11), Some(0..700)), of(Some(11), Some(700..1200))];
-    assert_eq!(
-        (parts.iter().sum::<i64>(), of(Some(10), Some(0..700))),
-        (601, 0)
-    );
+    assert_eq!((parts.iter().sum::<i64>(), of(Some(10), Some(0..700))), (601, 0));
     assert!(parts[0] > 0 && parts[1] > 0, "{parts:?}");
     // 10 was blocked for 600 at the barrier, and nobody knows in which call.
-    let blocked = FlameOptions {
-        blocked: true,
-        tid: Some(10),
-        ..FlameOptions::default()
-    };
+    let blocked = FlameOptions { blocked: true, tid: Some(10), ..FlameOptions::default() };
     let waited = flame(&trace, &blocked);
     assert_eq!((waited.ns, waited.blocked), (600, true));
 }
@@ -173,24 +138,9 @@ fn imbalance() -> Trace {
         s.load(1200),
         &[
             (10, 100, SampleKind::OnCpu, &["main", "a"]),
-            (
-                10,
-                600,
-                SampleKind::BlockedRead,
-                &["main", "barrier", "futex@libc.so.6"],
-            ),
-            (
-                11,
-                200,
-                SampleKind::OnCpu,
-                &["start_thread@libc.so.6", "worker", "a"],
-            ),
-            (
-                11,
-                800,
-                SampleKind::OnCpu,
-                &["start_thread@libc.so.6", "worker", "b"],
-            ),
+            (10, 600, SampleKind::BlockedRead, &["main", "barrier", "futex@libc.so.6"]),
+            (11, 200, SampleKind::OnCpu, &["start_thread@libc.so.6", "worker", "a"]),
+            (11, 800, SampleKind::OnCpu, &["start_thread@libc.so.6", "worker", "b"]),
         ],
     )
 }
@@ -200,16 +150,10 @@ fn imbalance_is_what_the_late_thread_ran() {
     let paths = paths_of(&imbalance(), None);
     let (late, others) = class(&paths, "load_imbalance");
     // 400..500 `a`, 500..1000 and 1000..1001 `b`.
-    assert_eq!(
-        rows(late),
-        [row("b < worker", 501, 0), row("a < worker", 100, 0)]
-    );
+    assert_eq!(rows(late), [row("b < worker", 501, 0), row("a < worker", 100, 0)]);
     assert_eq!(
         rows(others.unwrap()),
-        [
-            row("futex < barrier < main", 600, 600),
-            row("b < worker", 1, 0)
-        ]
+        [row("futex < barrier < main", 600, 600), row("b < worker", 1, 0)]
     );
     // 10: 0..400 and 1000..1200. 11: 0..500, then 500..1000 and 1001..1200. Neither caller of `a` has nearly all of it.
     let (work, _) = class(&paths, "work");
@@ -225,14 +169,8 @@ fn imbalance_is_what_the_late_thread_ran() {
 fn a_range_has_its_part() {
     let paths = paths_of(&imbalance(), Some(Time(450)..Time(600)));
     let (late, others) = class(&paths, "load_imbalance");
-    assert_eq!(
-        rows(late),
-        [row("b < worker", 100, 0), row("a < worker", 50, 0)]
-    );
-    assert_eq!(
-        rows(others.unwrap()),
-        [row("futex < barrier < main", 150, 150)]
-    );
+    assert_eq!(rows(late), [row("b < worker", 100, 0), row("a < worker", 50, 0)]);
+    assert_eq!(rows(others.unwrap()), [row("futex < barrier < main", 150, 150)]);
 }
 
 /// 10 holds `queue` 100..700; 11 asks for it at 200, spins to 300, sleeps to 700, runs at 710, has it at 720.
@@ -254,39 +192,20 @@ fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
         lock_wait(),
         &[
             (10, 150, SampleKind::OnCpu, &["main", "flush", "compress"]),
-            (
-                10,
-                550,
-                SampleKind::OnCpu,
-                &["main", "flush", "write@libc.so.6"],
-            ),
+            (10, 550, SampleKind::OnCpu, &["main", "flush", "write@libc.so.6"]),
             (11, 250, SampleKind::OnCpu, &["worker", "push"]),
-            (
-                11,
-                500,
-                SampleKind::BlockedRead,
-                &["worker", "push", "lock@libc.so.6"],
-            ),
+            (11, 500, SampleKind::BlockedRead, &["worker", "push", "lock@libc.so.6"]),
         ],
     );
     let paths = paths_of(&trace, None);
     let (asks, holder) = class(&paths, "lock_wait");
     // Asleep 300..700; spinning 200..300 and 710..720.
-    assert_eq!(
-        rows(asks),
-        [
-            row("lock < push < worker", 400, 400),
-            row("push < worker", 110, 0)
-        ]
-    );
+    assert_eq!(rows(asks), [row("lock < push < worker", 400, 400), row("push < worker", 110, 0)]);
     // 10 ran `compress` to 350 and `write` after; when 11 spins at 710, nobody holds the lock.
     let holder = holder.unwrap();
     assert_eq!(
         rows(holder),
-        [
-            row("write < flush < main", 350, 0),
-            row("compress < flush < main", 150, 0)
-        ]
+        [row("write < flush < main", 350, 0), row("compress < flush < main", 150, 0)]
     );
     assert_eq!((holder.without_code_ns, holder.unsampled_ns), (10, 0));
 }
@@ -301,11 +220,7 @@ fn an_interpreter_s_own_functions_are_those_that_it_runs() {
         s.switch(0, 400, 10, Sleeping, 0);
         s.wake(1, 800, 11, 10, 0);
         s.switch(0, 800, 0, RunnablePreempted, 10);
-        let begin = [
-            "run_mod@libpython3.so",
-            "py::work@[python]",
-            "py::count@[python]",
-        ];
+        let begin = ["run_mod@libpython3.so", "py::work@[python]", "py::count@[python]"];
         let path = [&begin, inner].concat();
         let kind = match inner.last() {
             Some(name) if name.starts_with("pthread") => SampleKind::BlockedRead,
@@ -318,27 +233,13 @@ fn an_interpreter_s_own_functions_are_those_that_it_runs() {
     };
     let own = "long_rem@libpython3.so";
     let wait = "pthread_cond_timedwait@libc.so.6";
-    let gil = [
-        own,
-        "take_gil@libpython3.so",
-        "PyCOND_TIMEDWAIT@libpython3.so",
-        wait,
-    ];
+    let gil = [own, "take_gil@libpython3.so", "PyCOND_TIMEDWAIT@libpython3.so", wait];
     for (inner, path) in [
         (&[][..], "py::count < py::work < run_mod"),
         (&[own], "py::count < py::work < run_mod"),
-        (
-            &[own, "memcpy@libc.so.6"],
-            "memcpy < py::count < py::work < run_mod",
-        ),
-        (
-            &[own, "sort@fast.so"],
-            "sort < long_rem < py::count < py::work < run_mod",
-        ),
-        (
-            &["sort@fast.so", own],
-            "sort < py::count < py::work < run_mod",
-        ),
+        (&[own, "memcpy@libc.so.6"], "memcpy < py::count < py::work < run_mod"),
+        (&[own, "sort@fast.so"], "sort < long_rem < py::count < py::work < run_mod"),
+        (&["sort@fast.so", own], "sort < py::count < py::work < run_mod"),
         (&gil, "take_gil < py::count < py::work < run_mod"),
     ] {
         assert_eq!(shown(inner), path);
@@ -352,11 +253,7 @@ fn known(trace: &Trace) -> Known {
     let known = paths_of(trace, None).explained;
     let nameless = known.nameless.into_iter().map(|n| (n.module, n.ns));
     let unsampled = known.unsampled.into_iter();
-    (
-        known.named_ns,
-        nameless.collect(),
-        unsampled.map(|u| (u.reason, u.threads, u.ns)).collect(),
-    )
+    (known.named_ns, nameless.collect(), unsampled.map(|u| (u.reason, u.threads, u.ns)).collect())
 }
 
 /// 10 runs to the end; 11 runs 0..100 and sleeps until 10 wakes it, then runs `rest` ns; nothing of it is sampled.
@@ -371,9 +268,8 @@ fn unsampled(wait: i64, rest: i64) -> Trace {
     // A period of 1,000 ns reaches over 4,000 on either side of a sample.
     let ns = |n: i64| (n, SampleKind::OnCpu);
     let times = (0..end).step_by(4_000).map(ns);
-    let rows: Vec<(i32, i64, SampleKind, &[&str])> = times
-        .map(|(time, kind)| (10, time, kind, &["main", "work"][..]))
-        .collect();
+    let rows: Vec<(i32, i64, SampleKind, &[&str])> =
+        times.map(|(time, kind)| (10, time, kind, &["main", "work"][..])).collect();
     sampled(s.load(end), &rows)
 }
 
@@ -422,12 +318,7 @@ fn a_serial_phase_is_what_the_one_thread_ran_and_where_the_others_waited() {
         s.load(1000),
         &[
             (10, 500, SampleKind::OnCpu, &["main", "assemble"]),
-            (
-                11,
-                500,
-                SampleKind::BlockedRead,
-                &["worker", "pool_wait", "cond@libc.so.6"],
-            ),
+            (11, 500, SampleKind::BlockedRead, &["worker", "pool_wait", "cond@libc.so.6"]),
         ],
     );
     let (serial, others) = {
@@ -486,21 +377,13 @@ fn a_wait_for_an_own_thread_is_the_call_and_what_that_thread_ran() {
         &[
             (10, 300, SampleKind::OnCpu, &["main", "fill"]),
             (10, 700, SampleKind::OnCpu, &["main", "sort"]),
-            (
-                11,
-                500,
-                SampleKind::BlockedRead,
-                &["worker", "pop", "cond@libc.so.6"],
-            ),
+            (11, 500, SampleKind::BlockedRead, &["worker", "pop", "cond@libc.so.6"]),
         ],
     );
     let paths = paths_of(&trace, None);
     let (call, awaited) = class(&paths, "waiting_for_own_threads");
     assert_eq!(rows(call), [row("cond < pop < worker", 800, 800)]);
-    assert_eq!(
-        rows(awaited.unwrap()),
-        [row("fill < main", 400, 0), row("sort < main", 400, 0)]
-    );
+    assert_eq!(rows(awaited.unwrap()), [row("fill < main", 400, 0), row("sort < main", 400, 0)]);
     // 12 and 11 have no on-CPU sample.
     let (work, _) = class(&paths, "work");
     assert_eq!(work.unsampled_ns, 1000 + 200);
@@ -526,11 +409,8 @@ fn a_stranger_that_was_sampled_is_named() {
     assert_eq!((paths.samples, paths.on_cpu.ns), (1, 699));
 }
 
-const DO_SPIN: &[&str] = &[
-    "worker",
-    "GOMP_barrier@/usr/lib/libgomp.so.1.0.0",
-    "do_spin@/usr/lib/libgomp.so.1.0.0",
-];
+const DO_SPIN: &[&str] =
+    &["worker", "GOMP_barrier@/usr/lib/libgomp.so.1.0.0", "do_spin@/usr/lib/libgomp.so.1.0.0"];
 
 /// Work, and what tracing took of it.
 fn useful(account: &AccountSummary) -> i64 {
@@ -557,16 +437,8 @@ fn who_spins_while_one_thread_runs_lost_its_cpu_to_a_serial_phase() {
     );
     let s = summary(&trace, &Options::default());
     assert_eq!(useful(&s.account), 999 + 500);
-    let cause = s
-        .account
-        .causes
-        .iter()
-        .find(|c| c.class == "spinning")
-        .unwrap();
-    assert_eq!(
-        (cause.note, cause.tid, cause.on_cpu_ns),
-        ("serial_phase", Some(10), 499)
-    );
+    let cause = s.account.causes.iter().find(|c| c.class == "spinning").unwrap();
+    assert_eq!((cause.note, cause.tid, cause.on_cpu_ns), ("serial_phase", Some(10), 499));
     let paths = paths_of(&trace, None);
     let (at, meanwhile) = class(&paths, "spinning");
     assert_eq!(rows(at), [row("GOMP_barrier < worker", 499, 0)]);
@@ -574,10 +446,7 @@ fn who_spins_while_one_thread_runs_lost_its_cpu_to_a_serial_phase() {
     // The same without samples is all work.
     let mut bare = trace.clone();
     bare.samples = kasuri_model::Samples::default();
-    assert_eq!(
-        useful(&summary(&bare, &Options::default()).account),
-        999 * 2
-    );
+    assert_eq!(useful(&summary(&bare, &Options::default()).account), 999 * 2);
 }
 
 /// 10 and 12 work, 11 spins: for either of them, in a barrier that the cause names.
@@ -597,17 +466,10 @@ fn who_spins_beside_several_others_is_told_by_what_was_called_to_wait() {
         ],
     );
     let account = summary(&trace, &Options::default()).account;
-    let spinning: Vec<_> = account
-        .causes
-        .iter()
-        .filter(|c| c.class == "spinning")
-        .collect();
+    let spinning: Vec<_> = account.causes.iter().filter(|c| c.class == "spinning").collect();
     assert_eq!(spinning.len(), 1, "{spinning:?}");
     let cause = spinning[0];
-    assert_eq!(
-        (cause.name.as_str(), cause.code.as_str()),
-        ("GOMP_barrier", "worker")
-    );
+    assert_eq!((cause.name.as_str(), cause.code.as_str()), ("GOMP_barrier", "worker"));
     assert_eq!((cause.note, cause.tid, cause.ns), ("", None, 999));
 }
 
@@ -616,12 +478,8 @@ fn who_spins_beside_several_others_is_told_by_what_was_called_to_wait() {
 fn an_annotated_wait_that_spins_keeps_its_class() {
     let trace = sampled(lock_wait(), &[(11, 250, SampleKind::OnCpu, DO_SPIN)]);
     let account = summary(&trace, &Options::default()).account;
-    let spun: i64 = account
-        .causes
-        .iter()
-        .filter(|c| c.class == "lock_wait")
-        .map(|c| c.on_cpu_ns)
-        .sum();
+    let spun: i64 =
+        account.causes.iter().filter(|c| c.class == "lock_wait").map(|c| c.on_cpu_ns).sum();
     assert_eq!(spun, 110, "{account:?}");
 }
 
@@ -634,18 +492,8 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
         s.load(1000),
         &[
             (10, 100, SampleKind::OnCpu, &["main", "work"]),
-            (
-                10,
-                300,
-                SampleKind::OnCpu,
-                &["main", gomp, "do_spin@/usr/lib/libgomp.so.1.0.0"],
-            ),
-            (
-                10,
-                500,
-                SampleKind::OnCpu,
-                &["main", "GOMP_task@/usr/lib/libgomp.so.1.0.0"],
-            ),
+            (10, 300, SampleKind::OnCpu, &["main", gomp, "do_spin@/usr/lib/libgomp.so.1.0.0"]),
+            (10, 500, SampleKind::OnCpu, &["main", "GOMP_task@/usr/lib/libgomp.so.1.0.0"]),
             (
                 10,
                 700,
@@ -658,16 +506,10 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
     );
     let critical = kasuri_analyze::critical_path::critical_path(&trace);
     let spun = "spinning in gomp_team_barrier_wait_end < main";
-    assert!(
-        critical.entries.iter().any(|e| e.code == spun),
-        "{critical:?}"
-    );
+    assert!(critical.entries.iter().any(|e| e.code == spun), "{critical:?}");
     let what_if = critical.what_if.iter();
     let what_if: Vec<&str> = what_if.map(|w| w.name.as_str()).collect();
-    assert!(
-        what_if.contains(&"work") && !what_if.join(" ").contains("spin"),
-        "{what_if:?}"
-    );
+    assert!(what_if.contains(&"work") && !what_if.join(" ").contains("spin"), "{what_if:?}");
     let paths = paths_of(&trace, None);
     let ns = |key: &str| paths.classes.iter().find(|c| c.class == key).map(|c| c.ns);
     assert_eq!(ns("work"), Some(200 + 200 + 199));
@@ -676,27 +518,13 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
     let rows: Vec<_> = runtimes
         .iter()
         .map(|r| {
-            (
-                r.runtime,
-                r.module.as_str(),
-                r.ns,
-                r.work_ns,
-                r.spinning_ns,
-                r.spins_in.as_str(),
-            )
+            (r.runtime, r.module.as_str(), r.ns, r.work_ns, r.spinning_ns, r.spins_in.as_str())
         })
         .collect();
     assert_eq!(
         rows,
         [
-            (
-                "libgomp",
-                "libgomp.so.1.0.0",
-                400,
-                0,
-                200,
-                "gomp_team_barrier_wait_end"
-            ),
+            ("libgomp", "libgomp.so.1.0.0", 400, 0, 200, "gomp_team_barrier_wait_end"),
             ("allocator", "libc.so.6", 200, 200, 0, ""),
         ]
     );
@@ -707,19 +535,12 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
 fn the_interrupt_that_took_a_sample_is_no_part_of_its_path() {
     let mut s = Story::new(1);
     s.switch(0, 999, 10, Sleeping, 0);
-    let tick: &[&str] = &[
-        "main",
-        "work",
-        "asm_sysvec_apic_timer_interrupt@[kernel]",
-        "tick@[kernel]",
-    ];
+    let tick: &[&str] =
+        &["main", "work", "asm_sysvec_apic_timer_interrupt@[kernel]", "tick@[kernel]"];
     let write: &[&str] = &["main", "write@libc.so.6", "entry@[kernel]", "copy@[kernel]"];
     let trace = sampled(
         s.load(1000),
-        &[
-            (10, 250, SampleKind::OnCpu, tick),
-            (10, 750, SampleKind::OnCpu, write),
-        ],
+        &[(10, 250, SampleKind::OnCpu, tick), (10, 750, SampleKind::OnCpu, write)],
     );
     let paths = paths_of(&trace, None);
     assert_eq!(
@@ -753,23 +574,14 @@ fn lock_without_annotations() -> Trace {
     s.load(800)
 }
 
-const LOCK: [&str; 4] = [
-    "look_up",
-    "pthread_mutex_lock@libc.so.6",
-    "__lll_lock_wait@libc.so.6",
-    "futex_wait@[kernel]",
-];
+const LOCK: [&str; 4] =
+    ["look_up", "pthread_mutex_lock@libc.so.6", "__lll_lock_wait@libc.so.6", "futex_wait@[kernel]"];
 
 fn lock_samples() -> Vec<(i32, i64, SampleKind, &'static [&'static str])> {
     vec![
         (10, 300, SampleKind::BlockedRead, &LOCK),
         (11, 200, SampleKind::OnCpu, &["store", "fill"]),
-        (
-            11,
-            500,
-            SampleKind::BlockedRead,
-            &["store", "nanosleep@libc.so.6"],
-        ),
+        (11, 500, SampleKind::BlockedRead, &["store", "nanosleep@libc.so.6"]),
         (12, 300, SampleKind::BlockedRead, &LOCK),
         (12, 650, SampleKind::OnCpu, &["look_up", "find"]),
     ]
@@ -793,13 +605,7 @@ fn a_lock_that_only_call_paths_tell_is_held_by_who_gives_it_on() {
     assert_eq!(asks, [row("pthread_mutex_lock < look_up", 610, 610)]);
     // 10 waits for 12, which waits for 11, which holds it: to 400 and from 600 it runs, between it sleeps.
     let holder = class.meanwhile.as_ref().expect("there is a holder");
-    assert_eq!(
-        rows(holder),
-        [
-            row("nanosleep < store", 400, 400),
-            row("fill < store", 210, 0)
-        ]
-    );
+    assert_eq!(rows(holder), [row("nanosleep < store", 400, 400), row("fill < store", 210, 0)]);
 }
 
 /// Mutexes that are not plain ones wait in functions of their own, which programs do not call; files can be locks, too.
@@ -879,18 +685,10 @@ fn a_thread_of_the_kernels_that_polls_is_spinning() {
     s.known = vec![11];
     s.switch(0, 999, 10, RunnablePreempted, 10);
     s.switch(1, 999, 11, RunnablePreempted, 11);
-    let polls: &[&str] = &[
-        "ret_from_fork_asm@[kernel]",
-        "ret_from_fork@[kernel]",
-        "io_sq_thread@[kernel]",
-    ];
-    let serves: &[&str] = &[
-        polls[0],
-        polls[1],
-        polls[2],
-        "io_submit_sqes@[kernel]",
-        "io_read@[kernel]",
-    ];
+    let polls: &[&str] =
+        &["ret_from_fork_asm@[kernel]", "ret_from_fork@[kernel]", "io_sq_thread@[kernel]"];
+    let serves: &[&str] =
+        &[polls[0], polls[1], polls[2], "io_submit_sqes@[kernel]", "io_read@[kernel]"];
     let trace = sampled(
         s.load(1000),
         &[
@@ -900,11 +698,7 @@ fn a_thread_of_the_kernels_that_polls_is_spinning() {
         ],
     );
     let account = summary(&trace, &Options::default()).account;
-    let spins: Vec<_> = account
-        .causes
-        .iter()
-        .filter(|c| c.class == "spinning")
-        .collect();
+    let spins: Vec<_> = account.causes.iter().filter(|c| c.class == "spinning").collect();
     assert_eq!(
         (spins.len(), spins[0].note, spins[0].ns),
         // For the only thread that works.
@@ -912,10 +706,7 @@ fn a_thread_of_the_kernels_that_polls_is_spinning() {
     );
     let paths = paths_of(&trace, None);
     let work = rows(&class_of(&paths, "work").paths);
-    assert_eq!(
-        work,
-        [row("work < main", 1000, 0), row("io_sq_thread", 500, 0)]
-    );
+    assert_eq!(work, [row("work < main", 1000, 0), row("io_sq_thread", 500, 0)]);
 }
 
 /// CPython waits for its lock in two functions, and compilers add to their names.
@@ -960,10 +751,9 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
     s.switch(0, 100, 10, Sleeping, 0);
     s.wake(0, 900, 0, 10, 0);
     s.switch(0, 900, 0, RunnablePreempted, 10);
-    for (call, expected) in [
-        ("clock_nanosleep@libc.so.6", ("chosen", "nap")),
-        ("poll@libc.so.6", ("interrupt", "")),
-    ] {
+    for (call, expected) in
+        [("clock_nanosleep@libc.so.6", ("chosen", "nap")), ("poll@libc.so.6", ("interrupt", ""))]
+    {
         let path: &[&str] = &["main", "nap", call];
         let samples = [(10, 500, SampleKind::BlockedRead, path)];
         let trace = sampled(s.clone().load(1000), &samples);
@@ -980,9 +770,7 @@ fn work_at(paths: &[(usize, &[&str])]) -> Vec<HotPath> {
     let n: usize = paths.iter().map(|(n, _)| n).sum();
     let mut story = Story::new(1);
     story.switch(0, n as i64 * 100, 10, RunnablePreempted, 0);
-    let each = paths
-        .iter()
-        .flat_map(|&(n, path)| std::iter::repeat_n(path, n));
+    let each = paths.iter().flat_map(|&(n, path)| std::iter::repeat_n(path, n));
     let samples: Vec<_> = (each.enumerate())
         .map(|(at, path)| (10, at as i64 * 100 + 50, SampleKind::OnCpu, path))
         .collect();
@@ -1010,10 +798,8 @@ fn shown_of(paths: &[(usize, &[&str])]) -> Vec<String> {
 #[test]
 fn a_share_is_that_of_the_whole_path_beside_it() {
     // One caller leads to three quarters of it only.
-    let two: &[(usize, &[&str])] = &[
-        (75, &["main", "path_a", "kernel_fn"]),
-        (25, &["main", "path_b", "kernel_fn"]),
-    ];
+    let two: &[(usize, &[&str])] =
+        &[(75, &["main", "path_a", "kernel_fn"]), (25, &["main", "path_b", "kernel_fn"])];
     assert_eq!(shown_of(two), ["100 kernel_fn | 75 path_a | 25 path_b"]);
     // Stacks that end early say nothing of callers.
     let cut: &[(usize, &[&str])] = &[(90, &["main", "worker", "compress"]), (10, &["compress"])];
@@ -1028,25 +814,13 @@ fn a_library_is_shown_with_the_programs_function_that_called_it() {
     let find = "hashbrown::raw::RawTable<T,A>::find";
     let get = "std::collections::hash::map::HashMap<K,V,S>::get";
     let rust: &[(usize, &[&str])] = &[
-        (
-            30,
-            &[
-                "main",
-                "update_table",
-                get,
-                find,
-                "core::intrinsics::likely",
-            ],
-        ),
+        (30, &["main", "update_table", get, find, "core::intrinsics::likely"]),
         (28, &["main", "update_table", get, find]),
         (42, &["main", "render"]),
     ];
     let name = "HashMap";
     let rows = shown_of(rust);
-    assert!(
-        rows[0].starts_with("58 ") && rows[0].contains(name),
-        "{rows:?}"
-    );
+    assert!(rows[0].starts_with("58 ") && rows[0].contains(name), "{rows:?}");
     assert!(rows[0].ends_with("< update_table < main"), "{rows:?}");
     let go: &[(usize, &[&str])] = &[
         (
@@ -1058,14 +832,7 @@ fn a_library_is_shown_with_the_programs_function_that_called_it() {
                 "internal/runtime/maps.ctrlGroup.matchH2",
             ],
         ),
-        (
-            35,
-            &[
-                "runtime.goexit",
-                "runtime.gcBgMarkWorker",
-                "runtime.scanobject",
-            ],
-        ),
+        (35, &["runtime.goexit", "runtime.gcBgMarkWorker", "runtime.scanobject"]),
     ];
     assert_eq!(
         shown_of(go),
@@ -1078,32 +845,20 @@ fn a_library_is_shown_with_the_programs_function_that_called_it() {
     // What the kernel does for two functions of the program is two things, what it does for many one.
     let libc = "/usr/lib/libc.so.6";
     let write = format!("write@{libc}");
-    let two: &[(usize, &[&str])] = &[
-        (60, &["main", "log", &write]),
-        (40, &["main", "send", &write]),
-    ];
-    assert_eq!(
-        shown_of(two),
-        ["60 write < log < main", "40 write < send < main"]
-    );
-    let many: &[(usize, &[&str])] = &[
-        (40, &["main", "a", &write]),
-        (30, &["main", "b", &write]),
-        (30, &["main", "c", &write]),
-    ];
+    let two: &[(usize, &[&str])] =
+        &[(60, &["main", "log", &write]), (40, &["main", "send", &write])];
+    assert_eq!(shown_of(two), ["60 write < log < main", "40 write < send < main"]);
+    let many: &[(usize, &[&str])] =
+        &[(40, &["main", "a", &write]), (30, &["main", "b", &write]), (30, &["main", "c", &write])];
     assert_eq!(shown_of(many), ["100 write | 40 a | 30 b | 30 c"]);
 }
 
 #[test]
 fn inverted_the_innermost_function_alone_has_time_of_its_own() {
-    let inverted = FlameOptions {
-        inverted: true,
-        ..FlameOptions::default()
-    };
+    let inverted = FlameOptions { inverted: true, ..FlameOptions::default() };
     let rows = tree(&imbalance(), &inverted);
     assert!(
-        rows.iter()
-            .all(|&(depth, _, ns, own)| own == if depth == 0 { ns } else { 0 }),
+        rows.iter().all(|&(depth, _, ns, own)| own == if depth == 0 { ns } else { 0 }),
         "{rows:?}"
     );
 }

@@ -69,10 +69,7 @@ fn who_runs_something_else_works_alone() {
     for (late, own) in [
         (&["_start", "main", "assemble"][..], "assemble"),
         // A function that both call is no phase that both are in.
-        (
-            &["_start", "main", "assemble", "multiply"],
-            "multiply < assemble",
-        ),
+        (&["_start", "main", "assemble", "multiply"], "multiply < assemble"),
         (&["_start", "main", "multiply"], "multiply"),
     ] {
         let found = causes(&two(late, early, WAIT));
@@ -91,13 +88,7 @@ fn stages_below_one_function_are_no_phase() {
     samples.extend((0..12).map(|n| (11, 20 + n * 30, SampleKind::OnCpu, &read[..])));
     samples.push((11, 500, SampleKind::BlockedRead, WAIT));
     let found = causes(&sampled(late().load(1000), &samples));
-    let expected = (
-        "low_parallelism",
-        "serial_phase",
-        "pack_block".into(),
-        10,
-        500,
-    );
+    let expected = ("low_parallelism", "serial_phase", "pack_block".into(), 10, 500);
     assert_eq!(found, [expected]);
 }
 
@@ -122,10 +113,7 @@ fn what_runs_alone_first_is_alone_though_many_run_it_later() {
     ];
     let found = causes(&sampled(s.load(1000), &samples));
     let (class, note, _, tid, ns) = &found[0];
-    assert_eq!(
-        (*class, *note, *tid),
-        ("low_parallelism", "serial_phase", 10)
-    );
+    assert_eq!((*class, *note, *tid), ("low_parallelism", "serial_phase", 10));
     assert!((490..=510).contains(ns), "{found:?}");
 }
 
@@ -135,12 +123,7 @@ fn a_barrier_that_only_samples_tell_is_load_imbalance() {
     let barriers: [&[&str]; 3] = [
         &[START, "worker", "pthread_barrier_wait@libc.so.6"],
         &[START, "worker", "std::barrier<>::arrive_and_wait()"],
-        &[
-            "main",
-            "solve",
-            "GOMP_barrier@libgomp.so.1",
-            "@libgomp.so.1",
-        ],
+        &["main", "solve", "GOMP_barrier@libgomp.so.1", "@libgomp.so.1"],
     ];
     for wait in barriers {
         let found = causes(&two(&["main", "assemble"], &["worker", "multiply"], wait));
@@ -156,12 +139,7 @@ fn spinning_is_for_the_last_in_the_phase() {
     s.known = vec![11];
     s.switch(0, 999, 10, RunnablePreempted, 0);
     s.switch(1, 999, 11, RunnablePreempted, 0);
-    let main: &[&str] = &[
-        "main",
-        "solve",
-        "GOMP_parallel@libgomp.so.1",
-        "solve._omp_fn.0",
-    ];
+    let main: &[&str] = &["main", "solve", "GOMP_parallel@libgomp.so.1", "solve._omp_fn.0"];
     let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
     let spin: &[&str] = &["gomp_thread_start@libgomp.so.1", "do_spin@libgomp.so.1"];
     let samples = [
@@ -171,10 +149,7 @@ fn spinning_is_for_the_last_in_the_phase() {
         (11, 750, SampleKind::OnCpu, spin),
     ];
     let found = causes(&sampled(s.load(1000), &samples));
-    assert_eq!(
-        found,
-        [("spinning", "late_thread", "solve".into(), 10, 499)]
-    );
+    assert_eq!(found, [("spinning", "late_thread", "solve".into(), 10, 499)]);
 }
 
 /// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may hand out tasks.
@@ -185,21 +160,11 @@ fn without_tasks_a_runtime_of_openmp_only_waits() {
     s.switch(0, 999, 10, RunnablePreempted, 0);
     s.switch(1, 999, 11, RunnablePreempted, 0);
     let trace = s.load(1000);
-    let main: &[&str] = &[
-        "main",
-        "solve",
-        "__kmpc_fork_call@libomp.so.5",
-        ".omp_outlined.",
-    ];
+    let main: &[&str] = &["main", "solve", "__kmpc_fork_call@libomp.so.5", ".omp_outlined."];
     let idle: &[&str] = &[START, "@libomp.so.5"];
     for (task, class) in [("sum", "spinning"), (".omp_task_entry.", "task_runtime")] {
         let samples = [
-            (
-                10,
-                250,
-                SampleKind::OnCpu,
-                &[main, &[task][..]].concat()[..],
-            ),
+            (10, 250, SampleKind::OnCpu, &[main, &[task][..]].concat()[..]),
             (10, 750, SampleKind::OnCpu, main),
             (11, 250, SampleKind::OnCpu, idle),
         ];
@@ -245,14 +210,8 @@ fn naps_between_tries_are_for_those_who_run_meanwhile() {
         let (class, note, _, tid, _) = causes(&trace).remove(0);
         (class, note, tid)
     };
-    assert_eq!(
-        first(naps(5_000, 1)),
-        ("low_parallelism", "serial_phase", 11)
-    );
-    assert_eq!(
-        first(naps(5_000, 2)),
-        ("waiting_for_own_threads", "polled", 0)
-    );
+    assert_eq!(first(naps(5_000, 1)), ("low_parallelism", "serial_phase", 11));
+    assert_eq!(first(naps(5_000, 2)), ("waiting_for_own_threads", "polled", 0));
     // Where it does something each time, it naps by its own choice.
     assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
 }
@@ -262,10 +221,9 @@ fn naps_between_tries_are_for_those_who_run_meanwhile() {
 fn a_lock_of_python_is_a_lock_wait() {
     const PYTHON: &str = "libpython3.11.so.1.0";
     let acquire = format!("PyThread_acquire_lock_timed@{PYTHON}");
-    for (caller, class) in [
-        ("py::Handler.acquire@[python]", "lock_wait"),
-        ("py::wait@[python]", "low_parallelism"),
-    ] {
+    for (caller, class) in
+        [("py::Handler.acquire@[python]", "lock_wait"), ("py::wait@[python]", "low_parallelism")]
+    {
         let eval = format!("_PyEval_EvalFrameDefault@{PYTHON}");
         let wait: &[&str] = &[START, caller, &eval, &acquire, "sem_wait@libc.so.6"];
         let mut trace = two(&["main", "emit"], &["worker", "multiply"], wait);
@@ -286,36 +244,16 @@ fn a_semaphore_that_its_waiter_posts_is_a_lock() {
     const WAIT: &[&str] = &[START, "worker", "__new_sem_wait_slow64@libc.so.6"];
     const WRAPPED: &[&str] = &[START, "worker", "enter", "__new_sem_wait_slow64@libc.so.6"];
     let part: &[&str] = &[START, "worker", "multiply"];
-    const CPP: &[&str] = &[
-        START,
-        "worker",
-        "std::counting_semaphore<1l>::acquire()",
-        "syscall@libc.so.6",
-    ];
-    let cpp_post: &[&str] = &[
-        START,
-        "worker",
-        "std::counting_semaphore<1l>::release(long)",
-        "syscall@libc.so.6",
-    ];
+    const CPP: &[&str] =
+        &[START, "worker", "std::counting_semaphore<1l>::acquire()", "syscall@libc.so.6"];
+    let cpp_post: &[&str] =
+        &[START, "worker", "std::counting_semaphore<1l>::release(long)", "syscall@libc.so.6"];
     for (wait, post, class) in [
         (CPP, cpp_post, "lock_wait"),
         (WAIT, &[START, "worker", "sem_post@libc.so.6"], "lock_wait"),
-        (
-            WRAPPED,
-            &[START, "worker", "leave", "sem_post@libc.so.6"],
-            "lock_wait",
-        ),
-        (
-            WAIT,
-            &[START, "producer", "sem_post@libc.so.6"],
-            "load_imbalance",
-        ),
-        (
-            WRAPPED,
-            &[START, "producer", "leave", "sem_post@libc.so.6"],
-            "load_imbalance",
-        ),
+        (WRAPPED, &[START, "worker", "leave", "sem_post@libc.so.6"], "lock_wait"),
+        (WAIT, &[START, "producer", "sem_post@libc.so.6"], "load_imbalance"),
+        (WRAPPED, &[START, "producer", "leave", "sem_post@libc.so.6"], "load_imbalance"),
     ] {
         let samples = [
             (10, 250, SampleKind::OnCpu, part),
@@ -335,10 +273,7 @@ fn a_semaphore_that_its_waiter_posts_is_a_lock() {
 fn threads_of_a_language_that_share_its_runtime_are_in_no_phase() {
     let go: &[&str] = &["runtime.goexit", "main.main.func1", "main.score"];
     let idle: &[&str] = &["runtime.mcall", "runtime.findRunnable", "runtime.futex"];
-    assert_eq!(
-        summary(&two(&["main", "f"], &["g"], WAIT), &Options::default()).missing,
-        [""; 0]
-    );
+    assert_eq!(summary(&two(&["main", "f"], &["g"], WAIT), &Options::default()).missing, [""; 0]);
     let node: &[&str] = &[
         START,
         "node::worker::Worker::StartThread()@node",
@@ -348,21 +283,14 @@ fn threads_of_a_language_that_share_its_runtime_are_in_no_phase() {
     let java: &[&str] = &[START, "JavaCalls::call_helper@/jvm/libjvm.so", "@"];
     for (part, wait, missing) in [
         (go, idle, "which lock or channel a goroutine waits"),
-        (
-            node,
-            WAIT,
-            "functions in JavaScript: record with node --perf-basic-prof",
-        ),
+        (node, WAIT, "functions in JavaScript: record with node --perf-basic-prof"),
         (java, WAIT, "functions in Java: record with java -XX:"),
     ] {
         let trace = two(part, part, wait);
         let said = summary(&trace, &Options::default()).missing;
         assert!(said.len() == 1 && said[0].contains(missing), "{said:?}");
         let (class, note, _, tid, ns) = causes(&trace).remove(0);
-        assert_eq!(
-            (class, note, tid, ns),
-            ("low_parallelism", "serial_phase", 10, 500)
-        );
+        assert_eq!((class, note, tid, ns), ("low_parallelism", "serial_phase", 10, 500));
         assert_eq!(kinds(&trace), [] as [&str; 0]);
     }
 }
@@ -375,12 +303,8 @@ fn a_critical_section_is_a_lock() {
     s.switch(0, 999, 10, RunnablePreempted, 0);
     s.switch(1, 999, 11, RunnablePreempted, 0);
     let inside: &[&str] = &["main", "add.omp_outlined", "sum"];
-    let asks: &[&str] = &[
-        "main",
-        "add.omp_outlined",
-        "__kmpc_critical@libomp.so.5",
-        "@libomp.so.5",
-    ];
+    let asks: &[&str] =
+        &["main", "add.omp_outlined", "__kmpc_critical@libomp.so.5", "@libomp.so.5"];
     let samples = [
         (10, 250, SampleKind::OnCpu, inside),
         (10, 750, SampleKind::OnCpu, inside),
@@ -388,15 +312,9 @@ fn a_critical_section_is_a_lock() {
         (11, 750, SampleKind::OnCpu, asks),
     ];
     let spins = causes(&sampled(s.load(1000), &samples));
-    assert_eq!(
-        (spins[0].0, spins[0].1, spins[0].4),
-        ("lock_wait", "by_samples", 499)
-    );
+    assert_eq!((spins[0].0, spins[0].1, spins[0].4), ("lock_wait", "by_samples", 499));
     let sleeps = causes(&two(inside, inside, asks));
-    assert_eq!(
-        (sleeps[0].0, sleeps[0].1, sleeps[0].4),
-        ("lock_wait", "by_samples", 500)
-    );
+    assert_eq!((sleeps[0].0, sleeps[0].1, sleeps[0].4), ("lock_wait", "by_samples", 500));
 }
 
 /// The kinds of hints of a trace, and what they say.
@@ -414,17 +332,9 @@ fn late_in_a_phase_has_a_hint() {
     let part: &[&str] = &[START, "worker", "multiply"];
     let of_threads = hints(&two(part, part, WAIT));
     assert_eq!(of_threads[0].0, "imbalance");
-    assert!(
-        of_threads[0].1.contains("more parts than threads"),
-        "{of_threads:?}"
-    );
+    assert!(of_threads[0].1.contains("more parts than threads"), "{of_threads:?}");
     let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "@libgomp.so.1"];
-    let main: &[&str] = &[
-        "main",
-        "solve",
-        "GOMP_parallel@libgomp.so.1",
-        "solve._omp_fn.0",
-    ];
+    let main: &[&str] = &["main", "solve", "GOMP_parallel@libgomp.so.1", "solve._omp_fn.0"];
     let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
     let of_openmp = hints(&two(main, worker, wait));
     assert!(of_openmp[0].1.contains("schedule(dynamic"), "{of_openmp:?}");
@@ -438,10 +348,7 @@ fn late_in_a_phase_has_a_hint() {
 fn a_serial_phase_has_its_function_and_its_ceiling() {
     let found = hints(&two(&["main", "assemble"], &["worker", "multiply"], WAIT));
     assert_eq!(found[0].0, "serial_phase");
-    assert!(
-        found[0].1.contains("assemble called by main ran alone"),
-        "{found:?}"
-    );
+    assert!(found[0].1.contains("assemble called by main ran alone"), "{found:?}");
     assert!(found[0].1.contains("at most 2.00 times"), "{found:?}");
     // Only one thread works at all: nothing is known of a part that could be divided.
     let mut s = Story::new(2);
@@ -478,24 +385,11 @@ fn holder_in(call: &[&str]) -> Trace {
 
 #[test]
 fn a_lock_that_is_held_over_io_has_a_hint() {
-    let found = hints(&holder_in(&[
-        START,
-        "worker",
-        "append",
-        "fdatasync@libc.so.6",
-    ]));
+    let found = hints(&holder_in(&[START, "worker", "append", "fdatasync@libc.so.6"]));
     assert_eq!(found[0].0, "lock_io");
-    assert!(
-        found[0].1.contains("fdatasync called by append"),
-        "{found:?}"
-    );
+    assert!(found[0].1.contains("fdatasync called by append"), "{found:?}");
     // A holder that waits for a condition waits for the program.
-    let inside = kinds(&holder_in(&[
-        START,
-        "worker",
-        "append",
-        "pthread_cond_wait@libc.so.6",
-    ]));
+    let inside = kinds(&holder_in(&[START, "worker", "append", "pthread_cond_wait@libc.so.6"]));
     assert!(!inside.contains(&"lock_io"), "{inside:?}");
 }
 
@@ -566,12 +460,7 @@ fn turns(together: bool, wait: &'static [&'static str], post: &'static [&'static
         // They wait for the first again, one earlier than the other.
         for (thread, after) in [(11, 400), (12, 900)] {
             s.switch(cpu(thread), now + after * US, thread, Sleeping, 0);
-            samples.push((
-                thread,
-                now + (after + 50) * US,
-                SampleKind::BlockedRead,
-                wait,
-            ));
+            samples.push((thread, now + (after + 50) * US, SampleKind::BlockedRead, wait));
         }
     }
     samples.sort_by_key(|sample| (sample.0, sample.1));
@@ -644,17 +533,11 @@ fn a_serial_phase_has_the_name_of_what_ran_most() {
         let early: &[&str] = &[START, "worker", "multiply"];
         causes(&two(late, early, WAIT)).remove(0).2
     };
-    assert_eq!(
-        named(&["_start", "main", "merge(int)", "sort"]),
-        "sort < merge"
-    );
+    assert_eq!(named(&["_start", "main", "merge(int)", "sort"]), "sort < merge");
     assert_eq!(named(&["_start", "main", "merge(int)"]), "merge");
     assert_eq!(named(&["_start", "main"]), "main");
     let thread = "py::Thread.run@[python]@/usr/lib/python3.11/threading.py";
-    assert_eq!(
-        named(&[thread, "py::consume@[python]@/home/me/job.py"]),
-        "py::consume"
-    );
+    assert_eq!(named(&[thread, "py::consume@[python]@/home/me/job.py"]), "py::consume");
 }
 
 fn advice(trace: &Trace, kind: &str) -> String {
@@ -666,10 +549,7 @@ fn advice(trace: &Trace, kind: &str) -> String {
 #[test]
 fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     let fault = "asm_exc_page_fault@[kernel]";
-    for fills in [
-        &[START, "fill", fault][..],
-        &[START, "fill", "memset@libc.so.6", fault],
-    ] {
+    for fills in [&[START, "fill", fault][..], &[START, "fill", "memset@libc.so.6", fault]] {
         assert!(advice(&two(fills, fills, WAIT), "page_faults").contains("fill"));
     }
     let loads: &[&str] = &[fault];
@@ -693,32 +573,16 @@ fn page_faults_cost_what_they_ran_and_nothing_that_was_idle() {
     // Go asks the kernel itself: no setting of malloc's helps.
     let go: &[&str] = &["main.build@prog@/src/main.go", fault];
     let found = advice(&two(go, go, WAIT), "page_faults");
-    assert!(
-        found.contains("main.build") && !found.contains("malloc"),
-        "{found}"
-    );
+    assert!(found.contains("main.build") && !found.contains("malloc"), "{found}");
 }
 
 /// The collector is told whatever it calls; code that only has its names is not.
 #[test]
 fn a_collector_of_garbage_has_a_hint() {
     let collects: [(&[&str], &str); 3] = [
-        (
-            &[
-                "runtime.systemstack@prog",
-                "runtime.gcDrain@prog",
-                "runtime.add@prog",
-            ],
-            "GOGC",
-        ),
-        (
-            &[START, "GangWorker::loop()@libjvm.so", "memcpy@libc.so.6"],
-            "-Xmx",
-        ),
-        (
-            &["_start", "gc_collect_main@libpython3.11.so.1.0"],
-            "gc.freeze",
-        ),
+        (&["runtime.systemstack@prog", "runtime.gcDrain@prog", "runtime.add@prog"], "GOGC"),
+        (&[START, "GangWorker::loop()@libjvm.so", "memcpy@libc.so.6"], "-Xmx"),
+        (&["_start", "gc_collect_main@libpython3.11.so.1.0"], "gc.freeze"),
     ];
     let own: &[&str] = &[START, "worker", "render"];
     for (path, setting) in collects {
@@ -762,17 +626,11 @@ fn threads_that_are_woken_at_once_to_wait_again_have_a_hint() {
     };
     let wait = "pthread_cond_wait@libc.so.6";
     let found = advice(&trace(true, wait), "herd");
-    assert!(
-        found.contains("pthread_cond_wait called by take"),
-        "{found}"
-    );
+    assert!(found.contains("pthread_cond_wait called by take"), "{found}");
     assert!(found.contains("100 % of 6 wake-ups"), "{found}");
     let cpp = "void std::condition_variable::wait<take()::{lambda()#1}>(int)@libstdc++.so.6";
     let found = advice(&trace(true, cpp), "herd");
-    assert!(
-        found.contains("condition_variable::wait called by take"),
-        "{found}"
-    );
+    assert!(found.contains("condition_variable::wait called by take"), "{found}");
     assert_eq!(advice(&trace(false, wait), "herd"), "");
     // They were woken to work.
     assert_eq!(advice(&trace(true, "compress"), "herd"), "");
@@ -787,10 +645,8 @@ fn a_process_whose_threads_all_wait_for_each_other_hangs() {
         s.switch(0, 100, 10, Sleeping, 0);
         s.switch(1, 100, 11, Sleeping, 0);
         let wait: &[&str] = &[START, "result", "pthread_cond_wait@libc.so.6"];
-        let samples = [
-            (10, 500, SampleKind::BlockedRead, wait),
-            (11, 500, SampleKind::BlockedRead, wait),
-        ];
+        let samples =
+            [(10, 500, SampleKind::BlockedRead, wait), (11, 500, SampleKind::BlockedRead, wait)];
         let mut trace = sampled(s.load(1000), &samples);
         for (tid, state) in [(10, Sleeping), (11, others)] {
             let at = trace.threads.iter().position(|t| t.tid == tid).unwrap();
@@ -803,10 +659,7 @@ fn a_process_whose_threads_all_wait_for_each_other_hangs() {
         trace
     };
     let found = advice(&trace(Sleeping), "hang");
-    assert!(
-        found.contains("in pthread_cond_wait called by result"),
-        "{found}"
-    );
+    assert!(found.contains("in pthread_cond_wait called by result"), "{found}");
     assert_eq!(advice(&trace(ThreadState::Running), "hang"), "");
 }
 
@@ -835,10 +688,7 @@ fn who_waits_for_one_that_naps_has_a_hint() {
         sampled(s.load((naps + 1) * 1_000 * US), &samples)
     };
     let found = advice(&trace(12), "naps");
-    assert!(
-        found.contains("usleep called by serve, 12 times 0.8 ms"),
-        "{found}"
-    );
+    assert!(found.contains("usleep called by serve, 12 times 0.8 ms"), "{found}");
     assert_eq!(advice(&trace(2), "naps"), "");
 }
 
@@ -850,10 +700,7 @@ fn where_all_cpus_are_busy_it_is_said_what_is_not_recorded() {
     s.switch(0, 999, 10, RunnablePreempted, 0);
     s.switch(1, 999, 11, RunnablePreempted, 0);
     let count: &[&str] = &[START, "count"];
-    let samples = [
-        (10, 500, SampleKind::OnCpu, count),
-        (11, 500, SampleKind::OnCpu, count),
-    ];
+    let samples = [(10, 500, SampleKind::OnCpu, count), (11, 500, SampleKind::OnCpu, count)];
     let found = advice(&sampled(s.load(1000), &samples), "busy");
     assert!(found.contains("100 % of that in count"), "{found}");
     // Not where one of them waits.
@@ -887,8 +734,5 @@ fn a_busy_database_is_a_lock() {
     ];
     let trace = sampled(s.load(1000), &samples);
     let found = summary(&trace, &Options::default()).account.causes;
-    assert_eq!(
-        (found[0].class, found[0].name.as_str()),
-        ("lock_wait", "save")
-    );
+    assert_eq!((found[0].class, found[0].name.as_str()), ("lock_wait", "save"));
 }

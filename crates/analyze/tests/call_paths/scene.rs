@@ -12,17 +12,9 @@ pub struct Scene {
 impl Scene {
     /// From 0 to `end`.
     pub fn new(end: i64) -> Scene {
-        let mut trace = Trace {
-            span: Time(0)..Time(end),
-            ..Trace::default()
-        };
+        let mut trace = Trace { span: Time(0)..Time(end), ..Trace::default() };
         let name = trace.strings.intern("program");
-        trace.processes.push(Process {
-            pid: 10,
-            name,
-            is_target: true,
-            ..Process::default()
-        });
+        trace.processes.push(Process { pid: 10, name, is_target: true, ..Process::default() });
         Scene { trace }
     }
 

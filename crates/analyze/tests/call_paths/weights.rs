@@ -15,11 +15,7 @@ fn session(trace: &Trace) -> Session<'_> {
 }
 
 fn ms(weights: &Weights) -> Vec<f64> {
-    weights
-        .sample
-        .iter()
-        .map(|w| w.ns() as f64 * 1e-6)
-        .collect()
+    weights.sample.iter().map(|w| w.ns() as f64 * 1e-6).collect()
 }
 
 #[test]
@@ -38,9 +34,7 @@ fn an_instant_on_a_cpu_belongs_to_the_nearest_sample_by_cpu_time() {
     assert_eq!(weights.unsampled[0].blocked, Duration(80 * MS));
     assert_eq!(weights.misfits, 0);
     // Of 5..95 the border gives 5..9 and, but for the sleep, 9..95.
-    let part = session(&trace)
-        .cover()
-        .weights(&trace, Time(5 * MS)..Time(95 * MS));
+    let part = session(&trace).cover().weights(&trace, Time(5 * MS)..Time(95 * MS));
     assert_eq!(ms(&part), [4.0, 6.0]);
 }
 
@@ -125,12 +119,7 @@ fn of_two_samples_of_one_block_the_complete_one_counts() {
 #[test]
 fn a_lock_wait_is_the_block_that_follows_at_once() {
     let mut s = Scene::new(100 * MS);
-    let t = s.thread(&[
-        (0, Running),
-        (10 * MS, Sleeping),
-        (20 * MS, Running),
-        (40 * MS, Sleeping),
-    ]);
+    let t = s.thread(&[(0, Running), (10 * MS, Sleeping), (20 * MS, Running), (40 * MS, Sleeping)]);
     // 0.5 ms of spinning before the first; before the second, 15 ms of other code.
     s.sample(t, 10 * MS - MS / 2, SampleKind::LockWait, &["main", "lock"]);
     s.sample(t, 25 * MS, SampleKind::LockWait, &["main", "lock"]);
@@ -231,25 +220,13 @@ fn short_threads_of_one_name_are_sampled_together() {
         s.name(t, name);
         t
     };
-    let workers: Vec<ThreadIx> = (0..10)
-        .map(|nth| worker(nth * 2 * MS, MS, "worker"))
-        .collect();
+    let workers: Vec<ThreadIx> = (0..10).map(|nth| worker(nth * 2 * MS, MS, "worker")).collect();
     let other = worker(3 * MS, MS, "other");
     let long = worker(100 * MS, 200 * MS, "worker");
     let late = worker(1_500 * MS, MS, "worker");
     // In the middle of the third and of the ninth worker: places 2.5 and 8.5 of 10 ms, so that the border is at 5.5.
-    s.sample(
-        workers[2],
-        4 * MS + MS / 2,
-        SampleKind::OnCpu,
-        &["main", "a"],
-    );
-    s.sample(
-        workers[8],
-        16 * MS + MS / 2,
-        SampleKind::OnCpu,
-        &["main", "b"],
-    );
+    s.sample(workers[2], 4 * MS + MS / 2, SampleKind::OnCpu, &["main", "a"]);
+    s.sample(workers[8], 16 * MS + MS / 2, SampleKind::OnCpu, &["main", "b"]);
     let trace = s.done();
     let session = session(&trace);
     let cover = session.cover();
@@ -257,22 +234,13 @@ fn short_threads_of_one_name_are_sampled_together() {
     assert_eq!(ms(&weights), [5.5, 4.5]);
     // 8 of the 10 ms were taken from other threads.
     assert_eq!(weights.estimated, Duration(8 * MS));
-    let sixth: Vec<_> = cover
-        .between(workers[5], Time(10 * MS), Time(11 * MS))
-        .collect();
+    let sixth: Vec<_> = cover.between(workers[5], Time(10 * MS), Time(11 * MS)).collect();
     assert_eq!(
-        sixth
-            .iter()
-            .map(|(owner, _)| owner.sample())
-            .collect::<Vec<_>>(),
+        sixth.iter().map(|(owner, _)| owner.sample()).collect::<Vec<_>>(),
         [Some(0), Some(1)]
     );
     for (thread, ms) in [(workers[0], 0), (other, 1), (long, 200), (late, 1)] {
-        assert_eq!(
-            weights.unsampled[thread.ix()].on_cpu,
-            Duration(ms * MS),
-            "{thread:?}"
-        );
+        assert_eq!(weights.unsampled[thread.ix()].on_cpu, Duration(ms * MS), "{thread:?}");
     }
 }
 

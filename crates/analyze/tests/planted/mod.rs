@@ -64,11 +64,7 @@ fn account_of_planted_causes_is_exact() {
         assert_eq!(ranking(&found), ranking(&known), "seed {seed}");
         // And each lock, barrier, condition and stranger by its name.
         let mut named = Truth::new();
-        for (cause, ns) in account
-            .causes
-            .iter()
-            .zip(account.by_cause(account.from, account.to))
-        {
+        for (cause, ns) in account.causes.iter().zip(account.by_cause(account.from, account.to)) {
             let name = match trace.strings.get(cause.name) {
                 _ if matches!(
                     cause.class,
@@ -80,11 +76,7 @@ fn account_of_planted_causes_is_exact() {
                 {
                     ""
                 }
-                name => truth
-                    .keys()
-                    .map(|k| k.1)
-                    .find(|n| *n == name)
-                    .unwrap_or("?"),
+                name => truth.keys().map(|k| k.1).find(|n| *n == name).unwrap_or("?"),
             };
             *named.entry((cause.class.key(), name)).or_default() += ns;
         }

@@ -65,14 +65,7 @@ pub fn imbalance(s: &mut Scene, dice: &mut Dice) {
     let last = dice.range(0, s.n as i64) as usize;
     let came: Vec<i64> = (0..s.n).map(|_| dice.range(start + 1, end)).collect();
     charge_waits(s, last, &came, end, BARRIERS[barrier]);
-    let_go(
-        s,
-        dice,
-        last,
-        &came,
-        end,
-        (BARRIER, BARRIERS[barrier], 0xb0 + barrier as u64),
-    );
+    let_go(s, dice, last, &came, end, (BARRIER, BARRIERS[barrier], 0xb0 + barrier as u64));
 }
 
 /// The last thread at a barrier comes so late because a stranger took its CPU: that much is not imbalance.
@@ -94,9 +87,8 @@ pub fn serial(s: &mut Scene, dice: &mut Dice) {
     let start = s.latest();
     let end = start + dice.range(100_000, 3_000_000);
     let alone = dice.range(0, s.n as i64) as usize;
-    let came: Vec<i64> = (0..s.n)
-        .map(|_| dice.range(start + 1, start + 1 + (end - start) / 3))
-        .collect();
+    let came: Vec<i64> =
+        (0..s.n).map(|_| dice.range(start + 1, start + 1 + (end - start) / 3)).collect();
     let others = || (0..s.n).filter(|&t| t != alone);
     let last = others().map(|t| came[t]).max().unwrap_or(end);
     let is_join = dice.one_in(2);
@@ -239,13 +231,7 @@ pub fn too_many_threads(s: &mut Scene, dice: &mut Dice, serial_number: i32) {
         }
         s.wake_from(0, extra, end, thread);
         if thread > 0 {
-            s.switch(
-                thread,
-                end + latency,
-                0,
-                RunnablePreempted,
-                Scene::tid(thread),
-            );
+            s.switch(thread, end + latency, 0, RunnablePreempted, Scene::tid(thread));
             s.add("scheduling_delay", "", latency);
         }
     }
@@ -274,10 +260,9 @@ fn charge_the_wait(
         s.add("scheduling_delay", "", misplaced * (to - from));
         // Without the one who came first, if that is not thread 0.
         let by_0 = from >= came_0 && came[1..].iter().any(|&c| c < came_0);
-        for (waits, late) in [
-            (idle - misplaced - i64::from(by_0), delay),
-            (i64::from(by_0), delay - delay_0),
-        ] {
+        for (waits, late) in
+            [(idle - misplaced - i64::from(by_0), delay), (i64::from(by_0), delay - delay_0)]
+        {
             match from >= end - late {
                 true => s.add("oversubscription", "", waits * (to - from)),
                 false => s.add("load_imbalance", name, waits * (to - from)),

@@ -108,34 +108,18 @@ impl Scene {
     }
 
     fn emit(&mut self, cpu: usize, ns: i64, context: i32, in_interrupt: bool, what: What) {
-        self.cpus[cpu].push(Event {
-            time: Time(ns),
-            context,
-            in_interrupt,
-            what,
-        });
+        self.cpus[cpu].push(Event { time: Time(ns), context, in_interrupt, what });
     }
 
     pub fn switch(&mut self, cpu: usize, ns: i64, prev: i32, left_as: ThreadState, next: i32) {
         let (prev_comm, next_comm) = (self.comm(prev), self.comm(next));
-        let what = What::Switch {
-            prev,
-            prev_comm,
-            left_as,
-            next,
-            next_comm,
-        };
+        let what = What::Switch { prev, prev_comm, left_as, next, next_comm };
         self.emit(cpu, ns, prev, false, what);
     }
 
     fn waking(&mut self, on_cpu: usize, ns: i64, context: i32, tid: i32, cpu: usize) {
         let comm = self.comm(tid);
-        let what = What::Waking {
-            tid,
-            comm,
-            cpu: cpu as i32,
-            in_softirq: false,
-        };
+        let what = What::Waking { tid, comm, cpu: cpu as i32, in_softirq: false };
         self.emit(on_cpu, ns, context, context == 0, what);
     }
 
@@ -177,13 +161,7 @@ impl Scene {
         let third = (to - from) / 3;
         self.switch(thread, from, tid, ThreadState::Sleeping, 0);
         self.waking(thread, from + third, 0, stranger, thread);
-        self.switch(
-            thread,
-            from + third,
-            0,
-            ThreadState::RunnablePreempted,
-            stranger,
-        );
+        self.switch(thread, from + third, 0, ThreadState::RunnablePreempted, stranger);
         self.switch(thread, to - third, stranger, ThreadState::Sleeping, 0);
         self.waking(thread, to, 0, tid, thread);
         self.switch(thread, to, 0, ThreadState::RunnablePreempted, tid);
@@ -204,14 +182,7 @@ impl Scene {
     }
 
     fn annotation(&mut self, ns: i64, kind: u8, aux: u16, name: &str, object: u64) -> Annotation {
-        Annotation {
-            time: Time(ns),
-            kind,
-            aux,
-            name: self.strings.intern(name),
-            a: object,
-            b: 0,
-        }
+        Annotation { time: Time(ns), kind, aux, name: self.strings.intern(name), a: object, b: 0 }
     }
 
     pub fn annotate(
@@ -278,12 +249,7 @@ impl Scene {
             .chain(self.extras)
             .map(|(tid, mut events)| {
                 events.sort_by_key(|e| e.time);
-                AnnotationVec {
-                    pid: PID,
-                    tid,
-                    events,
-                    at: 0,
-                }
+                AnnotationVec { pid: PID, tid, events, at: 0 }
             })
             .collect();
         let known = (0..self.n)
@@ -304,12 +270,7 @@ impl Scene {
             has_migrations: true,
             ..Setup::default()
         };
-        let input = Input {
-            setup,
-            strings: self.strings,
-            cpus: self.cpus,
-            streams,
-        };
+        let input = Input { setup, strings: self.strings, cpus: self.cpus, streams };
         let mut trace = input.build().unwrap();
         trace.info.kernel_source = "tracefs".into();
         (trace, self.truth)

@@ -174,15 +174,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let command = shown(&lines[own]);
     if let Some(output) = &outputs[2] {
         let measures = (measured(&runner, own, pairs).into_iter())
-            .map(|(name, _, runs)| Measure {
-                name: name.to_owned(),
-                runs,
-            })
+            .map(|(name, _, runs)| Measure { name: name.to_owned(), runs })
             .collect();
         let baseline = Baseline::new(command.clone(), measures);
-        output
-            .write(|out| kasuri_text::json::write(&baseline, out))
-            .context("--save")?;
+        output.write(|out| kasuri_text::json::write(&baseline, out)).context("--save")?;
     }
     let Some(against) = against else {
         if !args.how.quiet {
@@ -239,12 +234,7 @@ fn measure(args: &Args, runner: &mut Runner<'_>, lines: &[Line]) -> anyhow::Resu
             }
         }
     } else {
-        let plan = Plan {
-            arms: lines.len(),
-            blocks: wanted,
-            least: 1.0,
-            seed: args.how.seed,
-        };
+        let plan = Plan { arms: lines.len(), blocks: wanted, least: 1.0, seed: args.how.seed };
         let outcome = race::race(&plan, run);
         if let Some(why) = outcome.broken {
             bail!("a run of {why}");
@@ -350,9 +340,7 @@ fn rows_since(
         let against = stored.runs(name).with_context(|| {
             format!("--baseline: it has no runs of {name}; save it with --metric")
         })?;
-        rows.push(row((name, unit), against.to_vec(), command, |a, b| {
-            unpaired(a, b, 0.95)
-        }));
+        rows.push(row((name, unit), against.to_vec(), command, |a, b| unpaired(a, b, 0.95)));
     }
     if let Some(first) = rows.first_mut() {
         first.higher = higher;
@@ -398,15 +386,9 @@ impl Row {
 }
 
 fn judge(gates: &[Gate], rows: &[Row]) -> Vec<Answer> {
-    let of = |gate: &Gate| {
-        rows.iter()
-            .find(|row| row.name == gate.measure)
-            .expect("gates are checked")
-    };
-    let p_values: Vec<f64> = gates
-        .iter()
-        .map(|gate| of(gate).p_value.unwrap_or(1.0))
-        .collect();
+    let of =
+        |gate: &Gate| rows.iter().find(|row| row.name == gate.measure).expect("gates are checked");
+    let p_values: Vec<f64> = gates.iter().map(|gate| of(gate).p_value.unwrap_or(1.0)).collect();
     let corrected = holm(&p_values, gates.len());
     gates
         .iter()
@@ -461,19 +443,11 @@ fn compared(bench: &Bench) -> &Row {
 fn corrected(bench: &Bench) -> Vec<f64> {
     let is_compared = |row: &&Row| row.name == bench.compared;
     let p_value = |row: &Row| row.p_value.unwrap_or(1.0);
-    let others: Vec<f64> = bench
-        .measures
-        .iter()
-        .filter(|row| !is_compared(row))
-        .map(p_value)
-        .collect();
+    let others: Vec<f64> =
+        bench.measures.iter().filter(|row| !is_compared(row)).map(p_value).collect();
     let mut others = holm(&others, 0).into_iter();
     let of = |row| {
-        if is_compared(&row) {
-            Some(p_value(row))
-        } else {
-            others.next()
-        }
+        if is_compared(&row) { Some(p_value(row)) } else { others.next() }
     };
     bench.measures.iter().filter_map(of).collect()
 }
@@ -494,13 +468,7 @@ fn verdict(bench: &Bench, row: &Row) -> String {
         interval: low.zip(high).map(|(low, high)| (1.0 / high, 1.0 / low)),
         sure: p <= 0.05,
     };
-    format!(
-        "{} ({}{}, p {})",
-        told.words(row.name),
-        told.range(),
-        runs(bench),
-        p_text(p)
-    )
+    format!("{} ({}{}, p {})", told.words(row.name), told.range(), runs(bench), p_text(p))
 }
 
 fn value(row: &Row, values: &[f64]) -> String {
@@ -513,10 +481,7 @@ fn value(row: &Row, values: &[f64]) -> String {
 }
 
 fn change(ratio: Option<f64>) -> String {
-    ratio.map_or_else(
-        || "-".to_owned(),
-        |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0),
-    )
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
 }
 
 fn as_text(bench: &Bench, width: usize) -> String {
@@ -557,19 +522,10 @@ fn as_text(bench: &Bench, width: usize) -> String {
 
 fn as_markdown(bench: &Bench) -> String {
     // A backtick would end the code; a bar the cell.
-    let code = |text: &str| {
-        format!(
-            "`{}`",
-            printable(text).replace('`', "'").replace('|', "\\|")
-        )
-    };
+    let code = |text: &str| format!("`{}`", printable(text).replace('`', "'").replace('|', "\\|"));
     let mut text = format!(
         "**{}**\n\n{} of {} (against) and {} (this)\n\n| | against | this | change | 95 % interval | p |\n|---|--:|--:|--:|--:|--:|\n",
-        if bench.failed {
-            "slower"
-        } else {
-            "no gate failed"
-        },
+        if bench.failed { "slower" } else { "no gate failed" },
         runs(bench),
         code(&bench.against),
         code(&bench.command)

@@ -58,9 +58,7 @@ pub fn run(
         line("slow-down in CPU time", median(&cpu)),
         line("estimated by the recordings", median(&estimates)),
     ] {
-        message::note(format_args!(
-            "{text}, median of {pairs} pairs with its interval"
-        ));
+        message::note(format_args!("{text}, median of {pairs} pairs with its interval"));
     }
     Ok(code)
 }
@@ -72,10 +70,7 @@ fn plain(options: &Options) -> anyhow::Result<Run> {
         .args(&command[1..])
         .status()
         .with_context(|| format!("cannot run {}", command[0].display()))?;
-    let run = Run {
-        wall_s: start.elapsed().as_secs_f64(),
-        cpu_s: children_cpu_s() - before,
-    };
+    let run = Run { wall_s: start.elapsed().as_secs_f64(), cpu_s: children_cpu_s() - before };
     if !status.success() {
         bail!(
             "the program failed without recording (status {}); its times are not comparable",
@@ -88,10 +83,7 @@ fn plain(options: &Options) -> anyhow::Result<Run> {
 /// The run, the estimated share of tracing in its CPU time, and its exit code.
 fn traced(options: &Options) -> anyhow::Result<(Run, Option<f64>, ExitCode)> {
     let summary = kasuri_record::record(options, &mut |_| {})?;
-    let file = summary
-        .files
-        .last()
-        .context("the recording could not be kept")?;
+    let file = summary.files.last().context("the recording could not be kept")?;
     let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
     let recording = kasuri_format::container::Recording::parse(&bytes)?;
     let meta = recording.meta();
@@ -102,14 +94,9 @@ fn traced(options: &Options) -> anyhow::Result<(Run, Option<f64>, ExitCode)> {
         cpu_s: meta.program_cpu_ns.unwrap_or(0) as f64 * 1e-9,
     };
     let name = file.display().to_string();
-    let file = kasuri_import::File {
-        name: &name,
-        bytes: &bytes,
-    };
+    let file = kasuri_import::File { name: &name, bytes: &bytes };
     let trace = kasuri_import::load(&[file], &Default::default())?;
-    let share = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default())
-        .tracing
-        .share;
+    let share = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default()).tracing.share;
     match summary.exit_status {
         Some(0) => Ok((run, share, ExitCode::SUCCESS)),
         status => bail!(

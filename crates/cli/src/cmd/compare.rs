@@ -94,10 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let mut trace = input.load()?;
             args.program.choose(&mut trace, &input.name())?;
             is_said = is_said || say_nobody(&trace, "kasuri compare", &words);
-            let options = kasuri_analyze::Options {
-                omits_moves: true,
-                ..Default::default()
-            };
+            let options = kasuri_analyze::Options { omits_moves: true, ..Default::default() };
             Ok(kasuri_analyze::summary(&trace, &options))
         })
         .collect()
@@ -113,12 +110,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let text = ci::junit("kasuri compare", &words, &answers);
         (junit.write(|out| out.write_all(text.as_bytes()))).context("--junit")?;
     }
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        top: args.top,
-        ..Layout::default()
-    };
+    let layout =
+        Layout { width: screen_width(), colour: has_colour(), top: args.top, ..Layout::default() };
     show(&comparison, args.json, &layout)?;
     if args.github {
         let mut out = crate::screen::screen();
@@ -176,14 +169,9 @@ fn risen(row: &Change) -> Option<f64> {
 }
 
 fn changes(comparison: &Comparison) -> impl Iterator<Item = &Change> {
-    [
-        &comparison.totals,
-        &comparison.account,
-        &comparison.regions,
-        &comparison.imbalance,
-    ]
-    .into_iter()
-    .flatten()
+    [&comparison.totals, &comparison.account, &comparison.regions, &comparison.imbalance]
+        .into_iter()
+        .flatten()
 }
 
 /// The names that gates may have, but for those of annotations.
@@ -201,10 +189,6 @@ fn words(args: &Args) -> String {
     };
     match args.files.is_empty() {
         false => words(&args.files),
-        true => format!(
-            "--before {} --after {}",
-            words(&args.before),
-            words(&args.after)
-        ),
+        true => format!("--before {} --after {}", words(&args.before), words(&args.after)),
     }
 }

@@ -94,12 +94,7 @@ fn answer_line(check: &Check) -> Line<'_> {
 }
 
 fn text(report: &Report) -> String {
-    let width = report
-        .checks
-        .iter()
-        .map(|c| c.name.len())
-        .max()
-        .unwrap_or(0);
+    let width = report.checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for check in &report.checks {
         text.push_str(&line(check, width));

@@ -156,10 +156,7 @@ fn start(program: &[OsString]) -> anyhow::Result<Option<Observed>> {
         return Ok(None);
     };
     // Its output is of no interest.
-    let child = Command::new(name)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .spawn();
+    let child = Command::new(name).args(arguments).stdout(Stdio::null()).spawn();
     match child {
         Ok(child) => Ok(Some(Observed(child))),
         Err(e) => bail!("cannot run {}: {e}", name.display()),
@@ -172,11 +169,7 @@ fn wanted(args: &Args, selections: &Selections, table: &Table) -> anyhow::Result
         return Ok((0..table.events.len()).collect());
     }
     let names = if args.event.is_empty() {
-        BUILTIN
-            .iter()
-            .map(|b| b.name.to_owned())
-            .filter(|name| name != "all")
-            .collect()
+        BUILTIN.iter().map(|b| b.name.to_owned()).filter(|name| name != "all").collect()
     } else {
         args.event.clone()
     };

@@ -38,8 +38,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut trace = args.input.load()?;
     let name = args.input.name();
-    args.program
-        .choose_or_say(&mut trace, "kasuri explain", &name)?;
+    args.program.choose_or_say(&mut trace, "kasuri explain", &name)?;
     let options = range::options(&trace, args.range, false)?;
     let summary = kasuri_analyze::summary(&trace, &options);
     let file = shell_word(name.to_string());

@@ -100,9 +100,7 @@ impl clap::ValueEnum for Format {
 /// # Errors
 /// When the recording cannot be read or the result not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let path = args
-        .output
-        .unwrap_or_else(|| args.input.beside(args.format.extension()));
+    let path = args.output.unwrap_or_else(|| args.input.beside(args.format.extension()));
     match args.format {
         Format::Tables(kind) => tables::run(&args.input, &args.program, &path, kind, args.tables),
         Format::Export(export) => write(&args.input, &args.program, path, export),

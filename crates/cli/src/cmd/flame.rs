@@ -91,9 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let key = args.loss.as_deref();
     let options = FlameOptions {
         options: range::options(&trace, args.range, args.all)?,
-        class: Class::ALL
-            .into_iter()
-            .find(|class| Some(class.key()) == key),
+        class: Class::ALL.into_iter().find(|class| Some(class.key()) == key),
         tid: args.thread,
         blocked: args.blocked,
         inverted: args.invert,

@@ -121,9 +121,7 @@ fn uninstall() -> anyhow::Result<()> {
 }
 
 fn status(dir: &Path) -> anyhow::Result<()> {
-    let state = Command::new("systemctl")
-        .args(["is-active", unit::NAME])
-        .output();
+    let state = Command::new("systemctl").args(["is-active", unit::NAME]).output();
     let state = state.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let state = state.unwrap_or_default();
     let state = match state.as_str() {
@@ -148,10 +146,7 @@ fn status(dir: &Path) -> anyhow::Result<()> {
 }
 
 fn systemctl(args: &[&str]) -> anyhow::Result<()> {
-    let status = Command::new("systemctl")
-        .args(args)
-        .status()
-        .context("cannot run systemctl")?;
+    let status = Command::new("systemctl").args(args).status().context("cannot run systemctl")?;
     if !status.success() {
         bail!("systemctl {} failed", args.join(" "));
     }
@@ -168,26 +163,12 @@ impl Settings {
             format!("--max-mb={}", self.max_mb),
             format!("--max-age={}s", self.max_age.as_secs()),
         ];
+        words.extend(self.on_wait.iter().map(|time| format!("--on-wait={}us", time.as_micros())));
+        words.extend(self.on_syscall.iter().map(|on| format!("--on-syscall={on}")));
         words.extend(
-            self.on_wait
-                .iter()
-                .map(|time| format!("--on-wait={}us", time.as_micros())),
+            self.on_throttled.iter().map(|time| format!("--on-throttled={}us", time.as_micros())),
         );
-        words.extend(
-            self.on_syscall
-                .iter()
-                .map(|on| format!("--on-syscall={on}")),
-        );
-        words.extend(
-            self.on_throttled
-                .iter()
-                .map(|time| format!("--on-throttled={}us", time.as_micros())),
-        );
-        words.extend(
-            self.on_pressure
-                .iter()
-                .map(|on| format!("--on-pressure={on}")),
-        );
+        words.extend(self.on_pressure.iter().map(|on| format!("--on-pressure={on}")));
         words.extend(self.on_log.iter().map(|on| format!("--on-log={on}")));
         words.extend(self.listen.iter().map(|port| format!("--listen={port}")));
         words.extend(self.syscalls.then(|| "--syscalls".to_owned()));

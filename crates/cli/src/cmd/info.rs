@@ -39,12 +39,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         kasuri_text::json::write(&info, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let layout = Layout {
-        width: screen_width(),
-        colour: has_colour(),
-        top: args.top,
-        ..Layout::default()
-    };
+    let layout =
+        Layout { width: screen_width(), colour: has_colour(), top: args.top, ..Layout::default() };
     let name = args.input.name().to_string();
     out.write_all(table::contents(&name, &info, &layout).as_bytes())?;
     out.flush()?;

@@ -33,11 +33,7 @@ Examples:
 )]
 pub struct Args {
     /// Recording (.kasuri); - for stdin
-    #[arg(
-        value_name = "FILE",
-        required_unless_present = "pid",
-        conflicts_with = "pid"
-    )]
+    #[arg(value_name = "FILE", required_unless_present = "pid", conflicts_with = "pid")]
     file: Option<PathBuf>,
     /// The process to look at
     #[arg(short, long, value_name = "PID", allow_hyphen_values = true, value_parser = super::process_number)]
@@ -56,10 +52,7 @@ pub struct Args {
 /// When the process cannot be looked at, or the recording does not say.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (trace, name) = match (&args.file, args.pid) {
-        (Some(file), _) => (
-            Input::new(file.clone(), false).load()?,
-            file.display().to_string(),
-        ),
+        (Some(file), _) => (Input::new(file.clone(), false).load()?, file.display().to_string()),
         (None, pid) => {
             let pid = pid.expect("clap wants a file or a process");
             (watch(pid)?, format!("process {pid}"))

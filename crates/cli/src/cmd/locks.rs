@@ -48,12 +48,9 @@ pub struct Args {
 /// # Errors
 /// When there is no recording or stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut trace = args
-        .source
-        .load(&|options| options.syscalls = args.syscalls)?;
+    let mut trace = args.source.load(&|options| options.syscalls = args.syscalls)?;
     let name = args.source.name();
-    args.program
-        .choose_or_say(&mut trace, "kasuri locks", &name)?;
+    args.program.choose_or_say(&mut trace, "kasuri locks", &name)?;
     let options = range::options(&trace, args.range, args.all)?;
     let session = Session::new(&trace, &options);
     // The class is a prediction for two CPUs; of a part of the recording there is none.
@@ -64,9 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         what_if: false,
         ..kasuri_predict::Options::default()
     };
-    let prediction = is_whole
-        .then(|| of_locks(&session, &wanted()).ok())
-        .flatten();
+    let prediction = is_whole.then(|| of_locks(&session, &wanted()).ok()).flatten();
     let answer = LocksAnswer::new(session.locks(), prediction.as_ref());
     show(&answer, args.json, &layout(&trace, args.top))
 }

@@ -33,10 +33,7 @@ pub struct Args {
 /// # Errors
 /// When a folder cannot be opened, or the client does not speak the protocol.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let limits = Limits {
-        time: args.timeout,
-        allow_record: args.allow_record,
-    };
+    let limits = Limits { time: args.timeout, allow_record: args.allow_record };
     mcp::serve(&args.root, limits)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -39,9 +39,7 @@ pub struct Args {
 
 fn offset(text: &str) -> Result<(PathBuf, i64), String> {
     let (file, ns) = (text.rsplit_once('=')).ok_or("needed FILE=NS")?;
-    let ns = ns
-        .parse()
-        .map_err(|_| format!("{ns:?} is no number of ns"))?;
+    let ns = ns.parse().map_err(|_| format!("{ns:?} is no number of ns"))?;
     Ok((file.into(), ns))
 }
 
@@ -51,16 +49,10 @@ fn offset(text: &str) -> Result<(PathBuf, i64), String> {
 /// When a trace cannot be read, clocks cannot be aligned, or the result not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some((file, _)) = args.offset.iter().find(|(f, _)| !args.files.contains(f)) {
-        bail!(
-            "--offset {}=...: is none of the traces given",
-            file.display()
-        );
+        bail!("--offset {}=...: is none of the traces given", file.display());
     }
     if let Some(file) = args.files.iter().find(|f| **f == args.output) {
-        bail!(
-            "{}: is read and cannot be written too; needed another -o",
-            file.display()
-        );
+        bail!("{}: is read and cannot be written too; needed another -o", file.display());
     }
     let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = Output::new(args.output.clone(), &files, true)?;
@@ -77,10 +69,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for note in &merged.notes {
         message::note(note);
     }
-    message::note(format!(
-        "wrote {} events to {}",
-        merged.n_events,
-        args.output.display()
-    ));
+    message::note(format!("wrote {} events to {}", merged.n_events, args.output.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -162,12 +162,9 @@ fn operations(names: &[String]) -> anyhow::Result<Vec<usize>> {
     names
         .iter()
         .map(|name| {
-            ops::ALL
-                .iter()
-                .position(|op| op.name.eq_ignore_ascii_case(name.trim()))
-                .with_context(|| {
-                    format!("no operation {name:?}; `kasuri overhead --op list` prints them")
-                })
+            ops::ALL.iter().position(|op| op.name.eq_ignore_ascii_case(name.trim())).with_context(
+                || format!("no operation {name:?}; `kasuri overhead --op list` prints them"),
+            )
         })
         .collect()
 }
@@ -205,11 +202,7 @@ fn ratio(cell: &Option<Cell>) -> String {
         || "-".to_owned(),
         |cell| {
             let r = cell.ratio;
-            format!(
-                "{:.2} ±{:.2}",
-                r.median,
-                (r.high - r.median).max(r.median - r.low)
-            )
+            format!("{:.2} ±{:.2}", r.median, (r.high - r.median).max(r.median - r.low))
         },
     )
 }
@@ -243,10 +236,7 @@ fn machine(result: &Overhead) -> String {
         _ => "",
     };
     let host = &result.host;
-    format!(
-        "{}, Linux {}, CPU {}{whose}",
-        host.cpu_model, host.kernel, result.cpu
-    )
+    format!("{}, Linux {}, CPU {}{whose}", host.cpu_model, host.kernel, result.cpu)
 }
 
 fn chart(result: &Overhead) -> overhead::Page {
@@ -311,15 +301,9 @@ fn table(result: &Overhead, width: usize, print: &dyn Fn(&Option<Cell>) -> Strin
     columns.extend(heads.iter().map(|head| number(*head, 0)));
     let mut grid = Grid::new(&columns);
     for row in &result.operations {
-        let mut cells = vec![
-            row.name.to_owned(),
-            units::duration(row.untraced_ns.median.max(0.0)),
-        ];
+        let mut cells = vec![row.name.to_owned(), units::duration(row.untraced_ns.median.max(0.0))];
         cells.extend(row.cells.iter().map(print));
         grid.row(cells);
     }
-    grid.lines(width)
-        .iter()
-        .map(|line| format!("{line}\n"))
-        .collect()
+    grid.lines(width).iter().map(|line| format!("{line}\n")).collect()
 }

@@ -107,11 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             schedulers.push(by);
         }
     }
-    let options = plan::Options {
-        workers,
-        schedulers,
-        transfer_ns: args.transfer,
-    };
+    let options = plan::Options { workers, schedulers, transfer_ns: args.transfer };
     let answer = plan::plan(&input, &options).ok_or_else(nothing)?;
     show(&answer, args.json, &layout(&trace, args.top))
 }
@@ -170,11 +166,7 @@ pub(super) fn add_rows(
         })
     };
     let stretches = (0..input.graph.len()).filter_map(stretch).collect();
-    let title = format!(
-        "plan: {} on {n} worker{}",
-        by.word(),
-        if n == 1 { "" } else { "s" }
-    );
+    let title = format!("plan: {} on {n} worker{}", by.word(), if n == 1 { "" } else { "s" });
     Some(planned::add(trace, &title, n, stretches))
 }
 
@@ -188,14 +180,10 @@ fn first(trace: &Trace, strands: &task_graph::Strands) -> Time {
 /// The recording for the planner: strands in an order in which each comes after what it needs.
 fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
     let mut number = vec![0u32; strands.ns.len()];
-    let mut out = plan::Input {
-        command: trace.info.command.clone(),
-        ..plan::Input::default()
-    };
+    let mut out = plan::Input { command: trace.info.command.clone(), ..plan::Input::default() };
     for strand in strands.in_order() {
-        let needs: Vec<u32> = (strands.after.of(strand).iter())
-            .map(|&p| number[p as usize])
-            .collect();
+        let needs: Vec<u32> =
+            (strands.after.of(strand).iter()).map(|&p| number[p as usize]).collect();
         number[strand] = out.graph.push(strands.ns[strand].max(0) as u64, needs);
         out.task.push(strands.task[strand].0);
     }
@@ -213,14 +201,12 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
         })
         .collect();
     let n_tasks = trace.tasks.len() as u32;
-    out.tasks.extend(
-        (strands.implicit.iter().zip(n_tasks..)).map(|(of, task)| plan::Recorded {
-            name: strands.name(trace, TaskIx(task)).into(),
-            end_ns: since(of.end),
-            is_point: true,
-            ..plan::Recorded::default()
-        }),
-    );
+    out.tasks.extend((strands.implicit.iter().zip(n_tasks..)).map(|(of, task)| plan::Recorded {
+        name: strands.name(trace, TaskIx(task)).into(),
+        end_ns: since(of.end),
+        is_point: true,
+        ..plan::Recorded::default()
+    }));
     let s = &trace.slices;
     let mut threads: Vec<_> = (0..s.start.len())
         .filter(|&row| s.kind[row] == SliceKind::TaskRun)

@@ -103,11 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.source.is_program() && args.machine.is_none() && costs.is_measured {
         costs = costs.undisturbed(&machine(false));
     }
-    let mut options = Options {
-        machine: costs,
-        again,
-        ..Options::default()
-    };
+    let mut options = Options { machine: costs, again, ..Options::default() };
     if !args.cpus.is_empty() {
         options.cpus = args.cpus.iter().map(|&n| n.into()).collect();
         options.cpus.sort_unstable();
@@ -124,11 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             out.write_all(kasuri_text::chart::curve::speedup(&prediction).as_bytes())
         })?;
     }
-    show(
-        &prediction,
-        args.json,
-        &layout(&trace, Layout::default().top),
-    )
+    show(&prediction, args.json, &layout(&trace, Layout::default().top))
 }
 
 /// Speed-ups of more runs on one CPU and on two, in turns.

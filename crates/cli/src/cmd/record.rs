@@ -232,10 +232,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(could_not_begin(error));
     }
     options.costs = unit_costs(&options, args.quiet, false);
-    let mut reporter = Reporter {
-        quiet: args.quiet,
-        bar: None,
-    };
+    let mut reporter = Reporter { quiet: args.quiet, bar: None };
     let summary = match kasuri_record::record(&options, &mut |notice| reporter.notice(notice)) {
         Ok(summary) => summary,
         Err(error) => return Ok(could_not_begin(error)),
@@ -283,10 +280,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         (None, false) => Target::Program(args.program.clone()),
     };
     let to = match (&args.to, &args.key) {
-        (Some(address), Some(file)) => Some(To {
-            address: address.clone(),
-            key: super::receive::key(file, false)?,
-        }),
+        (Some(address), Some(file)) => {
+            Some(To { address: address.clone(), key: super::receive::key(file, false)? })
+        }
         _ => None,
     };
     let output = match &args.output {
@@ -327,9 +323,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     });
     options.openmp = args.openmp;
     options.annotated.extend(args.itt.then_some(Annotated::Itt));
-    options
-        .annotated
-        .extend(args.nvtx.then_some(Annotated::Nvtx));
+    options.annotated.extend(args.nvtx.then_some(Annotated::Nvtx));
     options.lock_functions = args.lock_function.clone();
     options.usdt = args.usdt.clone();
     options.usdt_limit = args.usdt_limit;
@@ -418,10 +412,9 @@ fn default_name(target: &Target) -> String {
     let stem = match target {
         Target::Process(pid) => pid.to_string(),
         Target::Program(command) | Target::System(command) => match command.first() {
-            Some(program) => Path::new(program).file_name().map_or_else(
-                || "run".to_owned(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
+            Some(program) => Path::new(program)
+                .file_name()
+                .map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned()),
             None => "system".to_owned(),
         },
     };
@@ -467,10 +460,7 @@ fn summary_line(summary: &Summary) -> String {
     let budget = summary.budget.map_or(String::new(), |(share, changes)| {
         // Nothing costs more than all there was: such an estimate is none.
         let cost = match share {
-            ..=1.0 => format!(
-                "kernel events cost {:.2} % of the CPU time used",
-                share * 100.0
-            ),
+            ..=1.0 => format!("kernel events cost {:.2} % of the CPU time used", share * 100.0),
             _ => "what kernel events cost is not known".to_owned(),
         };
         format!("; {cost}, switched {changes} times to keep the budget")
@@ -489,9 +479,9 @@ impl Reporter {
         match notice {
             Notice::Warning(text) => message::warning(text),
             _ if self.quiet => {}
-            Notice::Started { missing } => missing
-                .iter()
-                .for_each(|text| message::warning(format_args!("missing: {text}"))),
+            Notice::Started { missing } => {
+                missing.iter().for_each(|text| message::warning(format_args!("missing: {text}")))
+            }
             Notice::Note(text) => message::note(text),
             Notice::Packing { done, total } => self.progress(done, total),
             Notice::Saved(path) => {
@@ -529,10 +519,7 @@ fn on_slice(text: &str) -> Result<OnSlice, String> {
         .rsplit_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("write NAME=TIME, as in render=50ms")?;
-    Ok(OnSlice {
-        name: name.to_owned(),
-        least: duration(least)?,
-    })
+    Ok(OnSlice { name: name.to_owned(), least: duration(least)? })
 }
 
 /// "16M", "1G": bytes of memory.
@@ -542,9 +529,8 @@ fn memory(text: &str) -> Result<u64, String> {
         text if text.ends_with(['G', 'g']) => (&text[..text.len() - 1], 1 << 30),
         _ => return Err("write a number of MiB or GiB, as in 16M".to_owned()),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "write a number of MiB or GiB, as in 16M".to_owned())?;
+    let number: u64 =
+        number.parse().map_err(|_| "write a number of MiB or GiB, as in 16M".to_owned())?;
     match number.checked_mul(unit) {
         Some(bytes) if bytes >= 8 << 20 => Ok(bytes),
         Some(_) => Err("a recording takes at least 8M".to_owned()),
@@ -554,9 +540,7 @@ fn memory(text: &str) -> Result<u64, String> {
 
 /// "5s", "500ms", "2m", "5" (seconds).
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor = match unit {
         "us" => 1e-6,
@@ -565,14 +549,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         _ => {
-            return Err(format!(
-                "unknown unit {unit:?}; use ms, s, m or h, as in 500ms"
-            ));
+            return Err(format!("unknown unit {unit:?}; use ms, s, m or h, as in 500ms"));
         }
     };
-    let seconds: f64 = number
-        .parse()
-        .map_err(|_| "not a time; write 5s or 500ms".to_owned())?;
+    let seconds: f64 = number.parse().map_err(|_| "not a time; write 5s or 500ms".to_owned())?;
     match Duration::try_from_secs_f64(seconds * factor) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err("must be more than zero and less than 500 billion years".to_owned()),

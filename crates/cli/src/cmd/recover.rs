@@ -33,12 +33,8 @@ pub struct Args {
 /// # Errors
 /// When the path is no recording, its recorder still lives, or the file cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let recovered = kasuri_record::recover(
-        &args.path,
-        args.output.as_deref(),
-        &super::shm_dir(),
-        &mut |_| {},
-    )?;
+    let recovered =
+        kasuri_record::recover(&args.path, args.output.as_deref(), &super::shm_dir(), &mut |_| {})?;
     for damage in &recovered.packed.damage {
         message::warning(format_args!("left out: {damage}"));
     }

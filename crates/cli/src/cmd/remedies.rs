@@ -117,10 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => None,
         false => recorded(&runner, &baseline, scratch.path(), slowest),
     };
-    let mut arms = vec![
-        arm("as it is", "", &baseline),
-        arm("as it is, again", "", &baseline),
-    ];
+    let mut arms = vec![arm("as it is", "", &baseline), arm("as it is, again", "", &baseline)];
     let mut untried = Vec::new();
     if !args.only {
         let facts = facts::gather(before.as_ref(), &look, &again.usage, threads);
@@ -129,13 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     arms.extend(own);
     let mut tried = Tried {
-        outcome: compete(
-            &arms,
-            &mut runner,
-            args.blocks as usize,
-            1.0 + args.least,
-            &how,
-        ),
+        outcome: compete(&arms, &mut runner, args.blocks as usize, 1.0 + args.least, &how),
         arms,
         measure: how.measure(),
         checked,
@@ -168,11 +159,7 @@ fn remedies(
 ) -> anyhow::Result<Vec<Arm>> {
     let arm = |remedy: Remedy| {
         let command = facts::with_threads(program, remedy.threads.or(threads))?;
-        Ok(Arm {
-            line: line(&remedy, &command),
-            name: remedy.name,
-            why: remedy.why,
-        })
+        Ok(Arm { line: line(&remedy, &command), name: remedy.name, why: remedy.why })
     };
     plausible(facts).into_iter().map(arm).collect()
 }
@@ -185,18 +172,13 @@ fn hint(why: &str) -> &'static str {
 }
 
 fn arm(name: &str, why: &str, line: &Line) -> Arm {
-    Arm {
-        name: name.to_owned(),
-        why: why.to_owned(),
-        line: line.clone(),
-    }
+    Arm { name: name.to_owned(), why: why.to_owned(), line: line.clone() }
 }
 
 fn own_arms(arms: &[String]) -> anyhow::Result<Vec<Arm>> {
     let own = |text: &String| {
-        let (name, command) = text
-            .split_once('=')
-            .with_context(|| format!("--arm {text}: needed NAME=CMD"))?;
+        let (name, command) =
+            text.split_once('=').with_context(|| format!("--arm {text}: needed NAME=CMD"))?;
         let line = Line::read(command).map_err(|why| anyhow::anyhow!("--arm {text}: {why}"))?;
         Ok(arm(name.trim(), "given", &line))
     };
@@ -208,11 +190,7 @@ fn line(remedy: &Remedy, command: &[OsString]) -> Line {
     words.extend(command.iter().cloned());
     let value = |value: &Option<String>| value.as_ref().map(OsString::from);
     Line {
-        env: remedy
-            .env
-            .iter()
-            .map(|(name, set)| (name.clone(), value(set)))
-            .collect(),
+        env: remedy.env.iter().map(|(name, set)| (name.clone(), value(set))).collect(),
         command: words,
     }
 }
@@ -232,10 +210,7 @@ fn compete(arms: &[Arm], runner: &mut Runner<'_>, blocks: usize, least: f64, how
     if how.quiet {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
-    bar.set_message(format!(
-        "{} remedies, {blocks} blocks at most",
-        arms.len() - 2
-    ));
+    bar.set_message(format!("{} remedies, {blocks} blocks at most", arms.len() - 2));
     let outcome = race::race(&plan, |arm| -> Ran {
         bar.inc(1);
         runner.run(arm, &arms[arm].line)

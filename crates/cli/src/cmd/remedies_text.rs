@@ -75,12 +75,7 @@ fn text(tried: &Tried, width: usize) -> String {
     }
     match tried.outcome.best() {
         Some(best) => {
-            let _ = writeln!(
-                text,
-                "{}: {}",
-                printable(&tried.arms[best].name),
-                claim(tried, best)
-            );
+            let _ = writeln!(text, "{}: {}", printable(&tried.arms[best].name), claim(tried, best));
             let _ = writeln!(text, "\n  {}\n", printable(&shown(&tried.arms[best].line)));
         }
         None => {
@@ -105,15 +100,9 @@ fn text(tried: &Tried, width: usize) -> String {
 fn claim(tried: &Tried, arm: usize) -> String {
     let result = &tried.outcome.arms[arm];
     let told = told(result);
-    let p = result
-        .p_value
-        .map_or_else(String::new, |p| format!(", p {}", p_text(p)));
+    let p = result.p_value.map_or_else(String::new, |p| format!(", p {}", p_text(p)));
     let blocks = plural(result.costs.len() as u64, "block");
-    format!(
-        "{} ({}{blocks}{p})",
-        told.words(tried.measure),
-        told.range()
-    )
+    format!("{} ({}{blocks}{p})", told.words(tried.measure), told.range())
 }
 
 fn told(result: &Result) -> Told {
@@ -136,21 +125,12 @@ fn rest(tried: &Tried) -> String {
     let of = [
         (count(&|r| r.verdict == Verdict::Faster), "faster too"),
         (count(&|r| r.verdict == Verdict::Beaten), "behind the best"),
-        (
-            count(&|r| r.verdict == Verdict::NotShown),
-            "with no speed-up shown",
-        ),
+        (count(&|r| r.verdict == Verdict::NotShown), "with no speed-up shown"),
         (count(&|r| r.verdict == Verdict::Slower), "slower"),
-        (
-            count(&|r| matches!(r.verdict, Verdict::Disqualified(_))),
-            "not valid",
-        ),
+        (count(&|r| matches!(r.verdict, Verdict::Disqualified(_))), "not valid"),
     ];
-    let parts: Vec<String> = of
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| format!("{n} {what}"))
-        .collect();
+    let parts: Vec<String> =
+        of.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
     let mut text = String::new();
     if !parts.is_empty() {
         let _ = writeln!(
@@ -175,10 +155,7 @@ fn rest(tried: &Tried) -> String {
         );
     }
     if !tried.checked {
-        let _ = writeln!(
-            text,
-            "results were not compared: the output differs from run to run"
-        );
+        let _ = writeln!(text, "results were not compared: the output differs from run to run");
     }
     text
 }
@@ -220,9 +197,7 @@ fn table(tried: &Tried, width: usize) -> String {
             why.clone(),
         ]);
     }
-    grid.lines(width)
-        .iter()
-        .fold(String::new(), |text, line| text + line + "\n")
+    grid.lines(width).iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// The accounts side by side: why it helps, or where the time goes.
@@ -231,21 +206,14 @@ fn account(tried: &Tried) -> String {
         return String::new();
     };
     let share = |summary: &Summary, class: &str| {
-        let found = summary
-            .account
-            .classes
-            .iter()
-            .find(|sum| sum.class == class);
+        let found = summary.account.classes.iter().find(|sum| sum.class == class);
         found.map_or(0.0, |sum| sum.ns as f64 / summary.capacity_ns.max(1) as f64)
     };
     let mut rows: Vec<(&str, f64, f64)> = Vec::new();
     let summaries = std::iter::once(before).chain(&tried.after);
     for class in summaries.flat_map(|summary| &summary.account.classes) {
         if !rows.iter().any(|row| row.0 == class.class) {
-            let after = tried
-                .after
-                .as_ref()
-                .map_or(0.0, |after| share(after, class.class));
+            let after = tried.after.as_ref().map_or(0.0, |after| share(after, class.class));
             rows.push((class.class, share(before, class.class), after));
         }
     }
@@ -259,19 +227,12 @@ fn account(tried: &Tried) -> String {
         Some(_) => rows.sort_by(|a, b| (b.1 - b.2).abs().total_cmp(&(a.1 - a.2).abs())),
         None => rows.sort_by(|a, b| b.1.total_cmp(&a.1)),
     }
-    for (class, before, after) in rows
-        .into_iter()
-        .take(CLASSES)
-        .filter(|row| row.1.max(row.2) >= 0.005)
+    for (class, before, after) in
+        rows.into_iter().take(CLASSES).filter(|row| row.1.max(row.2) >= 0.005)
     {
         let name = class.replace('_', " ");
         let _ = match tried.after {
-            Some(_) => writeln!(
-                text,
-                "  {name:24} {:>8}  {:>8}",
-                percent(before),
-                percent(after)
-            ),
+            Some(_) => writeln!(text, "  {name:24} {:>8}  {:>8}", percent(before), percent(after)),
             None => writeln!(text, "  {name:24} {:>8}", percent(before)),
         };
     }

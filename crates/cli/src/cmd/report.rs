@@ -84,11 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(path) = output.path() {
-        message::note(format!(
-            "wrote {} ({:.1} MB)",
-            path.display(),
-            stats.bytes as f64 * 1e-6
-        ));
+        message::note(format!("wrote {} ({:.1} MB)", path.display(), stats.bytes as f64 * 1e-6));
         if stats.slices > MOST_SLICES {
             let file = args.input.name();
             message::note(format!(
@@ -238,11 +234,7 @@ fn panels(session: &Session<'_>) -> Vec<Document> {
 pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
     let opener = crate::programs::find("xdg-open").unwrap_or_else(|| "/usr/bin/xdg-open".into());
     let mut opener = Command::new(opener);
-    let opener = opener
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let opener = opener.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let status = opener.status().with_context(|| {
         format!(
             "cannot run xdg-open; open {} in a browser yourself, or install xdg-utils",
@@ -250,10 +242,7 @@ pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
         )
     })?;
     if !status.success() {
-        bail!(
-            "xdg-open found no browser ({status}); open {} in one yourself",
-            path.display()
-        );
+        bail!("xdg-open found no browser ({status}); open {} in one yourself", path.display());
     }
     Ok(())
 }

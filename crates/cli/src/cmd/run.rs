@@ -60,9 +60,5 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let error = command.exec();
     let kind = error.kind();
     message::error(&anyhow::anyhow!("cannot run {shown}: {error}"));
-    Ok(ExitCode::from(if kind == ErrorKind::NotFound {
-        exit::NOT_FOUND
-    } else {
-        exit::CANNOT_RUN
-    }))
+    Ok(ExitCode::from(if kind == ErrorKind::NotFound { exit::NOT_FOUND } else { exit::CANNOT_RUN }))
 }

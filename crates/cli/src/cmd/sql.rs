@@ -135,10 +135,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let written = scratch.path().join("answer");
     let answer = quoted(&written.to_string_lossy());
     let (mode, text) = match (args.format, &args.output) {
-        (Format::Parquet, Some(_)) => (
-            "-batch",
-            format!("COPY (\n{text}\n) TO {answer} (FORMAT parquet)"),
-        ),
+        (Format::Parquet, Some(_)) => {
+            ("-batch", format!("COPY (\n{text}\n) TO {answer} (FORMAT parquet)"))
+        }
         (Format::Csv, _) => ("-csv", text),
         (Format::Json, _) => ("-json", text),
         _ => ("-batch", text),
@@ -249,11 +248,7 @@ fn catalogue() -> Catalogue {
         meaning: t.doc(),
         columns: t.columns.iter().map(column).collect(),
     };
-    let query = |q: &Query| OfQuery {
-        name: q.name,
-        answers: q.doc(),
-        sql: q.sql(),
-    };
+    let query = |q: &Query| OfQuery { name: q.name, answers: q.doc(), sql: q.sql() };
     Catalogue {
         schema: SCHEMA,
         tables: TABLES.iter().map(table).collect(),
@@ -275,9 +270,7 @@ fn asked(query: Option<String>) -> anyhow::Result<Option<String>> {
         return Ok(None);
     }
     let mut text = String::new();
-    stdin
-        .read_to_string(&mut text)
-        .context("stdin: cannot read")?;
+    stdin.read_to_string(&mut text).context("stdin: cannot read")?;
     let text = text.trim();
     if text.is_empty() {
         bail!("no query: stdin is empty and no terminal");
@@ -303,13 +296,7 @@ fn all_names() -> BTreeSet<&'static str> {
 fn names_in(text: &str) -> BTreeSet<&'static str> {
     // A question about what there is wants all of it.
     let lower = text.to_lowercase();
-    let catalogue = [
-        "show",
-        "describe",
-        "summarize",
-        "duckdb_",
-        "information_schema",
-    ];
+    let catalogue = ["show", "describe", "summarize", "duckdb_", "information_schema"];
     if catalogue.iter().any(|word| lower.contains(word)) {
         return all_names();
     }
@@ -338,15 +325,8 @@ fn extract(
 ) -> anyhow::Result<()> {
     let mut trace = input.load()?;
     program.choose(&mut trace, &input.name())?;
-    let tables: Vec<&Table> = TABLES
-        .iter()
-        .copied()
-        .filter(|t| wanted.contains(t.name))
-        .collect();
-    let key = dataset::Key {
-        machine: super::export::machine_of(&trace),
-        run: input.label(),
-    };
+    let tables: Vec<&Table> = TABLES.iter().copied().filter(|t| wanted.contains(t.name)).collect();
+    let key = dataset::Key { machine: super::export::machine_of(&trace), run: input.label() };
     let source = Source::new(&trace, BTreeMap::new());
     dataset::write(dir, &key, &source, &tables, parquet::Packing::Fast, 0o600)?;
     Ok(())
@@ -361,11 +341,8 @@ fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool, confined: bo
     };
     let present = dataset::tables_in(dir);
     for table in present.iter().filter(|t| wanted.contains(t.name)) {
-        let columns: Vec<String> = table
-            .columns
-            .iter()
-            .map(|c| format!("\"{}\"", c.name))
-            .collect();
+        let columns: Vec<String> =
+            table.columns.iter().map(|c| format!("\"{}\"", c.name)).collect();
         let files = dataset::pattern(dir, table);
         let _ = writeln!(
             out,
@@ -375,12 +352,7 @@ fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool, confined: bo
             quoted(&files.to_string_lossy()),
         );
         if with_docs {
-            let _ = writeln!(
-                out,
-                "COMMENT ON VIEW \"{}\" IS {};",
-                table.name,
-                quoted(table.doc())
-            );
+            let _ = writeln!(out, "COMMENT ON VIEW \"{}\" IS {};", table.name, quoted(table.doc()));
         }
     }
     let has = |name: &str| present.iter().any(|t| t.name == name);
@@ -388,19 +360,11 @@ fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool, confined: bo
         let needed = names_in(q.sql());
         needed.iter().all(|name| has(name))
     };
-    for query in QUERIES
-        .iter()
-        .filter(|q| wanted.contains(q.name))
-        .filter(complete)
-    {
+    for query in QUERIES.iter().filter(|q| wanted.contains(q.name)).filter(complete) {
         let _ = writeln!(out, "CREATE VIEW \"{}\" AS\n{};", query.name, query.sql());
         if with_docs {
-            let _ = writeln!(
-                out,
-                "COMMENT ON VIEW \"{}\" IS {};",
-                query.name,
-                quoted(&query.doc())
-            );
+            let _ =
+                writeln!(out, "COMMENT ON VIEW \"{}\" IS {};", query.name, quoted(&query.doc()));
         }
     }
     out

@@ -70,18 +70,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         limit: args.limit,
     };
     let quiet = args.quiet || args.json;
-    let done = symbolize(
-        &args.file,
-        args.output.as_deref(),
-        &options,
-        &mut |notice| {
-            if let Notice::Note(text) = notice
-                && !quiet
-            {
-                message::note(text);
-            }
-        },
-    )?;
+    let done = symbolize(&args.file, args.output.as_deref(), &options, &mut |notice| {
+        if let Notice::Note(text) = notice
+            && !quiet
+        {
+            message::note(text);
+        }
+    })?;
     for damage in &done.damage {
         message::warning(format_args!("left out: {damage}"));
     }
@@ -190,10 +185,7 @@ struct Nameless<'a> {
 }
 
 fn answer(done: &Symbolized) -> Answer<'_> {
-    let known = |counts: Counts| Known {
-        named: counts.named,
-        with_lines: counts.with_lines,
-    };
+    let known = |counts: Counts| Known { named: counts.named, with_lines: counts.with_lines };
     let nameless = done.unnamed.iter().map(|row| Nameless {
         module: &row.module,
         why: row.why,

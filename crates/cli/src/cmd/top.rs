@@ -79,10 +79,7 @@ const KEEP_BYTES: usize = 64 << 20;
 /// # Errors
 /// When the kernel gives no events, or the output cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let keep = Keep {
-        time: args.keep,
-        bytes: KEEP_BYTES,
-    };
+    let keep = Keep { time: args.keep, bytes: KEEP_BYTES };
     let mut follower = Follower::start(keep, args.interval)?;
     for note in follower.notes() {
         message::note(&note);
@@ -122,12 +119,7 @@ fn print(args: &Args, follower: &mut Follower, view: &TopView) -> anyhow::Result
             kasuri_text::json::write_line(&line, &mut out)?;
         } else {
             let page = table::top(&window, &facts, view);
-            writeln!(
-                out,
-                "{}{}",
-                if n == 0 { "" } else { "\n" },
-                page.lines.join("\n")
-            )?;
+            writeln!(out, "{}{}", if n == 0 { "" } else { "\n" }, page.lines.join("\n"))?;
         }
         out.flush()?;
         n += 1;
@@ -187,18 +179,10 @@ struct Limit {
 
 impl<'a> Line<'a> {
     fn new(window: &'a Window, facts: &'a TopFacts) -> Line<'a> {
-        let found = || {
-            facts
-                .blocked_in
-                .iter()
-                .map(|(of, found)| (of.to_string(), found))
-        };
+        let found = || facts.blocked_in.iter().map(|(of, found)| (of.to_string(), found));
         let woken = window.processes.iter().filter(|p| p.latencies.count() > 0);
-        let limit = |&(pid, cpus, throttled_ns): &(i32, f64, u64)| Limit {
-            pid,
-            cpus,
-            throttled_ns,
-        };
+        let limit =
+            |&(pid, cpus, throttled_ns): &(i32, f64, u64)| Limit { pid, cpus, throttled_ns };
         Line {
             schema: SCHEMA,
             own_cpu_ns: facts.own_ns,

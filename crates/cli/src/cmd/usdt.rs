@@ -96,10 +96,7 @@ struct OfArgument<'a> {
 }
 
 fn answer(files: &[Listed]) -> Answer<'_> {
-    Answer {
-        schema: SCHEMA,
-        files: files.iter().map(of_file).collect(),
-    }
+    Answer { schema: SCHEMA, files: files.iter().map(of_file).collect() }
 }
 
 fn of_file(file: &Listed) -> OfFile<'_> {

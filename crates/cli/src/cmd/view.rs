@@ -101,11 +101,7 @@ impl<'a> Page<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         let (page, policy) = html::served_page(&recordings)?;
         progress.finish_and_clear();
-        Ok(Page {
-            recordings,
-            page,
-            policy: format!("{policy}; frame-ancestors 'none'"),
-        })
+        Ok(Page { recordings, page, policy: format!("{policy}; frame-ancestors 'none'") })
     }
 }
 

@@ -123,11 +123,7 @@ fn row(s: &Written) -> Vec<String> {
 
 fn kinds(s: &Written) -> Grid {
     let by_cpu = s.cpus.len() <= CPUS;
-    let mut columns = vec![
-        word("EVENT", 0),
-        number("EVENTS/S", 0),
-        number("ALL CPUs", 0),
-    ];
+    let mut columns = vec![word("EVENT", 0), number("EVENTS/S", 0), number("ALL CPUs", 0)];
     if by_cpu {
         let heads = s.cpus.iter().map(|cpu| format!("CPU {cpu}"));
         // The grid's heads are static; a run has a handful of them and then ends.
@@ -158,9 +154,7 @@ fn kinds(s: &Written) -> Grid {
             name: format!("{} more kinds", rest.len()),
             events: sum(&|k| k.events),
             bytes: sum(&|k| k.bytes),
-            cpu_bytes: (0..s.cpus.len())
-                .map(|cpu| sum(&|k| k.cpu_bytes[cpu]))
-                .collect(),
+            cpu_bytes: (0..s.cpus.len()).map(|cpu| sum(&|k| k.cpu_bytes[cpu])).collect(),
         });
     }
     grid
@@ -191,10 +185,7 @@ mod tests {
         let two = kinds(&written(2)).page(200);
         assert!(two.contains("CPU 1") && two.contains("0.250"), "{two}");
         let many = kinds(&written(32)).page(200);
-        assert!(
-            many.contains("BUSIEST CPU") && !many.contains("CPU 31"),
-            "{many}"
-        );
+        assert!(many.contains("BUSIEST CPU") && !many.contains("CPU 31"), "{many}");
     }
 
     #[test]
@@ -202,9 +193,6 @@ mod tests {
         let text = kinds(&written(1)).page(200);
         let rest = text.lines().last().unwrap();
         // Three kinds of 1 MB in 2 s.
-        assert!(
-            rest.contains("3 more kinds") && rest.contains("1.500"),
-            "{text}"
-        );
+        assert!(rest.contains("3 more kinds") && rest.contains("1.500"), "{text}");
     }
 }

@@ -51,13 +51,7 @@ pub struct How {
 impl How {
     /// From the command's options.
     pub fn new(how: &crate::trial::How, blocks: usize, checked: bool) -> How {
-        How {
-            blocks,
-            seed: how.seed,
-            json: how.json,
-            quiet: how.quiet,
-            checked,
-        }
+        How { blocks, seed: how.seed, json: how.json, quiet: how.quiet, checked }
     }
 }
 
@@ -193,11 +187,8 @@ pub fn run(
 fn refuse(look: &Run) -> anyhow::Result<()> {
     let file =
         |path: &std::path::PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned());
-    let of_openmp = |name: &String| {
-        ["libgomp", "libomp", "libiomp"]
-            .iter()
-            .any(|lib| name.starts_with(lib))
-    };
+    let of_openmp =
+        |name: &String| ["libgomp", "libomp", "libiomp"].iter().any(|lib| name.starts_with(lib));
     match look.mapped.iter().filter_map(file).find(of_openmp) {
         Some(name) => bail!(
             "--what-if: the program loads {name}, whose threads wait for each other unseen: delays would be counted twice"
@@ -213,11 +204,7 @@ fn line(
     (preload, library): &(OsString, OsString),
     reports: &Path,
 ) -> Line {
-    let kind = if what_if.change == "half" {
-        "slice"
-    } else {
-        "lock"
-    };
+    let kind = if what_if.change == "half" { "slice" } else { "lock" };
     let mut line = program.clone();
     let mut set = |name: &str, value: OsString| line.env.push((name.to_owned(), Some(value)));
     set(&preload.to_string_lossy(), library.clone());
@@ -241,11 +228,7 @@ fn blocks(
     if how.quiet {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    bar.set_message(format!(
-        "{} what-ifs, {} blocks at most",
-        trying.len(),
-        how.blocks
-    ));
+    bar.set_message(format!("{} what-ifs, {} blocks at most", trying.len(), how.blocks));
     let mut rng = Rng::new(how.seed);
     let mut library_costs = Vec::new();
     runner.taken = vec![Vec::new()];
@@ -285,15 +268,9 @@ fn blocks(
             }
         }
         for (which, trying) in trying.iter_mut().enumerate() {
-            trying
-                .differences
-                .push((took[1 + 2 * which] / took[2 + 2 * which]).ln());
+            trying.differences.push((took[1 + 2 * which] / took[2 + 2 * which]).ln());
         }
-        if let Some(base) = (1..runs)
-            .step_by(2)
-            .map(|at| took[at])
-            .find(|cost| cost.is_finite())
-        {
+        if let Some(base) = (1..runs).step_by(2).map(|at| took[at]).find(|cost| cost.is_finite()) {
             library_costs.push((base / took[0]).ln());
         }
     }
@@ -333,12 +310,8 @@ fn read(reports: &Path) -> Result<Report, String> {
 /// `PID found N entries N region_ns N slept_ns N delay_ns N unpaid N`. The program can write anything there: all of it may be wrong.
 fn parse(line: &str) -> Option<Report> {
     let words: Vec<&str> = line.split(' ').collect();
-    let of = |name: &str| {
-        words
-            .iter()
-            .position(|word| *word == name)
-            .and_then(|at| words.get(at + 1))
-    };
+    let of =
+        |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
     Some(Report {
         found: of("found")?.parse().ok()?,
         entries: of("entries")?.parse().ok()?,
@@ -361,9 +334,7 @@ fn checked(trying: &Trying<'_>, path: &CriticalPath) -> Checked {
     }
     if not_valid.is_none() && (median.region_ns as f64) < 2.0 * LEAST_DELAY_NS {
         let ns = duration(median.region_ns as f64);
-        not_valid = Some(format!(
-            "takes too little CPU time to tell: {ns} a run, needed 2 ms"
-        ));
+        not_valid = Some(format!("takes too little CPU time to tell: {ns} a run, needed 2 ms"));
     }
     let told: Option<Paired> = match not_valid {
         None => paired(&trying.differences, 0.95),

@@ -33,9 +33,7 @@ impl Kept {
     pub fn open(dir: &Path) -> anyhow::Result<Kept> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(dir, flags, Mode::empty());
-        Ok(Kept(fd.with_context(|| {
-            format!("{}: cannot open", dir.display())
-        })?))
+        Ok(Kept(fd.with_context(|| format!("{}: cannot open", dir.display()))?))
     }
 
     /// Makes it, if it is not there, and opens it.
@@ -50,10 +48,7 @@ impl Kept {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = rustix::fs::open(dir, flags, Mode::empty());
         let kept = Kept(fd.with_context(|| {
-            format!(
-                "{}: cannot open, needed a directory that is no link",
-                dir.display()
-            )
+            format!("{}: cannot open, needed a directory that is no link", dir.display())
         })?);
         let facts = rustix::fs::fstat(&kept.0).context("cannot look at the directory")?;
         let me = rustix::process::geteuid().as_raw();
@@ -79,11 +74,7 @@ impl Kept {
                 continue;
             };
             if FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile {
-                files.push(File {
-                    time: facts.st_mtime,
-                    name,
-                    bytes: facts.st_size as u64,
-                });
+                files.push(File { time: facts.st_mtime, name, bytes: facts.st_size as u64 });
             }
         }
         files.sort_by(|a, b| (a.time, &a.name).cmp(&(b.time, &b.name)));
@@ -103,10 +94,7 @@ impl Kept {
                 continue;
             };
             let same = names.iter().filter_map(|name| snapshot(name));
-            let last = same
-                .filter(|found| found.0 == began)
-                .map(|found| found.1)
-                .max();
+            let last = same.filter(|found| found.0 == began).map(|found| found.1).max();
             let is_directory = |facts: rustix::fs::Stat| {
                 FileType::from_raw_mode(facts.st_mode) == FileType::Directory
             };
@@ -152,10 +140,7 @@ impl Kept {
 
     fn names(&self) -> anyhow::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.0)
-            .context("cannot list")?
-            .take(ENTRIES)
-        {
+        for entry in Dir::read_from(&self.0).context("cannot list")?.take(ENTRIES) {
             let entry = entry.context("cannot list")?;
             names.extend(entry.file_name().to_str().ok().map(str::to_owned));
         }
@@ -227,11 +212,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_first_and_no_more_than_needed() {
-        let file = |time, bytes| File {
-            time,
-            name: time.to_string(),
-            bytes,
-        };
+        let file = |time, bytes| File { time, name: time.to_string(), bytes };
         let files = [file(10, 5), file(20, 5), file(30, 5)];
         let none: Vec<String> = Vec::new();
         assert_eq!(too_many(&files, 15, 100, 40), none);
@@ -259,10 +240,8 @@ mod tests {
         let kept = Kept::own(path).unwrap();
         let mut left = kept.left().unwrap();
         left.sort();
-        let expected = [
-            ("flight-7.kasuri.d", "flight-7.kasuri"),
-            ("flight-8.kasuri.d", "flight-8.5.kasuri"),
-        ];
+        let expected =
+            [("flight-7.kasuri.d", "flight-7.kasuri"), ("flight-8.kasuri.d", "flight-8.5.kasuri")];
         assert_eq!(left, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(kept.free_second(6).unwrap(), 6);
         assert_eq!(kept.free_second(7).unwrap(), 10);

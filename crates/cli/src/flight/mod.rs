@@ -111,10 +111,7 @@ impl Site for Shared {
         match path {
             "save" => {
                 self.asked.store(true, Ordering::Relaxed);
-                Some((
-                    "text/plain; charset=utf-8",
-                    Cow::Borrowed(b"will be saved\n"),
-                ))
+                Some(("text/plain; charset=utf-8", Cow::Borrowed(b"will be saved\n")))
             }
             "metrics" => {
                 let text = metrics(&self.numbers.lock().expect("no panic"));
@@ -133,45 +130,25 @@ impl Site for Shared {
 fn metrics(numbers: &Numbers) -> String {
     let mut out = String::new();
     let mut family = |name: &str, kind: &str, help: &str, rows: Vec<(String, f64)>| {
-        let _ = writeln!(
-            out,
-            "# TYPE kasuri_flight_{name} {kind}\n# HELP kasuri_flight_{name} {help}"
-        );
+        let _ =
+            writeln!(out, "# TYPE kasuri_flight_{name} {kind}\n# HELP kasuri_flight_{name} {help}");
         for (labels, value) in rows {
             let _ = writeln!(out, "kasuri_flight_{name}{labels} {value}");
         }
     };
     let saves = numbers.saves.iter();
     let saves = saves.map(|(trigger, &n)| (format!("_total{{trigger=\"{trigger}\"}}"), n as f64));
-    family(
-        "saves",
-        "counter",
-        "Snapshots that were asked for.",
-        saves.collect(),
-    );
+    family("saves", "counter", "Snapshots that were asked for.", saves.collect());
     let one = |value: f64| vec![(String::new(), value)];
-    family(
-        "recordings",
-        "gauge",
-        "Recordings that are kept.",
-        one(numbers.recordings as f64),
-    );
-    family(
-        "kept_bytes",
-        "gauge",
-        "Bytes of these.",
-        one(numbers.bytes as f64),
-    );
+    family("recordings", "gauge", "Recordings that are kept.", one(numbers.recordings as f64));
+    family("kept_bytes", "gauge", "Bytes of these.", one(numbers.bytes as f64));
     if let Some(ns) = numbers.longest_wait_ns {
         let help = "Longest time from being woken to running that ended in the last second.";
         family("longest_wait_seconds", "gauge", help, one(ns as f64 * 1e-9));
     }
     let stalled = ["cpu", "memory", "io"].into_iter().filter_map(|resource| {
         let us = triggers::stalled_us(resource)?;
-        Some((
-            format!("_total{{resource=\"{resource}\"}}"),
-            us as f64 * 1e-6,
-        ))
+        Some((format!("_total{{resource=\"{resource}\"}}"), us as f64 * 1e-6))
     });
     family(
         "stalled_seconds",
@@ -262,14 +239,8 @@ pub fn run(settings: &Settings) -> anyhow::Result<()> {
         if let Some(server) = &server {
             scope.spawn(|| server.serve(&shared, &stop));
         }
-        let watched = follow(
-            settings,
-            &mut watch,
-            &mut recorder,
-            &kept,
-            &shared,
-            [&ended, &by_signal],
-        );
+        let watched =
+            follow(settings, &mut watch, &mut recorder, &kept, &shared, [&ended, &by_signal]);
         // The server's thread ends when its pipe does.
         drop(stopped);
         watched
@@ -295,9 +266,7 @@ fn recover_left(dir: &Path, kept: &Kept) -> anyhow::Result<()> {
             Err(kasuri_record::Error::NotARecording { .. })
                 if kasuri_record::directory::remove_unbegun(&dir.join(&left)).unwrap_or(false) =>
             {
-                message::note(format!(
-                    "removed {left}: its recorder was killed before it began"
-                ));
+                message::note(format!("removed {left}: its recorder was killed before it began"));
             }
             Err(error) => message::warning(format_args!("{left}: stays: {error}")),
         }
@@ -342,13 +311,7 @@ fn follow(
         if let Some((trigger, why)) = fires {
             last = Some(Instant::now());
             message::note(format!("saving: {why}"));
-            *shared
-                .numbers
-                .lock()
-                .expect("no panic")
-                .saves
-                .entry(trigger)
-                .or_default() += 1;
+            *shared.numbers.lock().expect("no panic").saves.entry(trigger).or_default() += 1;
             recorder.save();
         }
         if tidied.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
@@ -436,12 +399,7 @@ impl Recorder {
         self.signal(Signal::TERM);
         let since = Instant::now();
         while since.elapsed() < LAST {
-            if self
-                .child
-                .try_wait()
-                .context("cannot look at the recorder")?
-                .is_some()
-            {
+            if self.child.try_wait().context("cannot look at the recorder")?.is_some() {
                 return Ok(());
             }
             std::thread::sleep(TICK);

@@ -53,10 +53,7 @@ impl Waits {
     /// # Errors
     /// When there are none for this user.
     pub fn new(least: Duration) -> anyhow::Result<Waits> {
-        let keep = Keep {
-            time: Duration::ZERO,
-            bytes: 0,
-        };
+        let keep = Keep { time: Duration::ZERO, bytes: 0 };
         let tap = Tap::open(keep)?;
         let now = monotonic_ns();
         let mut live = Live::new(&tap.meta(), tap.cpus(), now)
@@ -64,13 +61,7 @@ impl Waits {
         for thread in tap::threads() {
             live.learn(thread.pid, thread.tid, &thread.comm);
         }
-        Ok(Waits {
-            tap,
-            live,
-            least,
-            due_ns: now + SECOND.as_nanos() as u64,
-            longest_ns: 0,
-        })
+        Ok(Waits { tap, live, least, due_ns: now + SECOND.as_nanos() as u64, longest_ns: 0 })
     }
 
     /// Looks.
@@ -94,15 +85,10 @@ impl Waits {
         let window = live.close(settled);
         self.due_ns = settled + SECOND.as_nanos() as u64;
         self.longest_ns = window.worst.as_ref().map_or(0, |worst| worst.ns);
-        let long = window
-            .worst
-            .filter(|worst| u128::from(worst.ns) >= self.least.as_nanos());
+        let long = window.worst.filter(|worst| u128::from(worst.ns) >= self.least.as_nanos());
         Ok(long.map(|worst| {
             let (time, name) = (duration(worst.ns as f64), printable(&worst.name));
-            format!(
-                "thread {name} ({}) waited {time} for CPU {}",
-                worst.tid, worst.cpu
-            )
+            format!("thread {name} ({}) waited {time} for CPU {}", worst.tid, worst.cpu)
         }))
     }
 }
@@ -118,9 +104,7 @@ pub struct OnSyscall {
 impl FromStr for OnSyscall {
     type Err = String;
     fn from_str(text: &str) -> Result<OnSyscall, String> {
-        let (name, least) = text
-            .split_once('=')
-            .ok_or("write CALL=TIME, as in fsync=50ms")?;
+        let (name, least) = text.split_once('=').ok_or("write CALL=TIME, as in fsync=50ms")?;
         let number = syscall_number(&kasuri_record::host::host().machine, name);
         Ok(OnSyscall {
             name: name.to_owned(),
@@ -190,14 +174,8 @@ impl LongCalls {
             true => "has been",
         };
         let name = thread.map_or_else(|| "(ended)".to_owned(), |(_, name)| printable(&name));
-        let (call, time) = (
-            syscall_name(&self.machine, long.call),
-            duration(long.ns as f64),
-        );
-        Some(format!(
-            "thread {name} ({}) {said} in {call} for {time}",
-            long.tid
-        ))
+        let (call, time) = (syscall_name(&self.machine, long.call), duration(long.ns as f64));
+        Some(format!("thread {name} ({}) {said} in {call} for {time}", long.tid))
     }
 }
 
@@ -213,9 +191,7 @@ impl FromStr for OnPressure {
     fn from_str(text: &str) -> Result<OnPressure, String> {
         let wrong = || "write cpu=40%, memory=10% or io=20%".to_owned();
         let (name, share) = text.split_once('=').ok_or_else(wrong)?;
-        let known = ["cpu", "memory", "io"]
-            .into_iter()
-            .find(|known| *known == name);
+        let known = ["cpu", "memory", "io"].into_iter().find(|known| *known == name);
         Ok(OnPressure {
             resource: known.ok_or_else(wrong)?,
             share: crate::cmd::record::percent(share)?,
@@ -244,10 +220,7 @@ impl Pressure {
         stalled_us(on.resource).with_context(|| {
             format!("/proc/pressure/{}: cannot read, needed a kernel with CONFIG_PSI (booted with psi=1)", on.resource)
         })?;
-        Ok(Pressure {
-            on: on.clone(),
-            before: None,
-        })
+        Ok(Pressure { on: on.clone(), before: None })
     }
 
     /// Looks.
@@ -302,11 +275,7 @@ impl Throttled {
     }
 
     fn of(least: Duration, roots: Vec<PathBuf>) -> Throttled {
-        let mut throttled = Throttled {
-            least,
-            roots,
-            before: HashMap::new(),
-        };
+        let mut throttled = Throttled { least, roots, before: HashMap::new() };
         // What happened before is none of ours.
         throttled.look();
         throttled
@@ -325,10 +294,7 @@ impl Throttled {
         let (ns, path) = self.before.iter().filter_map(rise).max()?;
         (u128::from(ns) >= self.least.as_nanos().max(1)).then(|| {
             let path = printable(&path.to_string_lossy());
-            format!(
-                "the CPU limit of {path} held it off for {} in a second",
-                duration(ns as f64)
-            )
+            format!("the CPU limit of {path} held it off for {} in a second", duration(ns as f64))
         })
     }
 }
@@ -369,20 +335,14 @@ pub struct OnLog {
 impl FromStr for OnLog {
     type Err = String;
     fn from_str(text: &str) -> Result<OnLog, String> {
-        let (file, pattern) = text
-            .split_once('=')
-            .ok_or("write FILE=REGEX, as in /var/log/app.log=timeout")?;
+        let (file, pattern) =
+            text.split_once('=').ok_or("write FILE=REGEX, as in /var/log/app.log=timeout")?;
         let file = PathBuf::from(file);
         if !file.is_absolute() {
             return Err("needs a file's absolute path before the =".into());
         }
-        let pattern = regex::bytes::RegexBuilder::new(pattern)
-            .size_limit(1 << 20)
-            .build();
-        Ok(OnLog {
-            file,
-            pattern: pattern.map_err(|error| error.to_string())?,
-        })
+        let pattern = regex::bytes::RegexBuilder::new(pattern).size_limit(1 << 20).build();
+        Ok(OnLog { file, pattern: pattern.map_err(|error| error.to_string())? })
     }
 }
 
@@ -407,11 +367,7 @@ impl Log {
         if let Some(file) = &mut open {
             let _ = file.seek(SeekFrom::End(0));
         }
-        Log {
-            on: on.clone(),
-            open,
-            rest: Vec::new(),
-        }
+        Log { on: on.clone(), open, rest: Vec::new() }
     }
 
     /// Looks.
@@ -459,10 +415,7 @@ impl Log {
     fn told(&self) -> String {
         let line = String::from_utf8_lossy(&self.rest);
         let line: String = printable(line.trim_end()).chars().take(TOLD).collect();
-        format!(
-            "a line of {}: {line}",
-            printable(&self.on.file.to_string_lossy())
-        )
+        format!("a line of {}: {line}", printable(&self.on.file.to_string_lossy()))
     }
 }
 
@@ -479,28 +432,19 @@ mod tests {
         let on: OnLog = format!("{}=time(out)?", path.display()).parse().unwrap();
         let mut log = Log::new(&on);
         assert_eq!(log.look(), None, "what stood there before is none of ours");
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         write!(file, "fine\nhalf time").unwrap();
         assert_eq!(log.look(), None, "no whole line");
         writeln!(file, "out \u{1b}[2J").unwrap();
         let told = log.look().unwrap();
-        assert!(
-            told.contains("half timeout") && !told.contains('\u{1b}'),
-            "{told}"
-        );
+        assert!(told.contains("half timeout") && !told.contains('\u{1b}'), "{told}");
         std::fs::rename(&path, dir.path().join("log.1")).unwrap();
         std::fs::write(&path, "timeout in the new one\n").unwrap();
         assert!(log.look().unwrap().contains("new one"));
         std::fs::write(&path, "timeout\n").unwrap();
         assert!(log.look().is_some(), "it was cut and written again");
         // A line without end costs no memory, and FIFOs are not waited for.
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         for _ in 0..40 {
             file.write_all(&[b'x'; 100_000]).unwrap();
             log.look();
@@ -528,10 +472,7 @@ mod tests {
         };
         let both = |us: u64| {
             write("two/app", format!("nr_throttled 3\nthrottled_usec {us}\n"));
-            write(
-                "one/app",
-                format!("nr_throttled 3\nthrottled_time {}\n", us * 10),
-            );
+            write("one/app", format!("nr_throttled 3\nthrottled_time {}\n", us * 10));
         };
         both(50_000);
         let mut throttled = Throttled::of(Duration::from_millis(100), vec![dir.path().to_owned()]);
@@ -544,10 +485,7 @@ mod tests {
 
     #[test]
     fn what_is_written_wrong_is_told() {
-        assert_eq!(
-            "cpu=40%".parse::<OnPressure>().unwrap().to_string(),
-            "cpu=40%"
-        );
+        assert_eq!("cpu=40%".parse::<OnPressure>().unwrap().to_string(), "cpu=40%");
         for bad in ["cpu", "disk=3%", "cpu=0", "cpu=200%"] {
             assert!(bad.parse::<OnPressure>().is_err(), "{bad}");
         }

@@ -27,10 +27,7 @@ const CAPABILITIES: [&str; 9] = [
 pub fn text(program: &Path, dir: &Path, words: &[String]) -> anyhow::Result<String> {
     let program = word(&program.to_string_lossy())?;
     let dir = word(&dir.to_string_lossy())?;
-    let words = words
-        .iter()
-        .map(|text| word(text))
-        .collect::<anyhow::Result<Vec<String>>>()?;
+    let words = words.iter().map(|text| word(text)).collect::<anyhow::Result<Vec<String>>>()?;
     Ok(format!(
         "\
 [Unit]
@@ -90,10 +87,7 @@ fn word(text: &str) -> anyhow::Result<String> {
         return Ok(text.to_owned());
     }
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-    Ok(format!(
-        "\"{}\"",
-        text.replace('%', "%%").replace('$', "$$")
-    ))
+    Ok(format!("\"{}\"", text.replace('%', "%%").replace('$', "$$")))
 }
 
 #[cfg(test)]

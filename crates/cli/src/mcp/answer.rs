@@ -98,26 +98,19 @@ impl Answers {
 /// The question with the names that people know: descriptors have other numbers the next time.
 fn plain(question: &Question) -> Question {
     Question {
-        args: (question.args.iter())
-            .map(|arg| named(arg, &question.names))
-            .collect(),
+        args: (question.args.iter()).map(|arg| named(arg, &question.names)).collect(),
         ..question.clone()
     }
 }
 
 fn named(text: &str, names: &[(String, String)]) -> String {
-    (names.iter()).fold(text.to_owned(), |text, (path, name)| {
-        text.replace(path, name)
-    })
+    (names.iter()).fold(text.to_owned(), |text, (path, name)| text.replace(path, name))
 }
 
 impl Answer {
     /// An answer that is known.
     pub fn new(text: String) -> Answer {
-        Answer {
-            text,
-            messages: String::new(),
-        }
+        Answer { text, messages: String::new() }
     }
 
     /// The page at a cursor; without one, the first.
@@ -154,10 +147,7 @@ impl Answer {
             };
             format!("bytes {from} to {to} of {}{next}", self.text.len())
         });
-        Ok(Page {
-            text: rest[..end].to_owned(),
-            note,
-        })
+        Ok(Page { text: rest[..end].to_owned(), note })
     }
 }
 
@@ -193,9 +183,7 @@ async fn run(question: &Question, dir: &Path, limit: Duration) -> anyhow::Result
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // What an answer that is ended leaves behind goes with this directory.
-    let scratch = (question.identity.is_some())
-        .then(tempfile::tempdir)
-        .transpose()?;
+    let scratch = (question.identity.is_some()).then(tempfile::tempdir).transpose()?;
     if let Some(scratch) = &scratch {
         command.env("TMPDIR", scratch.path());
     }
@@ -249,10 +237,7 @@ async fn run(question: &Question, dir: &Path, limit: Duration) -> anyhow::Result
 
 /// Bounds what the process can take; one that is gone needs no bound.
 fn limit_memory(child: &Child, bytes: u64) {
-    let both = Rlimit {
-        current: Some(bytes),
-        maximum: Some(bytes),
-    };
+    let both = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
         let _ = prlimit(Some(pid), Resource::As, both);
     }
@@ -267,10 +252,7 @@ async fn beginning(from: Option<impl AsyncRead + Unpin>, most: u64) -> (String, 
     // What cannot be read any more has ended.
     let _ = (&mut from).take(most).read_to_end(&mut bytes).await;
     let more = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
-    (
-        String::from_utf8_lossy(&bytes).into_owned(),
-        more.is_ok_and(|more| more > 0),
-    )
+    (String::from_utf8_lossy(&bytes).into_owned(), more.is_ok_and(|more| more > 0))
 }
 
 #[cfg(test)]
@@ -304,12 +286,6 @@ mod tests {
         for at in ["-1", "999999999", "7.5"] {
             assert!(answer.page(Some(&format!("{mark}.{at}"))).is_err(), "{at}");
         }
-        assert!(
-            Answer::new("short\n".into())
-                .page(None)
-                .unwrap()
-                .note
-                .is_none()
-        );
+        assert!(Answer::new("short\n".into()).page(None).unwrap().note.is_none());
     }
 }

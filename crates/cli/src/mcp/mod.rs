@@ -110,20 +110,15 @@ impl Server {
         let page = answer.page(given.cursor.as_deref())?;
         let blocks = [Some(page.text), page.note, Some(answer.messages.clone())];
         let blocks = blocks.into_iter().flatten().filter(|text| !text.is_empty());
-        Ok(CallToolResult::success(
-            blocks.map(ContentBlock::text).collect(),
-        ))
+        Ok(CallToolResult::success(blocks.map(ContentBlock::text).collect()))
     }
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
-        let folders: Vec<String> = self
-            .roots
-            .paths()
-            .map(|path| path.display().to_string())
-            .collect();
+        let folders: Vec<String> =
+            self.roots.paths().map(|path| path.display().to_string()).collect();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("kasuri", env!("CARGO_PKG_VERSION")))
             .with_instructions(format!("{INSTRUCTIONS} Folders: {}", folders.join(", ")))
@@ -137,14 +132,10 @@ impl ServerHandler for Server {
         let described = |tool: &&'static ToolRow| {
             let schema = tool.schema().as_object().cloned().unwrap_or_default();
             let is_read_only = tool.kind != Kind::Run;
-            let hints = ToolAnnotations::new()
-                .read_only(is_read_only)
-                .open_world(!is_read_only);
+            let hints = ToolAnnotations::new().read_only(is_read_only).open_world(!is_read_only);
             Tool::new(tool.name, tool.about, Arc::new(schema)).with_annotations(hints)
         };
-        Ok(ListToolsResult::with_all_items(
-            self.tools.iter().map(described).collect(),
-        ))
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(described).collect()))
     }
 
     async fn call_tool(
@@ -164,8 +155,6 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => Err(anyhow::anyhow!("cancelled")),
         };
         let text = |error: anyhow::Error| ContentBlock::text(crate::message::causes(&error));
-        Ok(answer
-            .unwrap_or_else(|error| CallToolResult::error(vec![text(error)]))
-            .into())
+        Ok(answer.unwrap_or_else(|error| CallToolResult::error(vec![text(error)])).into())
     }
 }

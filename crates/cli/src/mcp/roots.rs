@@ -78,9 +78,7 @@ impl Roots {
             .with_context(|| format!("--root {}: cannot open, needed a folder", path.display()))?;
             Ok(Root { fd, path })
         };
-        Ok(Roots(
-            paths.iter().map(open).collect::<anyhow::Result<_>>()?,
-        ))
+        Ok(Roots(paths.iter().map(open).collect::<anyhow::Result<_>>()?))
     }
 
     /// The folders' paths.
@@ -100,22 +98,14 @@ impl Roots {
     pub fn file(&self, name: &str) -> anyhow::Result<Opened> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(self.beneath(name, flags)?);
-        let facts = file
-            .metadata()
-            .with_context(|| format!("{name}: cannot look at"))?;
+        let facts = file.metadata().with_context(|| format!("{name}: cannot look at"))?;
         if !facts.is_file() {
             bail!("{name}: is no regular file, needed a recording; list_recordings lists them");
         }
         use std::os::unix::fs::MetadataExt;
         Ok(Opened {
             name: name.to_owned(),
-            identity: (
-                facts.dev(),
-                facts.ino(),
-                facts.len(),
-                facts.mtime(),
-                facts.mtime_nsec(),
-            ),
+            identity: (facts.dev(), facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()),
             file,
         })
     }
@@ -126,10 +116,7 @@ impl Roots {
     /// That there is something, or no such folder.
     pub fn place(&self, name: &str) -> anyhow::Result<Place> {
         let path = Path::new(name);
-        let file = path
-            .file_name()
-            .and_then(|file| file.to_str())
-            .unwrap_or_default();
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
         if !file.ends_with(".kasuri") || file.starts_with('.') || name.ends_with('/') {
             bail!("{name}: needed the name of a new file that ends with .kasuri");
         }
@@ -143,11 +130,7 @@ impl Roots {
         if rustix::fs::statat(&dir, file, no_links).is_ok() {
             bail!("{name}: is there already, needed a new name");
         }
-        Ok(Place {
-            dir,
-            file: file.to_owned(),
-            name: name.to_owned(),
-        })
+        Ok(Place { dir, file: file.to_owned(), name: name.to_owned() })
     }
 
     /// A line for each recording or other trace in a folder, and each folder in it.
@@ -188,9 +171,7 @@ impl Roots {
         }
         lines.sort();
         if more {
-            lines.push(format!(
-                "more than {ENTRIES} entries: the others are left out"
-            ));
+            lines.push(format!("more than {ENTRIES} entries: the others are left out"));
         }
         if lines.is_empty() {
             lines.push("nothing here".into());
@@ -214,10 +195,7 @@ impl Roots {
                 },
                 false => path,
             };
-            if relative
-                .components()
-                .any(|part| part == Component::ParentDir)
-            {
+            if relative.components().any(|part| part == Component::ParentDir) {
                 bail!("{name}: leads out of the folders that may be read");
             }
             match openat2(&root.fd, relative, flags, Mode::empty(), resolve) {
@@ -254,9 +232,7 @@ mod tests {
     }
 
     fn why<T>(result: anyhow::Result<T>) -> String {
-        result
-            .err()
-            .map_or_else(String::new, |error| error.to_string())
+        result.err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
@@ -267,22 +243,12 @@ mod tests {
         symlink(dir.path().join("secret"), root.join("absolute")).unwrap();
         symlink("/proc/self/cwd/Cargo.toml", root.join("magic")).unwrap();
         symlink("in/a.kasuri", root.join("inside")).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            root.join("fifo"),
-            FileType::Fifo,
-            Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), FileType::Fifo, Mode::RUSR, 0)
+            .unwrap();
         for good in ["in/a.kasuri", "./in/a.kasuri", "inside"] {
             assert!(roots.file(good).is_ok(), "{good}");
         }
-        assert!(
-            roots
-                .file(root.join("in/a.kasuri").to_str().unwrap())
-                .is_ok()
-        );
+        assert!(roots.file(root.join("in/a.kasuri").to_str().unwrap()).is_ok());
         let outside = dir.path().join("secret");
         for bad in [
             "../secret",
@@ -299,10 +265,7 @@ mod tests {
             assert!(why(roots.file(bad)).contains("no regular file"), "{bad}");
         }
         for bad in ["", "a\0b", &"x".repeat(5000)] {
-            assert!(
-                why(roots.file(bad)).contains("needed a file's name"),
-                "{bad:?}"
-            );
+            assert!(why(roots.file(bad)).contains("needed a file's name"), "{bad:?}");
         }
         let list = roots.list(".").unwrap();
         assert!(

@@ -48,13 +48,7 @@ const fn tool(
     takes: &'static [&'static str],
     about: &'static str,
 ) -> ToolRow {
-    ToolRow {
-        name,
-        about,
-        kind,
-        takes,
-        required,
-    }
+    ToolRow { name, about, kind, takes, required }
 }
 
 /// All of them, in the order in which a client sees them.
@@ -84,15 +78,7 @@ pub const TOOLS: [ToolRow; 13] = [
         "account",
         Kind::Read,
         1,
-        &[
-            "recording",
-            "section",
-            "range",
-            "process",
-            "thread",
-            "json",
-            "cursor",
-        ],
+        &["recording", "section", "range", "process", "thread", "json", "cursor"],
         "Where every CPU-second went, by class and cause; `section` has other tables: threads, cpus, waits, imbalance, migrations...",
     ),
     tool(
@@ -216,10 +202,7 @@ fn sections() -> Vec<&'static str> {
 impl ToolRow {
     /// The JSON Schema of its arguments.
     pub fn schema(&self) -> Value {
-        let properties = self
-            .takes
-            .iter()
-            .map(|&name| (name.to_owned(), property(name)));
+        let properties = self.takes.iter().map(|&name| (name.to_owned(), property(name)));
         json!({
             "type": "object",
             "properties": properties.collect::<serde_json::Map<String, Value>>(),
@@ -263,11 +246,7 @@ impl Given {
     pub fn new(tool: &ToolRow, arguments: serde_json::Map<String, Value>) -> anyhow::Result<Given> {
         for name in arguments.keys() {
             if !tool.takes.contains(&name.as_str()) {
-                bail!(
-                    "{} takes no such argument, only {}",
-                    tool.name,
-                    tool.takes.join(", ")
-                );
+                bail!("{} takes no such argument, only {}", tool.name, tool.takes.join(", "));
             }
         }
         for name in &tool.takes[..tool.required] {
@@ -310,10 +289,7 @@ impl Given {
 
     /// The folder to list.
     pub fn folder(&self) -> &str {
-        self.folder
-            .as_deref()
-            .filter(|folder| !folder.is_empty())
-            .unwrap_or(".")
+        self.folder.as_deref().filter(|folder| !folder.is_empty()).unwrap_or(".")
     }
 }
 
@@ -335,16 +311,10 @@ pub fn question(tool: &ToolRow, given: &Given, roots: &Roots) -> anyhow::Result<
     let files = [&given.recording, &given.before, &given.after];
     let files = files.into_iter().flatten().map(|name| roots.file(name));
     let files = files.collect::<anyhow::Result<Vec<Opened>>>()?;
-    let place = given
-        .output
-        .as_deref()
-        .map(|name| roots.place(name))
-        .transpose()?;
+    let place = given.output.as_deref().map(|name| roots.place(name)).transpose()?;
     let (args, time) = command(tool, given, &files, place.as_ref())?;
-    let mut names: Vec<(String, String)> = files
-        .iter()
-        .map(|file| (file.path(), shown(&file.name)))
-        .collect();
+    let mut names: Vec<(String, String)> =
+        files.iter().map(|file| (file.path(), shown(&file.name))).collect();
     names.extend(place.iter().map(|place| (place.path(), shown(&place.name))));
     // A longer number first: /proc/1/fd/1 begins that of /proc/1/fd/10.
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
@@ -366,9 +336,7 @@ pub fn question(tool: &ToolRow, given: &Given, roots: &Roots) -> anyhow::Result<
 /// replaced.
 fn shown(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    name.chars()
-        .map(|c| if is_plain(c) { c } else { '_' })
-        .collect()
+    name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
 /// The command that answers, and its own limit of time.
@@ -413,12 +381,7 @@ fn command(
         ("--openmp", given.openmp),
         ("--locks", given.locks),
     ];
-    args.extend(
-        flags
-            .iter()
-            .filter(|flag| flag.1)
-            .map(|flag| flag.0.to_owned()),
-    );
+    args.extend(flags.iter().filter(|flag| flag.1).map(|flag| flag.0.to_owned()));
     let mut time = None;
     let seconds = given.seconds.unwrap_or(60).clamp(1, RECORD_S);
     match tool.kind {

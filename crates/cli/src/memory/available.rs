@@ -43,9 +43,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 /// What /proc/meminfo says can be had without pushing others out.
 fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     let kib = line.trim().strip_suffix("kB")?.trim();
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
@@ -98,9 +96,7 @@ mod tests {
     #[test]
     fn groups_that_are_not_there_limit_nothing() {
         assert_eq!(
-            limits("0::/no/such/group/kasuri\nnonsense\n4:cpu:/\n")
-                .iter()
-                .min(),
+            limits("0::/no/such/group/kasuri\nnonsense\n4:cpu:/\n").iter().min(),
             limits("0::/").iter().min()
         );
     }

@@ -79,11 +79,7 @@ pub fn take(bytes: usize) -> Option<*mut u8> {
         return None;
     }
     let mut blocks = blocks();
-    let block = Block {
-        at: at.addr(),
-        bytes,
-        file,
-    };
+    let block = Block { at: at.addr(), bytes, file };
     blocks.push(block);
     N_BLOCKS.store(blocks.len(), Relaxed);
     Some(at.cast())

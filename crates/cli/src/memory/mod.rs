@@ -77,9 +77,7 @@ fn counted(bytes: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
 
 /// A block in a file, where memory has no room for `more` and a file has.
 fn beyond(more: usize, layout: Layout) -> Option<*mut u8> {
-    (is_full(more) && layout.align() <= page_size())
-        .then(|| files::take(layout.size()))
-        .flatten()
+    (is_full(more) && layout.align() <= page_size()).then(|| files::take(layout.size())).flatten()
 }
 
 impl Memory {

@@ -58,13 +58,7 @@ pub struct Ring {
 
 impl Ring {
     fn new(stream: u32, tid: u32) -> Ring {
-        let mut ring = Ring {
-            stream,
-            tid,
-            seq: 0,
-            start: 0,
-            bytes: Vec::new(),
-        };
+        let mut ring = Ring { stream, tid, seq: 0, start: 0, bytes: Vec::new() };
         ring.begin();
         ring
     }

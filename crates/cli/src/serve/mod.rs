@@ -57,11 +57,7 @@ impl Server {
         for _ in 0..TRIES {
             let taken = match both(port) {
                 Ok((listeners, port)) => {
-                    return Ok(Server {
-                        listeners,
-                        port,
-                        token,
-                    });
+                    return Ok(Server { listeners, port, token });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
                 Err(error) => return Err(error).context("cannot listen on 127.0.0.1"),
@@ -179,11 +175,7 @@ impl Open {
         self.with(|next, all| {
             *next += 1;
             make_room(all, false, STRANGERS);
-            all.push(Connection {
-                id: *next,
-                is_trusted: false,
-                stream,
-            });
+            all.push(Connection { id: *next, is_trusted: false, stream });
             Some(*next)
         })
     }
@@ -286,13 +278,7 @@ const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 fn refuse(stream: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
     let (status, text) = refusal.text();
     let text = format!("kasuri view: {text}\n");
-    send(
-        stream,
-        status,
-        "text/plain; charset=utf-8",
-        NOTHING,
-        text.as_bytes(),
-    )?;
+    send(stream, status, "text/plain; charset=utf-8", NOTHING, text.as_bytes())?;
     // What is still on its way would reset the connection, and the answer with it.
     stream.shutdown(Shutdown::Write)?;
     let mut rest = [0; 4096];

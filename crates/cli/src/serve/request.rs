@@ -55,10 +55,9 @@ impl Refusal {
             Refusal::Method => ("405 Method Not Allowed", "only GET, without a body"),
             Refusal::Host => ("403 Forbidden", "asked by a name that is not localhost"),
             Refusal::Origin => ("403 Forbidden", "asked by another page"),
-            Refusal::Token => (
-                "404 Not Found",
-                "not found; open the whole address that `kasuri view` printed",
-            ),
+            Refusal::Token => {
+                ("404 Not Found", "not found; open the whole address that `kasuri view` printed")
+            }
         }
     }
 }
@@ -211,12 +210,7 @@ mod tests {
         let with = |path: &str, more: &str| ask(path, &format!("Host: localhost:1\r\n{more}"));
         assert!(with(&index, "Origin: http://localhost:1\r\n").is_ok());
         assert!(with(&index, "Sec-Fetch-Site: same-origin\r\n").is_ok());
-        for origin in [
-            "http://localhost:2",
-            "https://localhost:1",
-            "null",
-            "http://evil.example",
-        ] {
+        for origin in ["http://localhost:2", "https://localhost:1", "null", "http://evil.example"] {
             let answer = with(&index, &format!("Origin: {origin}\r\n"));
             assert_eq!(answer, Err(Refusal::Origin), "{origin}");
         }
@@ -248,10 +242,7 @@ mod tests {
         let long = "x".repeat(HEAD_BYTES);
         assert_eq!(of(format!("GET /{long}")), Err(Refusal::Large));
         let many: String = (0..100).map(|i| format!("X-{i}: 1\r\n")).collect();
-        assert_eq!(
-            of(format!("GET / HTTP/1.1\r\n{many}\r\n")),
-            Err(Refusal::Large)
-        );
+        assert_eq!(of(format!("GET / HTTP/1.1\r\n{many}\r\n")), Err(Refusal::Large));
         assert_eq!(of("\x16\x03\x01\x02".into()), Err(Refusal::Bad));
         assert_eq!(parse(b"GET /", TOKEN), Head::Partial);
     }

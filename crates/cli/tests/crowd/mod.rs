@@ -29,31 +29,18 @@ impl Crowd {
     pub fn threads_at_one_lock(n: usize) -> Crowd {
         let turn = |i: u64| {
             let at = 1_000 * (n as u64 + i);
-            vec![
-                (100 * i, REQUEST, 0x1000),
-                (at, ACQUIRED, 0x1000),
-                (at + 900, RELEASED, 0x1000),
-            ]
+            vec![(100 * i, REQUEST, 0x1000), (at, ACQUIRED, 0x1000), (at + 900, RELEASED, 0x1000)]
         };
-        Crowd {
-            threads: (0..n as u64).map(turn).collect(),
-            ..Crowd::default()
-        }
+        Crowd { threads: (0..n as u64).map(turn).collect(), ..Crowd::default() }
     }
 
     /// One thread takes `n` locks and gives none back.
     pub fn locks_held_at_once(n: usize) -> Crowd {
         let take = |i: u64| {
             let lock = 0x1000 + 16 * i;
-            [
-                (1_000 * i, REQUEST, lock),
-                (1_000 * i + 500, ACQUIRED, lock),
-            ]
+            [(1_000 * i, REQUEST, lock), (1_000 * i + 500, ACQUIRED, lock)]
         };
-        Crowd {
-            threads: vec![(0..n as u64).flat_map(take).collect()],
-            ..Crowd::default()
-        }
+        Crowd { threads: vec![(0..n as u64).flat_map(take).collect()], ..Crowd::default() }
     }
 
     /// One thread takes `n` locks one after the other, and another one does so in the other order.
@@ -66,9 +53,7 @@ impl Crowd {
         Crowd {
             threads: vec![
                 (0..n).flat_map(|i| take(1_000 * i, i)).collect(),
-                (0..n)
-                    .flat_map(|i| take(1_000 * (n + i), n - 1 - i))
-                    .collect(),
+                (0..n).flat_map(|i| take(1_000 * (n + i), n - 1 - i)).collect(),
             ],
             ..Crowd::default()
         }
@@ -94,10 +79,7 @@ impl Crowd {
 
     /// The same, with the scheduler's events of an unprivileged recording.
     pub fn with_states(self) -> Crowd {
-        Crowd {
-            has_states: true,
-            ..self
-        }
+        Crowd { has_states: true, ..self }
     }
 
     /// The file's bytes.
@@ -183,11 +165,7 @@ impl Crowd {
 }
 
 fn anchor(ns: u64) -> Anchor {
-    Anchor {
-        native: ns,
-        monotonic_ns: ns,
-        realtime_ns: 1_800_000_000_000_000_000 + ns,
-    }
+    Anchor { native: ns, monotonic_ns: ns, realtime_ns: 1_800_000_000_000_000_000 + ns }
 }
 
 fn proc(tid: u32) -> Proc {
@@ -209,11 +187,7 @@ fn sites() -> SiteTable {
         function: "work".into(),
         line: 7,
     };
-    SiteTable {
-        pid: PID,
-        sites: vec![site],
-        ..SiteTable::default()
-    }
+    SiteTable { pid: PID, sites: vec![site], ..SiteTable::default() }
 }
 
 /// A thread's events as chunks of the ring format: a 128-byte header, then 16-byte slots, two for each event.

@@ -46,9 +46,7 @@ impl Sched {
         let mut ready: HashMap<i32, i64> = HashMap::new();
         // Woken while still on a CPU: such a thread does not sleep when it leaves.
         let mut early: HashSet<i32> = HashSet::new();
-        let lines = text
-            .lines()
-            .filter(|line| NAMES.iter().any(|name| line.contains(name)));
+        let lines = text.lines().filter(|line| NAMES.iter().any(|name| line.contains(name)));
         for line in lines {
             let event = event(line).unwrap_or_else(|| panic!("not understood: {line}"));
             if !window.contains(&event.time_ns) {
@@ -70,19 +68,11 @@ impl Sched {
                 What::Waking { tid } => {
                     ready.entry(tid).or_insert(event.time_ns);
                 }
-                What::Switch {
-                    prev,
-                    next,
-                    can_run,
-                } => {
+                What::Switch { prev, next, can_run } => {
                     let left = sched.threads.entry(prev).or_default();
                     left.0 += 1;
                     let time = event.time_ns;
-                    let now = Cpu {
-                        tid: next,
-                        since_ns: time,
-                        last_ns: time,
-                    };
+                    let now = Cpu { tid: next, since_ns: time, last_ns: time };
                     if let Some(before) = cpus.insert(event.cpu, now) {
                         left.1 += time - before.since_ns;
                     }
@@ -113,11 +103,7 @@ impl Sched {
 fn event(line: &str) -> Option<Event> {
     let name = NAMES.iter().find(|name| line.contains(**name))?;
     let (head, rest) = line.split_once(name)?;
-    let head = head
-        .trim_end()
-        .trim_end_matches("sched:")
-        .trim_end()
-        .trim_end_matches(':');
+    let head = head.trim_end().trim_end_matches("sched:").trim_end().trim_end_matches(':');
     let (head, time) = head.rsplit_once(' ')?;
     let (seconds, fraction) = time.trim().split_once('.')?;
     let time_ns = seconds.parse::<i64>().ok()? * 1_000_000_000
@@ -132,23 +118,14 @@ fn event(line: &str) -> Option<Event> {
             can_run: state.starts_with('R') || state == "0x0" || state == "0x100",
         }
     } else {
-        What::Waking {
-            tid: number(rest, " pid=")?,
-        }
+        What::Waking { tid: number(rest, " pid=")? }
     };
-    Some(Event {
-        cpu: cpu.split_once(']')?.0.parse().ok()?,
-        time_ns,
-        context,
-        what,
-    })
+    Some(Event { cpu: cpu.split_once(']')?.0.parse().ok()?, time_ns, context, what })
 }
 
 fn number(text: &str, key: &str) -> Option<i32> {
     let after = text.rsplit_once(key)?.1;
-    let end = after
-        .find(|c: char| !c.is_ascii_digit() && c != '-')
-        .unwrap_or(after.len());
+    let end = after.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(after.len());
     after[..end].parse().ok()
 }
 

@@ -6,22 +6,14 @@ use serde_json::Value;
 fn largest(source: &str, mode: &str, args: &[&str]) -> (String, String) {
     let (dir, program) = (scratch(), compile(source));
     let mut command = kasuri(dir.path());
-    command
-        .args(["record", "-q", "-o", "run.kasuri"])
-        .args(args);
+    command.args(["record", "-q", "-o", "run.kasuri"]).args(args);
     let output = run(command.arg("--").arg(program).arg(mode));
     assert!(output.status.success(), "{}", said(&output));
     let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
     assert!(stat.status.success(), "{}", said(&stat));
     let stat: Value = serde_json::from_slice(&stat.stdout).expect("JSON");
-    let others = [
-        "work",
-        "tracing",
-        "interference",
-        "oversubscription",
-        "scheduling_delay",
-        "unknown",
-    ];
+    let others =
+        ["work", "tracing", "interference", "oversubscription", "scheduling_delay", "unknown"];
     let causes = stat["account"]["causes"].as_array().expect("causes");
     let own = |cause: &&Value| !others.contains(&cause["class"].as_str().expect("a class"));
     let worst = causes.iter().find(own).expect("a loss");
@@ -34,12 +26,7 @@ mod measured {
 
     /// As a user would record it, and with more recorded: more data is no worse an answer.
     fn is_named_first(mode: &str, is_right: impl Fn(&str, &str) -> bool) {
-        is_named(
-            "bench/causes/threads.c",
-            mode,
-            &[&[], &["--locks"]],
-            is_right,
-        );
+        is_named("bench/causes/threads.c", mode, &[&[], &["--locks"]], is_right);
     }
 
     /// Plainly recorded, of those that public reports have.
@@ -80,16 +67,12 @@ mod measured {
 
     #[test]
     fn naps_between_tries_are_for_the_one_that_runs() {
-        is_named_first("poll", |class, note| {
-            (class, note) == ("low_parallelism", "serial_phase")
-        });
+        is_named_first("poll", |class, note| (class, note) == ("low_parallelism", "serial_phase"));
     }
 
     #[test]
     fn naps_that_nobody_ends_are_by_choice() {
-        is_named_first("nap", |class, note| {
-            (class, note) == ("external_wait", "chosen")
-        });
+        is_named_first("nap", |class, note| (class, note) == ("external_wait", "chosen"));
     }
 
     #[test]
@@ -108,8 +91,6 @@ mod measured {
 
     #[test]
     fn a_loop_that_looks_at_a_flag_spins_for_the_one_that_runs() {
-        scene("flag", |class, note| {
-            (class, note) == ("spinning", "serial_phase")
-        });
+        scene("flag", |class, note| (class, note) == ("spinning", "serial_phase"));
     }
 }

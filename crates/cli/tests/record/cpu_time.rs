@@ -8,9 +8,7 @@ use std::path::Path;
 /// Records the program with run times; what it printed, and what `stat` says.
 fn recorded(dir: &Path, name: &str, args: &[&str]) -> (String, Value) {
     let out = run(kasuri(dir)
-        .args([
-            "record", "-q", "--events", "run-time", "-o", "c.kasuri", "--",
-        ])
+        .args(["record", "-q", "--events", "run-time", "-o", "c.kasuri", "--"])
         .arg(program(name))
         .args(args));
     assert!(out.status.success(), "{}", said(&out));
@@ -41,9 +39,7 @@ fn stat_has_the_kernels_own_account_of_the_cpu_time_beside_its_own() {
         .args(["4", "200"]));
     assert!(out.status.success(), "{}", said(&out));
     let printed = String::from_utf8_lossy(&out.stdout).into_owned();
-    let its_own = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("cpu_ns "));
+    let its_own = printed.lines().find_map(|line| line.strip_prefix("cpu_ns "));
     let its_own: i64 = its_own.expect("cpu_ns").parse().expect("a number");
     let stat = run(kasuri(dir).args(["stat", "--json", "b.kasuri"]));
     let stat: Value = serde_json::from_slice(&stat.stdout).expect("JSON");
@@ -78,10 +74,8 @@ mod measured {
                 let (kernel, counted) = (ns(cpu_time, "kernel_ns"), ns(cpu_time, "counted_ns"));
                 let off = (kernel - counted).abs();
                 assert!(off < kernel / 1000 + END_NS, "{name}: {cpu_time}");
-                let (hidden, placed) = (
-                    ns(cpu_time, "hidden_switches"),
-                    ns(cpu_time, "placed_switches"),
-                );
+                let (hidden, placed) =
+                    (ns(cpu_time, "hidden_switches"), ns(cpu_time, "placed_switches"));
                 assert!(placed <= hidden, "{name}: {cpu_time}");
             }
         });
@@ -98,10 +92,7 @@ mod measured {
             let words = printed.lines().map(|line| line.split(' ').collect());
             let own: BTreeMap<i64, i64> = words
                 .map(|words: Vec<&str>| {
-                    (
-                        words[1].parse().expect("tid"),
-                        words[2].parse().expect("ns"),
-                    )
+                    (words[1].parse().expect("tid"), words[2].parse().expect("ns"))
                 })
                 .collect();
             assert_eq!(own.len(), 4);
@@ -127,10 +118,7 @@ mod measured {
             let dir = scratch();
             let dir = dir.path();
             let record = ["record", "-q", "-o", "u.kasuri", "--"];
-            let out = run(kasuri(dir)
-                .args(record)
-                .arg(program("naps"))
-                .args(["4", "300"]));
+            let out = run(kasuri(dir).args(record).arg(program("naps")).args(["4", "300"]));
             assert!(out.status.success(), "{}", said(&out));
             let stat = run(kasuri(dir).args(["stat", "--json", "u.kasuri"]));
             let stat: Value = serde_json::from_slice(&stat.stdout).expect("JSON");

@@ -54,15 +54,9 @@ fn recorder_killed_at_any_point_leaves_a_readable_recording() {
     for point in points {
         let dir = scratch();
         // Ticks come with time, the other points with events: there must be time enough for eight of them.
-        let events = if point.starts_with("tick:") {
-            "3000000"
-        } else {
-            "300000"
-        };
-        let status = record_emitter(dir.path(), events)
-            .env("KASURI_TEST_KILL", point)
-            .status()
-            .unwrap();
+        let events = if point.starts_with("tick:") { "3000000" } else { "300000" };
+        let status =
+            record_emitter(dir.path(), events).env("KASURI_TEST_KILL", point).status().unwrap();
         assert_eq!(status.code(), None, "{point}: it was killed");
         let counts = dir.path().join("counts");
         // The program goes on without its recorder and ends as it would have.
@@ -83,10 +77,8 @@ fn recorder_killed_while_it_removes_what_it_packed_leaves_the_recording() {
     for n in 1..16 {
         let dir = scratch();
         let point = format!("unlink:{n}");
-        let mut recorder = record_emitter(dir.path(), "20000")
-            .env("KASURI_TEST_KILL", &point)
-            .spawn()
-            .unwrap();
+        let mut recorder =
+            record_emitter(dir.path(), "20000").env("KASURI_TEST_KILL", &point).spawn().unwrap();
         let (pid, status) = (recorder.id(), recorder.wait().unwrap());
         let file = dir.path().join("run.kasuri");
         // Killed while it removed the session, before it packed.
@@ -120,20 +112,11 @@ fn recover_killed_at_any_point_can_be_repeated() {
     if !cfg!(debug_assertions) {
         return skip("the points at which it can be killed are in debug builds only");
     }
-    for point in [
-        "recovered:1",
-        "pack:1",
-        "rename:1",
-        "unlink:1",
-        "unlink:3",
-        "unlink:6",
-        "unlink:9",
-    ] {
+    for point in
+        ["recovered:1", "pack:1", "rename:1", "unlink:1", "unlink:3", "unlink:6", "unlink:9"]
+    {
         let dir = scratch();
-        record_emitter(dir.path(), "300000")
-            .env("KASURI_TEST_KILL", "free:3")
-            .status()
-            .unwrap();
+        record_emitter(dir.path(), "300000").env("KASURI_TEST_KILL", "free:3").status().unwrap();
         wait_until("the program ends", || !runs_here(dir.path()));
         let killed = run(kasuri(dir.path())
             .args(["recover", "run.kasuri.d"])
@@ -142,16 +125,8 @@ fn recover_killed_at_any_point_can_be_repeated() {
         let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
         // Killed while it removed the directory: the file is whole, and what is left of the directory no recording.
         let is_rest = said(&output).contains("while it removed what it had packed");
-        assert!(
-            output.status.success() || is_rest,
-            "{point}: {}",
-            said(&output)
-        );
-        assert_balance(
-            &dir.path().join("run.kasuri"),
-            &dir.path().join("counts"),
-            point,
-        );
+        assert!(output.status.success() || is_rest, "{point}: {}", said(&output));
+        assert_balance(&dir.path().join("run.kasuri"), &dir.path().join("counts"), point);
     }
 }
 
@@ -167,11 +142,7 @@ fn program_killed_at_any_time_loses_at_most_the_open_event() {
         std::thread::sleep(std::time::Duration::from_millis(after_ms));
         signal(program_of(&recorder, "emitter"), Signal::KILL);
         assert_eq!(recorder.wait().unwrap().code(), Some(137));
-        assert_balance(
-            &dir.path().join("run.kasuri"),
-            &counts,
-            &format!("after {after_ms} ms"),
-        );
+        assert_balance(&dir.path().join("run.kasuri"), &counts, &format!("after {after_ms} ms"));
     }
 }
 
@@ -180,16 +151,10 @@ fn recover_refuses_while_the_recorder_lives() {
     let dir = scratch();
     let mut recorder =
         start(kasuri(dir.path()).args(["record", "-q", "-o", "run.kasuri", "--", "sleep", "300"]));
-    wait_until("metadata is written", || {
-        dir.path().join("run.kasuri.d/meta.json").exists()
-    });
+    wait_until("metadata is written", || dir.path().join("run.kasuri.d/meta.json").exists());
     let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        said(&output).contains("another recorder"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("another recorder"), "{}", said(&output));
     let second = run(kasuri(dir.path()).args(["record", "-o", "run.kasuri", "--", "true"]));
     assert_eq!(second.status.code(), Some(125), "{}", said(&second));
     signal(recorder.id(), Signal::INT);
@@ -209,16 +174,8 @@ fn a_crashed_recording_is_not_overwritten() {
     wait_until("the program ends", || !runs_here(dir.path()));
     let output = run(kasuri(dir.path()).args(["record", "-o", "run.kasuri", "--", "true"]));
     assert_eq!(output.status.code(), Some(125));
-    assert!(
-        said(&output).contains("kasuri recover run.kasuri.d"),
-        "{}",
-        said(&output)
-    );
-    assert!(
-        run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]))
-            .status
-            .success()
-    );
+    assert!(said(&output).contains("kasuri recover run.kasuri.d"), "{}", said(&output));
+    assert!(run(kasuri(dir.path()).args(["recover", "run.kasuri.d"])).status.success());
 }
 
 #[test]
@@ -249,16 +206,9 @@ fn the_whole_blocks_of_a_damaged_file_are_saved() {
         std::fs::write(&path, damaged).unwrap();
         let output = run(kasuri(dir.path()).arg("recover").arg(&path));
         assert!(output.status.success(), "{name}: {}", said(&output));
-        assert!(
-            said(&output).contains("left out"),
-            "{name}: {}",
-            said(&output)
-        );
+        assert!(said(&output).contains("left out"), "{name}: {}", said(&output));
         let saved = facts(&dir.path().join(format!("{name}.recovered.kasuri")));
-        let (kept, all) = (
-            saved.annotations + saved.kernel,
-            whole.annotations + whole.kernel,
-        );
+        let (kept, all) = (saved.annotations + saved.kernel, whole.annotations + whole.kernel);
         assert!(kept > 0 && kept < all, "{name}: {kept} of {all}");
     }
 }
@@ -281,12 +231,8 @@ fn what_is_read_before_its_page_is_full_is_read_once() {
     if !can_trace() {
         return;
     }
-    let options = InstanceOptions {
-        buffer_kb: 4096,
-        tsc: false,
-        events: Vec::new(),
-        uprobes: Vec::new(),
-    };
+    let options =
+        InstanceOptions { buffer_kb: 4096, tsc: false, events: Vec::new(), uprobes: Vec::new() };
     let instance = Instance::create(&Tracefs::open().unwrap(), &options).unwrap();
     let (files, page_bytes) = (scratch(), instance.page_bytes);
     let held = kasuri_record::safefs::Held::open(files.path()).unwrap();

@@ -36,14 +36,7 @@ fn signals_reach_the_program_and_leave_nothing_behind() {
 #[test]
 fn the_clocks_are_compared_each_second() {
     let dir = scratch();
-    let record = [
-        "record",
-        "-q",
-        "--no-kernel",
-        "--no-pack",
-        "-o",
-        "run.kasuri",
-    ];
+    let record = ["record", "-q", "--no-kernel", "--no-pack", "-o", "run.kasuri"];
     let output = run(kasuri(dir.path()).args(record).args(["--", "sleep", "2.5"]));
     assert!(output.status.success(), "{}", said(&output));
     let anchors = std::fs::read_to_string(dir.path().join("run.kasuri.d/anchors.jsonl")).unwrap();
@@ -73,11 +66,7 @@ fn two_interrupts(once: impl Fn(u32)) {
     wait_until("the program runs", || {
         std::fs::read_to_string(&pid_file).is_ok_and(|s| s.ends_with('\n'))
     });
-    let program: u32 = std::fs::read_to_string(&pid_file)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let program: u32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
     signal(recorder.id(), Signal::INT);
     // Two that come before it looks are one to it.
     wait_until("it has seen the first", || {
@@ -88,22 +77,12 @@ fn two_interrupts(once: impl Fn(u32)) {
     });
     once(recorder.id());
     std::thread::sleep(std::time::Duration::from_millis(1100));
-    assert!(
-        recorder.try_wait().unwrap().is_none(),
-        "one interrupt is the program's business"
-    );
+    assert!(recorder.try_wait().unwrap().is_none(), "one interrupt is the program's business");
     signal(recorder.id(), Signal::INT);
-    wait_until("it does not wait for the program", || {
-        recorder.try_wait().unwrap().is_some()
-    });
+    wait_until("it does not wait for the program", || recorder.try_wait().unwrap().is_some());
     assert!(facts(&dir.path().join("run.kasuri")).complete);
-    assert!(
-        std::path::Path::new(&format!("/proc/{program}")).exists(),
-        "the program goes on"
-    );
-    let _ = Command::new("pkill")
-        .args(["-P", &program.to_string()])
-        .status();
+    assert!(std::path::Path::new(&format!("/proc/{program}")).exists(), "the program goes on");
+    let _ = Command::new("pkill").args(["-P", &program.to_string()]).status();
 }
 
 /// timeout(1) interrupts the program it started and then its whole group: both reach the recorder, one after the other, and the
@@ -158,10 +137,7 @@ fn next_run_removes_the_instance_of_a_killed_recorder_and_only_that() {
         let begun = |name: &str| dir.path().join(name).join("meta.json").exists();
         begun("living.kasuri.d") && begun("dead.kasuri.d")
     });
-    assert_eq!(
-        instances_of(living.id()).len() + instances_of(dead.id()).len(),
-        2
-    );
+    assert_eq!(instances_of(living.id()).len() + instances_of(dead.id()).len(), 2);
     let program = program_of(&dead, "sleep");
     // It cannot clean up; another test that records at this moment may do so before `next`.
     signal(dead.id(), Signal::KILL);
@@ -248,11 +224,7 @@ fn a_failing_test_leaves_no_process() {
     });
     assert!(failed.is_err());
     wait_until("the program is gone", || !runs_here(dir.path()));
-    assert!(
-        run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]))
-            .status
-            .success()
-    );
+    assert!(run(kasuri(dir.path()).args(["recover", "run.kasuri.d"])).status.success());
 }
 
 /// Claims about times: each runs alone (`make test-measure`), on a quiet machine.

@@ -14,9 +14,7 @@ fn stat(dir: &Path, file: &str) -> Value {
 fn threads(stat: &Value) -> BTreeMap<i64, BTreeMap<String, i64>> {
     let mut out: BTreeMap<i64, BTreeMap<String, i64>> = BTreeMap::new();
     for thread in stat["threads"].as_array().expect("threads") {
-        let sums = out
-            .entry(thread["tid"].as_i64().expect("a tid"))
-            .or_default();
+        let sums = out.entry(thread["tid"].as_i64().expect("a tid")).or_default();
         for (key, value) in thread.as_object().expect("an object") {
             if let (Some(n), false) = (value.as_i64(), key == "pid" || key == "tid") {
                 *sums.entry(key.clone()).or_default() += n;
@@ -33,12 +31,7 @@ fn cpus(stat: &Value) -> Vec<[i64; 4]> {
         let busy = n("target_ns") + n("other_ns");
         [busy, n("idle_ns"), n("unknown_ns"), n("switches")]
     };
-    stat["cpus"]
-        .as_array()
-        .expect("CPUs")
-        .iter()
-        .map(row)
-        .collect()
+    stat["cpus"].as_array().expect("CPUs").iter().map(row).collect()
 }
 
 #[test]

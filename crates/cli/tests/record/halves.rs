@@ -21,10 +21,7 @@ fn critical() -> Option<Value> {
 /// Length of the run over that with a change, as the replay has it.
 fn factor(told: &Value, change: &str, begins: &str) -> Option<f64> {
     let is_it = |w: &&Value| {
-        w["change"] == change
-            && w["name"]
-                .as_str()
-                .is_some_and(|name| name.ends_with(begins))
+        w["change"] == change && w["name"].as_str().is_some_and(|name| name.ends_with(begins))
     };
     let what_if = told["what_if"].as_array()?.iter().find(is_it)?;
     Some(told["replayed_ns"].as_f64()? / what_if["length_ns"].as_f64()?)
@@ -39,13 +36,7 @@ mod measured {
         let mut all: Vec<Duration> = (0..median_of)
             .map(|_| {
                 let begun = Instant::now();
-                assert!(
-                    Command::new(&program)
-                        .arg(halved)
-                        .status()
-                        .unwrap()
-                        .success()
-                );
+                assert!(Command::new(&program).arg(halved).status().unwrap().success());
                 begun.elapsed()
             })
             .collect();

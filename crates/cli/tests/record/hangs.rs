@@ -23,10 +23,7 @@ impl Hanging {
         let stdout = program.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).unwrap();
         assert_eq!(line, "hangs\n");
-        Some(Hanging {
-            program,
-            dir: scratch(),
-        })
+        Some(Hanging { program, dir: scratch() })
     }
 
     /// What `kasuri where` says once it is so: the last thread may be on its way yet.
@@ -42,10 +39,7 @@ impl Hanging {
     fn look(&self, more: &[&str]) -> Vec<u8> {
         let pid = self.program.id().to_string();
         let mut command = kasuri(self.dir.path());
-        let output = run(command
-            .env("COLUMNS", "80")
-            .args(["where", "-p", &pid])
-            .args(more));
+        let output = run(command.env("COLUMNS", "80").args(["where", "-p", &pid]).args(more));
         assert!(output.status.success(), "{}", said(&output));
         output.stdout
     }
@@ -56,11 +50,7 @@ fn threads(told: &Value) -> &[Value] {
 }
 
 fn ids(of: &Value) -> Vec<i64> {
-    of.as_array()
-        .expect("a list")
-        .iter()
-        .map(|id| id.as_i64().expect("an id"))
-        .collect()
+    of.as_array().expect("a list").iter().map(|id| id.as_i64().expect("an id")).collect()
 }
 
 /// The only thread that waits for such a thing, and who has it.
@@ -75,9 +65,7 @@ fn threads_that_wait_for_each_others_mutex_are_a_circle() {
     let Some(hanging) = Hanging::begin("circle") else {
         return;
     };
-    let told = hanging.finds("the circle", |told| {
-        told["circles"] != serde_json::json!([])
-    });
+    let told = hanging.finds("the circle", |told| told["circles"] != serde_json::json!([]));
     let circles = told["circles"].as_array().unwrap();
     let [circle] = &circles[..] else {
         panic!("{told}");
@@ -92,10 +80,7 @@ fn threads_that_wait_for_each_others_mutex_are_a_circle() {
     let text = String::from_utf8(hanging.look(&[])).unwrap();
     assert!(text.contains("dead-lock"), "{text}");
     assert!(text.contains("first_then_second"), "{text}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.lines().count() <= 24, "{text}");
 }
 
@@ -110,10 +95,7 @@ fn a_thread_that_is_waited_for_and_loops_is_named_with_its_loop() {
         waits_for(told, "thread").is_some() && threads(told).iter().any(is_loop)
     });
     let (_, by) = waits_for(&told, "thread").unwrap();
-    let looping = threads(&told)
-        .iter()
-        .find(|t| t["state"] == "runs")
-        .unwrap();
+    let looping = threads(&told).iter().find(|t| t["state"] == "runs").unwrap();
     assert_eq!(by[0]["tid"], looping["tid"], "{told}");
     assert_eq!(looping["waiters"], 1, "{told}");
 }
@@ -125,9 +107,7 @@ fn the_kernel_knows_who_has_a_mutex_with_priority_inheritance() {
     };
     let told = hanging.finds("a waiter", |told| waits_for(told, "mutex").is_some());
     let (_, by) = waits_for(&told, "mutex").unwrap();
-    let keeper = threads(&told)
-        .iter()
-        .find(|t| t["path"][1]["function"] == "keep_first");
+    let keeper = threads(&told).iter().find(|t| t["path"][1]["function"] == "keep_first");
     assert_eq!(by[0]["tid"], keeper.expect("its holder")["tid"], "{told}");
 }
 
@@ -170,11 +150,8 @@ fn a_mutex_that_lies_about_its_owner_names_nobody() {
     let Some(hanging) = Hanging::begin("liar") else {
         return;
     };
-    let in_lock = |t: &Value| {
-        t["path"][0]["function"]
-            .as_str()
-            .is_some_and(|f| f.contains("mutex"))
-    };
+    let in_lock =
+        |t: &Value| t["path"][0]["function"].as_str().is_some_and(|f| f.contains("mutex"));
     let told = hanging.finds("the lock", |told| threads(told).iter().any(in_lock));
     let asker = threads(&told).iter().find(|t| in_lock(t)).unwrap();
     assert_eq!(asker["by"], serde_json::json!([]), "{told}");
@@ -191,14 +168,9 @@ fn a_process_whose_first_thread_has_ended_is_looked_at() {
         stat.contains(") Z ")
     });
     let told = hanging.finds("the other thread", |told| {
-        threads(told)
-            .iter()
-            .any(|t| t["path"][1]["function"] == "sleep_on")
+        threads(told).iter().any(|t| t["path"][1]["function"] == "sleep_on")
     });
-    assert!(
-        threads(&told).iter().all(|t| t["state"] != "runs"),
-        "{told}"
-    );
+    assert!(threads(&told).iter().all(|t| t["state"] != "runs"), "{told}");
 }
 
 /// Blocked time of a recording of threads that do not move is all of it, each with its path.
@@ -210,20 +182,9 @@ fn threads_that_slept_through_a_recording_have_their_time() {
     if !can_trace() {
         return;
     }
-    hanging.finds("the circle", |told| {
-        told["circles"] != serde_json::json!([])
-    });
+    hanging.finds("the circle", |told| told["circles"] != serde_json::json!([]));
     let pid = hanging.program.id().to_string();
-    let record = [
-        "record",
-        "-q",
-        "-o",
-        "d.kasuri",
-        "--duration",
-        "1s",
-        "-p",
-        &pid,
-    ];
+    let record = ["record", "-q", "-o", "d.kasuri", "--duration", "1s", "-p", &pid];
     let output = run(kasuri(hanging.dir.path()).args(record));
     assert!(output.status.success(), "{}", said(&output));
     let stat = run(kasuri(hanging.dir.path()).args(["stat", "--json", "d.kasuri"]));
@@ -235,10 +196,7 @@ fn threads_that_slept_through_a_recording_have_their_time() {
         assert_eq!(row["blocked_ns"].as_i64(), Some(wall), "{row}");
     }
     let hints = stat["hints"].as_array().unwrap();
-    assert!(
-        hints.iter().any(|hint| hint["kind"] == "dead_lock"),
-        "{hints:?}"
-    );
+    assert!(hints.iter().any(|hint| hint["kind"] == "dead_lock"), "{hints:?}");
     let told = run(kasuri(hanging.dir.path()).args(["where", "d.kasuri"]));
     let text = String::from_utf8_lossy(&told.stdout);
     assert!(text.contains("dead-lock"), "{text}");
@@ -260,11 +218,7 @@ mod measured {
             let (thread, _) = waits_for(&told, "thread").unwrap();
             let since = Duration::from_nanos(thread["since_ns"].as_u64().unwrap());
             assert!(since >= Duration::from_millis(1900), "{since:?}");
-            assert!(
-                since <= begun.elapsed(),
-                "{since:?} of {:?}",
-                begun.elapsed()
-            );
+            assert!(since <= begun.elapsed(), "{since:?} of {:?}", begun.elapsed());
         });
     }
 }

@@ -32,10 +32,7 @@ fn ended(mut recorder: Running, what: &str) -> (Option<i32>, String, u64) {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let stderr = recorder
-        .stderr
-        .take()
-        .map(|mut e| e.read_to_string(&mut said));
+    let stderr = recorder.stderr.take().map(|mut e| e.read_to_string(&mut said));
     assert!(stderr.is_none_or(|read| read.is_ok()));
     (status.code(), said, most)
 }
@@ -91,15 +88,9 @@ fn beside(way: &str, seed: &str, limits: &str) -> String {
     let pid = read("pid").trim().parse().unwrap();
     let (kept, lost) = balance_of(&dir.path().join("run.kasuri"), pid);
     let emitted = counted(&dir.path().join("counts"));
-    assert_eq!(
-        kept + lost,
-        emitted,
-        "{what}: kept {kept}, lost {lost}: {said}"
-    );
+    assert_eq!(kept + lost, emitted, "{what}: kept {kept}, lost {lost}: {said}");
     assert_eq!(emitted, 120_000, "{what}: the recorder lived");
-    let size = std::fs::metadata(dir.path().join("run.kasuri"))
-        .unwrap()
-        .len();
+    let size = std::fs::metadata(dir.path().join("run.kasuri")).unwrap().len();
     assert!(size < 200 << 20, "{what}: {size} bytes");
     for command in ["stat", "info"] {
         let output = run(kasuri(dir.path()).args([command, "run.kasuri"]));
@@ -142,19 +133,13 @@ fn taking_stacks_of(program_args: &[&str], stacks: &str) -> (u64, u64, usize) {
     let samples = recording.blocks().iter().enumerate();
     let samples = samples.filter(|(_, info)| info.kind == BlockKind::Samples);
     let n = samples.map(|(ix, _)| recording.sample_block(ix).unwrap().len());
-    (
-        meta.recorder_cpu_ns.expect("it is told"),
-        end - meta.start.monotonic_ns,
-        n.sum(),
-    )
+    (meta.recorder_cpu_ns.expect("it is told"), end - meta.start.monotonic_ns, n.sum())
 }
 
 #[test]
 fn rings_cut_at_any_time_end_neither_the_recorder_nor_another_program() {
     let said: Vec<String> = ["1", "2"].map(|seed| beside("cut", seed, "")).into();
-    let told = said
-        .iter()
-        .any(|text| text.contains("ring files that their program cut short"));
+    let told = said.iter().any(|text| text.contains("ring files that their program cut short"));
     assert!(told, "{said:?}");
 }
 
@@ -207,10 +192,7 @@ fn the_recorder_survives_its_control_page() {
         let bytes = std::fs::read(dir.path().join("run.kasuri")).unwrap();
         let recording = Recording::parse(&bytes).unwrap();
         let blocks = recording.blocks().iter();
-        assert_eq!(
-            blocks.filter(|b| b.kind == BlockKind::Annotation).count(),
-            0
-        );
+        assert_eq!(blocks.filter(|b| b.kind == BlockKind::Annotation).count(), 0);
         assert!(sessions_of(pid).is_empty(), "{way}");
     }
 }
@@ -220,19 +202,9 @@ fn a_fifo_under_the_name_of_a_mapped_file_does_not_hold_up_the_recorder() {
     let dir = scratch();
     let mut hostile = Command::new(program("hostile"));
     let mut hostile = hostile.arg("deleted").arg(dir.path()).spawn_guarded();
-    wait_until("it has put the FIFO there", || {
-        dir.path().join("ready").exists()
-    });
+    wait_until("it has put the FIFO there", || dir.path().join("ready").exists());
     let mut command = kasuri(dir.path());
-    command.args([
-        "record",
-        "--no-kernel",
-        "-o",
-        "run.kasuri",
-        "--duration",
-        "50ms",
-        "-p",
-    ]);
+    command.args(["record", "--no-kernel", "-o", "run.kasuri", "--duration", "50ms", "-p"]);
     let recorder = command.arg(hostile.id().to_string()).stderr(Stdio::piped());
     let (code, said, _) = ended(recorder.spawn_guarded(), "deleted");
     hostile.kill().unwrap();
@@ -292,31 +264,20 @@ fn a_page_that_never_comes_does_not_keep_the_recorder() {
         let what = format!("process {} (silent) did not answer", process.id());
         assert!(told.contains(&what), "{said}\n{told}");
         // It was read for half a second and more, for which threads of it may have waited.
-        assert!(
-            told.contains("held up    threads by the recorder, at most: "),
-            "{told}"
-        );
+        assert!(told.contains("held up    threads by the recorder, at most: "), "{told}");
         let info = run(kasuri(dir.path()).args(["info", "--json", "run.kasuri"]));
         let info: serde_json::Value = serde_json::from_slice(&info.stdout).expect("JSON");
         let ns = |key: &str| info["held_up"]["memory"][key].as_u64().expect("ns");
-        assert!(
-            ns("longest_ns") >= 500_000_000 && ns("sum_ns") >= ns("longest_ns"),
-            "{info}"
-        );
+        assert!(ns("longest_ns") >= 500_000_000 && ns("sum_ns") >= ns("longest_ns"), "{info}");
     }
     let dir = scratch();
     let recorder = gives_up(dir.path(), &process, &["--duration", "2s"]);
     let (_, said, _) = ended(recorder, "a page that never comes, and a duration");
     // A tenth of the time and more: readers of any answer are told.
     let stat = run(kasuri(dir.path()).args(["stat", "--section", "losses", "run.kasuri"]));
-    let told = String::from_utf8_lossy(&stat.stdout)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    assert!(
-        told.contains("may have waited for the recorder"),
-        "{said}\n{told}"
-    );
+    let told =
+        String::from_utf8_lossy(&stat.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("may have waited for the recorder"), "{said}\n{told}");
 }
 
 #[test]
@@ -367,13 +328,7 @@ const SITUATIONS: [Situation; 7] = [
 /// Two threads of the emitter, for longer than any test.
 fn emitter() -> [String; 5] {
     let name = program("emitter").display().to_string();
-    [
-        name,
-        "2".into(),
-        "2000000000".into(),
-        "counts".into(),
-        "1000".into(),
-    ]
+    [name, "2".into(), "2000000000".into(), "counts".into(), "1000".into()]
 }
 
 /// A recorder in the situation, and the process beside it. `None`: this machine does not allow the situation.
@@ -430,9 +385,7 @@ fn on_a_full_disk(dir: &Path) -> Option<Running> {
     let script = "mkdir full && mount -t tmpfs -o size=3m none full && cd full && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_kasuri")]);
-    command
-        .args(["record", "-o", "run.kasuri", "--"])
-        .args(emitter());
+    command.args(["record", "-o", "run.kasuri", "--"]).args(emitter());
     let recorder = start(command.current_dir(dir));
     // Once recording has stopped, the emitter emits nothing that it could count.
     let counts = format!("/proc/{}/cwd/counts", recorder.id());

@@ -68,16 +68,9 @@ fn every_ito_thread_is_seen() {
             let tasks = &summary["tasks"];
             let case = format!("{way}, {workers} workers: {tasks}");
             assert_eq!(summary["losses"].as_array().unwrap().len(), 0, "{case}");
-            assert_eq!(
-                (&tasks["count"], &tasks["ended"]),
-                (&2057.into(), &2057.into()),
-                "{case}"
-            );
+            assert_eq!((&tasks["count"], &tasks["ended"]), (&2057.into(), &2057.into()), "{case}");
             let ns = |key: &str| tasks["graph"][key].as_i64().unwrap();
-            assert!(
-                0 < ns("span_ns") && ns("span_ns") <= ns("work_ns"),
-                "{case}"
-            );
+            assert!(0 < ns("span_ns") && ns("span_ns") <= ns("work_ns"), "{case}");
             let names = summary["annotations"].as_array().unwrap();
             let named = names.iter().find(|a| a["name"] == name).expect(&case);
             assert!(named["count"].as_u64().unwrap() >= 2056, "{case}: {named}");
@@ -170,17 +163,8 @@ fn graphs_are_seen(added: impl Fn(f64)) {
         let (tasks, graph) = (&summary["tasks"], &summary["tasks"]["graph"]);
         let case = format!("mode {mode}: {tasks}");
         assert_eq!(summary["losses"].as_array().unwrap().len(), 0, "{case}");
-        assert_eq!(
-            (&tasks["count"], &tasks["ended"]),
-            (&31.into(), &31.into()),
-            "{case}"
-        );
-        for (key, count) in [
-            ("depends", 28),
-            ("early", 0),
-            ("unknown_edges", 0),
-            ("circular", 0),
-        ] {
+        assert_eq!((&tasks["count"], &tasks["ended"]), (&31.into(), &31.into()), "{case}");
+        for (key, count) in [("depends", 28), ("early", 0), ("unknown_edges", 0), ("circular", 0)] {
             assert_eq!(graph[key], count, "{key}, {case}");
         }
         added(sums_are(graph, [36.0, 14.0], &case));
@@ -190,14 +174,10 @@ fn graphs_are_seen(added: impl Fn(f64)) {
         assert!(output.status.success(), "{}", said(&output));
         let output = run(kasuri(dir.path()).args(["plan", "--costs", "run.kasuri"]));
         std::fs::write(dir.path().join("run.costs"), &output.stdout).unwrap();
-        let output = run(Command::new(&program)
-            .args(["1", "1", "run.costs"])
-            .current_dir(dir.path()));
+        let output =
+            run(Command::new(&program).args(["1", "1", "run.costs"]).current_dir(dir.path()));
         let printed = String::from_utf8(output.stdout).unwrap();
-        let numbers: Vec<f64> = printed
-            .split_whitespace()
-            .map(|n| n.parse().unwrap())
-            .collect();
+        let numbers: Vec<f64> = printed.split_whitespace().map(|n| n.parse().unwrap()).collect();
         assert!(output.status.success(), "{case}: {printed}");
         assert_eq!(numbers[0], 15.0, "{case}");
         let most = graph["work_ns"].as_f64().unwrap() - 18e6;
@@ -263,17 +243,10 @@ fn calls_that_were_handed_over_are_seen() {
         let name = format!("handed over: {call}");
         let row = rows.iter().find(|a| a["name"] == *name).expect(&name);
         let total = row["total_ns"].as_i64().unwrap();
-        assert_eq!(
-            (&row["count"], &row["kind"]),
-            (&count.into(), &"work".into())
-        );
+        assert_eq!((&row["count"], &row["kind"]), (&count.into(), &"work".into()));
         assert!(total >= count * 2_000_000, "{row}");
     }
-    assert!(
-        rows.iter()
-            .all(|a| a["open"] == 0 && a["name"] != "(began unseen)"),
-        "{rows:?}"
-    );
+    assert!(rows.iter().all(|a| a["open"] == 0 && a["name"] != "(began unseen)"), "{rows:?}");
     assert_eq!(summary["imbalance"], serde_json::json!([]));
     let output = run(kasuri(dir.path()).args(["stat", "--section", "run", "run.kasuri"]));
     let page = String::from_utf8(output.stdout).unwrap();
@@ -431,11 +404,7 @@ fn forked_tasks(least: f64) {
         let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let (tasks, graph) = (&summary["tasks"], &summary["tasks"]["graph"]);
         let case = format!("{workers} workers: {tasks}");
-        assert_eq!(
-            (&tasks["count"], &tasks["ended"]),
-            (&6.into(), &6.into()),
-            "{case}"
-        );
+        assert_eq!((&tasks["count"], &tasks["ended"]), (&6.into(), &6.into()), "{case}");
         for key in ["unknown_edges", "circular"] {
             assert_eq!(graph[key], 0, "{key}, {case}");
         }
@@ -443,10 +412,7 @@ fn forked_tasks(least: f64) {
         // the clock that the tasks look at; never more than what the whole program had.
         let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
         let cpu_ms = summary["on_cpu_ns"].as_f64().unwrap() / 1e6;
-        assert!(
-            ms("work_ns") >= 17.0 && ms("work_ns") <= 1.01 * cpu_ms,
-            "{cpu_ms} ms, {case}"
-        );
+        assert!(ms("work_ns") >= 17.0 && ms("work_ns") <= 1.01 * cpu_ms, "{cpu_ms} ms, {case}");
         assert!(ms("span_ns") > least * ms("work_ns"), "{case}");
     };
     ["1", "2", "3"].into_iter().for_each(chain);
@@ -516,9 +482,7 @@ fn small_tasks_are_folded_and_all_counted() {
         let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
         let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(summary["losses"].as_array().unwrap().len(), 0, "{summary}");
-        let bytes = std::fs::metadata(dir.path().join("run.kasuri"))
-            .unwrap()
-            .len();
+        let bytes = std::fs::metadata(dir.path().join("run.kasuri")).unwrap().len();
         std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
         (summary, bytes)
     };
@@ -528,21 +492,14 @@ fn small_tasks_are_folded_and_all_counted() {
             let (summary, bytes) = recorded(&["fib", n], workers, "1");
             let of = &summary["tasks"];
             let case = format!("fib({n}), {workers} workers, {bytes} bytes: {of}");
-            assert_eq!(
-                (&of["count"], &of["ended"]),
-                (&tasks.into(), &tasks.into()),
-                "{case}"
-            );
+            assert_eq!((&of["count"], &of["ended"]), (&tasks.into(), &tasks.into()), "{case}");
             let folded = of["folded"].as_u64().unwrap();
             assert!(folded > tasks / 10 * 9 && folded < tasks, "{case}");
             for key in ["unknown_edges", "circular"] {
                 assert_eq!(of["graph"][key], 0, "{key}, {case}");
             }
             let ns = |key: &str| of["graph"][key].as_u64().unwrap();
-            assert!(
-                0 < ns("span_ns") && ns("span_ns") <= ns("work_ns"),
-                "{case}"
-            );
+            assert!(0 < ns("span_ns") && ns("span_ns") <= ns("work_ns"), "{case}");
             // A few tasks for each 100 us of each worker, and for each steal.
             let periods = summary["wall_ns"].as_u64().unwrap() / 100_000 + 1;
             let events = summary["n_annotation_events"].as_u64().unwrap();
@@ -551,18 +508,10 @@ fn small_tasks_are_folded_and_all_counted() {
     }
     let (summary, _) = recorded(&["fib", "15"], "3", "0");
     let of = &summary["tasks"];
-    assert_eq!(
-        (&of["count"], &of["folded"]),
-        (&987.into(), &0.into()),
-        "{of}"
-    );
+    assert_eq!((&of["count"], &of["folded"]), (&987.into(), &0.into()), "{of}");
     let (summary, _) = recorded(&["leaves"], "2", "1");
     let of = &summary["tasks"];
-    assert_eq!(
-        (&of["count"], &of["folded"]),
-        (&64.into(), &0.into()),
-        "{of}"
-    );
+    assert_eq!((&of["count"], &of["folded"]), (&64.into(), &0.into()), "{of}");
 }
 
 /// A task's name is asked for once, whether it comes from the program or its function has none: each time would be two system calls.

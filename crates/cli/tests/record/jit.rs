@@ -13,9 +13,8 @@ fn taken(file: &Path) -> Vec<(Sample, Option<Call>)> {
     let recording = Recording::parse(&bytes).expect("sound");
     let tables = recording.call_paths();
     let names = tables.names.iter();
-    let names: HashMap<u32, &Call> = names
-        .filter_map(|n| Some((n.frame, n.calls.first()?)))
-        .collect();
+    let names: HashMap<u32, &Call> =
+        names.filter_map(|n| Some((n.frame, n.calls.first()?))).collect();
     let mut samples = Vec::new();
     for (ix, block) in recording.blocks().iter().enumerate() {
         if block.kind == BlockKind::Samples {

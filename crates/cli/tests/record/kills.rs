@@ -39,14 +39,8 @@ enum Tree {
     Daemon,
 }
 
-const TREES: [Tree; 6] = [
-    Tree::One,
-    Tree::Shell,
-    Tree::Make,
-    Tree::Forks,
-    Tree::Execs,
-    Tree::Daemon,
-];
+const TREES: [Tree; 6] =
+    [Tree::One, Tree::Shell, Tree::Make, Tree::Forks, Tree::Execs, Tree::Daemon];
 
 /// Which process is killed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +54,8 @@ enum Kill {
     TwoInterrupts,
 }
 
-const KILLS: [Kill; 6] = [
-    Kill::Recorder,
-    Kill::Program,
-    Kill::Both,
-    Kill::Child,
-    Kill::Term,
-    Kill::TwoInterrupts,
-];
+const KILLS: [Kill; 6] =
+    [Kill::Recorder, Kill::Program, Kill::Both, Kill::Child, Kill::Term, Kill::TwoInterrupts];
 
 /// What else happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,16 +143,7 @@ fn children_that_end_between_two_looks_keep_their_events() {
             one(20_000, "b"),
         );
         let mut recorder = kasuri(dir.path())
-            .args([
-                "record",
-                "-q",
-                "-o",
-                "run.kasuri",
-                "--",
-                "sh",
-                "-c",
-                &script,
-            ])
+            .args(["record", "-q", "-o", "run.kasuri", "--", "sh", "-c", &script])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn_guarded();
@@ -179,11 +158,7 @@ fn children_that_end_between_two_looks_keep_their_events() {
         let emitted: u64 = files.map(|name| counted(&dir.path().join(name))).sum();
         let facts = facts(&dir.path().join("run.kasuri"));
         let found = facts.annotations + facts.lost;
-        assert_eq!(
-            found, emitted,
-            "seed {seed}: kept {} + lost {}",
-            facts.annotations, facts.lost
-        );
+        assert_eq!(found, emitted, "seed {seed}: kept {} + lost {}", facts.annotations, facts.lost);
     }
 }
 
@@ -209,11 +184,7 @@ fn trial(seed: u64) -> Outcome {
     let what = format!("seed {seed}: {} {tree:?} {kill:?} {beside:?}", mode.0);
     let dir = scratch();
     let load: Vec<Running> = (0..if beside == Beside::Load { 3 } else { 0 })
-        .map(|_| {
-            Command::new("sh")
-                .args(["-c", "while :; do :; done"])
-                .spawn_guarded()
-        })
+        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn_guarded())
         .collect();
     let mut recorder = record(dir.path(), &mode, tree, &mut random);
     wait_until(&format!("it emits: {what}"), || emitted(dir.path()) > 0);
@@ -267,11 +238,7 @@ fn trial(seed: u64) -> Outcome {
         assert!(output.status.success(), "{what}: {}", said(&output));
         // One that had completed the recording, and was packing it, left nothing unknown.
         let is_whole = !recorder_died || facts(&dir.path().join("run.kasuri")).complete;
-        assert!(
-            is_whole || !said(&output).contains("none lost"),
-            "{what}: {}",
-            said(&output)
-        );
+        assert!(is_whole || !said(&output).contains("none lost"), "{what}: {}", said(&output));
     }
     assert_eq!(sessions_of(recorder.id()), Vec::<String>::new(), "{what}");
     let balance = balance(dir.path(), mode.0 == "flight", tree, recorder_died);
@@ -311,10 +278,9 @@ fn record(
         }
         Tree::Forks => format!("exec {emitter} 2 {each} counts {pause_us} fork 40"),
         Tree::Execs => format!("exec {emitter} 2 {each} counts {pause_us} exec 40"),
-        Tree::Daemon => format!(
-            "{emitter} 2 {} counts {pause_us} daemon 0; exec sleep 2",
-            each * 10
-        ),
+        Tree::Daemon => {
+            format!("{emitter} 2 {} counts {pause_us} daemon 0; exec sleep 2", each * 10)
+        }
     };
     kasuri(dir)
         .args(["record", "-q", "-o", "run.kasuri"])
@@ -329,9 +295,7 @@ fn record(
 fn children_of(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let text = text.unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect()
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// The program: the child of the recorder that is not of its own.
@@ -397,25 +361,16 @@ fn strike(kill: Kill, recorder: &Running, random: &mut Random) {
 fn count_files(dir: &Path) -> Vec<std::path::PathBuf> {
     let names = std::fs::read_dir(dir).unwrap().flatten();
     let is_one = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("counts");
-    names
-        .filter(|entry| is_one(&entry.file_name()))
-        .map(|entry| entry.path())
-        .collect()
+    names.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 fn emitted(dir: &Path) -> u64 {
-    count_files(dir)
-        .iter()
-        .map(|file| counted_by_end(file).0)
-        .sum()
+    count_files(dir).iter().map(|file| counted_by_end(file).0).sum()
 }
 
 /// What was emitted when the recording had perhaps ended: children outlive their parent, and the recording of it.
 fn emitted_after(dir: &Path) -> u64 {
-    count_files(dir)
-        .iter()
-        .map(|file| counted_by_end(file).1)
-        .sum()
+    count_files(dir).iter().map(|file| counted_by_end(file).1).sum()
 }
 
 /// The equation, and that `stat` shows every loss: how many were lost, or what is wrong.
@@ -456,9 +411,6 @@ fn balance(dir: &Path, is_flight: bool, tree: Tree, recorder_died: bool) -> Resu
     let shown: u64 = own.map(|loss| loss["count"].as_u64().unwrap()).sum();
     match shown == facts.lost {
         true => Ok(facts.lost),
-        false => Err(format!(
-            "stat shows {shown} lost, the file has {}",
-            facts.lost
-        )),
+        false => Err(format!("stat shows {shown} lost, the file has {}", facts.lost)),
     }
 }

@@ -42,17 +42,8 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
         "done\n",
         "the program ended well: {text}"
     );
-    assert_eq!(
-        std::fs::read_to_string(dir.path().join("status"))
-            .unwrap()
-            .trim(),
-        "125",
-        "{text}"
-    );
-    assert!(
-        text.contains("No space left") && text.contains("MB are kept"),
-        "{text}"
-    );
+    assert_eq!(std::fs::read_to_string(dir.path().join("status")).unwrap().trim(), "125", "{text}");
+    assert!(text.contains("No space left") && text.contains("MB are kept"), "{text}");
     let facts = facts(&dir.path().join("saved.kasuri"));
     assert!(facts.annotations > 1_000, "{facts:?}\n{text}");
 }
@@ -61,23 +52,11 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
 /// elsewhere. At several sizes, so that it is full at another moment each time: with chunks, names or counts.
 #[test]
 fn what_a_full_disk_does_not_take_is_kept_for_recover() {
-    for (kib, room) in [
-        (1200, false),
-        (1333, true),
-        (2000, false),
-        (2777, true),
-        (8000, true),
-    ] {
+    for (kib, room) in [(1200, false), (1333, true), (2000, false), (2777, true), (8000, true)] {
         let dir = scratch();
         let (recover, saved) = match room {
-            true => (
-                "mount -o remount,size=64m . && $KASURI recover run.kasuri.d",
-                "run.kasuri",
-            ),
-            false => (
-                "$KASURI recover run.kasuri.d -o ../saved.kasuri",
-                "../saved.kasuri",
-            ),
+            true => ("mount -o remount,size=64m . && $KASURI recover run.kasuri.d", "run.kasuri"),
+            false => ("$KASURI recover run.kasuri.d -o ../saved.kasuri", "../saved.kasuri"),
         };
         let script = format!(
             "mkdir full && mount -t tmpfs -o size={kib}k none full && cd full && \
@@ -85,10 +64,9 @@ fn what_a_full_disk_does_not_take_is_kept_for_recover() {
             {recover} 2> ../recovered && cp -n {saved} ../saved.kasuri; cat ../recovered >&2; \
             ls -A . ../ > ../left; ls /dev/shm > ../sessions",
         );
-        let Some(output) = in_namespace(
-            dir.path(),
-            &format!("mount -t tmpfs none /dev/shm; {script}"),
-        ) else {
+        let Some(output) =
+            in_namespace(dir.path(), &format!("mount -t tmpfs none /dev/shm; {script}"))
+        else {
             return;
         };
         let text = said(&output);
@@ -96,32 +74,17 @@ fn what_a_full_disk_does_not_take_is_kept_for_recover() {
         assert_eq!(read("status").trim(), "125", "{kib} KiB: {text}");
         let before = text.split("kasuri recover").next().unwrap();
         assert!(!before.contains("none lost"), "{kib} KiB: {text}");
-        assert!(
-            text.contains("could not be written and wait in"),
-            "{kib} KiB: {text}"
-        );
+        assert!(text.contains("could not be written and wait in"), "{kib} KiB: {text}");
         let facts = facts(&dir.path().join("saved.kasuri"));
         let emitted = counted(&dir.path().join("counts"));
         assert_eq!(facts.annotations + facts.lost, emitted, "{kib} KiB: {text}");
         assert_eq!(facts.names.len(), 3, "{kib} KiB: {facts:?}");
         assert_eq!(read("sessions"), "", "{kib} KiB");
-        assert!(
-            !read("left").contains("kasuri.d"),
-            "{kib} KiB: {}",
-            read("left")
-        );
+        assert!(!read("left").contains("kasuri.d"), "{kib} KiB: {}", read("left"));
         // It says by cause what was lost, or that nothing was.
         let said = read("recovered");
-        assert_eq!(
-            said.contains("LOST (ring full"),
-            facts.lost > 0,
-            "{kib} KiB: {said}"
-        );
-        assert_eq!(
-            said.contains("none lost"),
-            facts.lost == 0,
-            "{kib} KiB: {said}"
-        );
+        assert_eq!(said.contains("LOST (ring full"), facts.lost > 0, "{kib} KiB: {said}");
+        assert_eq!(said.contains("none lost"), facts.lost == 0, "{kib} KiB: {said}");
     }
 }
 
@@ -144,10 +107,7 @@ fn kernel_events_that_a_full_disk_does_not_take_are_counted() {
     assert!(!text.contains("none lost"), "{text}");
     let facts = facts(&dir.path().join("run.kasuri"));
     assert!(facts.kernel_unwritten > 0 && facts.kernel > 0, "{facts:?}");
-    let number = text
-        .split(" kernel events LOST (disk full)")
-        .next()
-        .unwrap();
+    let number = text.split(" kernel events LOST (disk full)").next().unwrap();
     let number = number.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap();
     assert_eq!(number.parse(), Ok(facts.kernel_unwritten), "{text}");
 }
@@ -177,23 +137,10 @@ fn a_result_that_cannot_get_its_name_is_kept() {
     let dir = scratch();
     let emitter = program("emitter");
     let script = format!("{} 1 40000 counts 0; mkdir run.kasuri", emitter.display());
-    let record = [
-        "record",
-        "--no-kernel",
-        "-o",
-        "run.kasuri",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let record = ["record", "--no-kernel", "-o", "run.kasuri", "--", "sh", "-c", &script];
     let output = run(kasuri(dir.path()).args(record));
     assert_eq!(output.status.code(), Some(125), "{}", said(&output));
-    assert!(
-        said(&output).contains("kasuri recover run.kasuri.d"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("kasuri recover run.kasuri.d"), "{}", said(&output));
     let told = said(&output).matches("cannot pack").count();
     assert_eq!(told, 1, "{}", said(&output));
     // Nothing was lost, and that is known.
@@ -249,10 +196,7 @@ fn a_recording_leaves_room_on_its_disk() {
     assert_eq!(facts.annotations + facts.lost, emitted, "{text}");
     assert!(facts.annotations > 500_000 && !facts.complete, "{facts:?}");
     // The directory is gone, and the packed file is smaller than what it was made of.
-    assert!(
-        read("avail").trim().parse::<u64>().unwrap() > 192 << 10,
-        "{text}"
-    );
+    assert!(read("avail").trim().parse::<u64>().unwrap() > 192 << 10, "{text}");
 }
 
 /// 200 processes and 64 files: each client's file is open only while it is written.
@@ -272,12 +216,7 @@ fn few_open_files_lose_nothing() {
         .unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert_eq!(
-        (facts.annotations, facts.lost),
-        (4000, 0),
-        "{}",
-        said(&output)
-    );
+    assert_eq!((facts.annotations, facts.lost), (4000, 0), "{}", said(&output));
     assert!(said(&output).contains("none lost"), "{}", said(&output));
 }
 
@@ -299,11 +238,7 @@ fn small_shared_memory_and_late_threads_lose_by_count() {
             let facts = facts(&dir.path().join("run.kasuri"));
             let emitted = counted(&dir.path().join("counts"));
             assert_eq!(facts.annotations + facts.lost, emitted, "{what}");
-            assert_eq!(
-                said(&output).contains("none lost"),
-                facts.lost == 0,
-                "{what}"
-            );
+            assert_eq!(said(&output).contains("none lost"), facts.lost == 0, "{what}");
         }
     }
 }
@@ -323,18 +258,10 @@ fn full_shared_memory_costs_counted_events_and_harms_nobody() {
         text.contains("annotations LOST (ring full, as shared memory has little room"),
         "{text}"
     );
-    assert!(
-        text.contains("--shm-size") && !text.contains("--ring-mb"),
-        "{text}"
-    );
+    assert!(text.contains("--shm-size") && !text.contains("--ring-mb"), "{text}");
     let facts = facts(&dir.path().join("run.kasuri"));
     let emitted = counted(&dir.path().join("counts"));
-    assert_eq!(
-        facts.annotations + facts.lost,
-        emitted,
-        "{} lost",
-        facts.lost
-    );
+    assert_eq!(facts.annotations + facts.lost, emitted, "{} lost", facts.lost);
     assert!(facts.annotations > 0);
 }
 
@@ -371,10 +298,9 @@ fn little_of_anything_loses_nothing_in_silence() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     open(dir.path(), 0o777);
-    for (from, to) in [
-        (Path::new(env!("CARGO_BIN_EXE_kasuri")), "kasuri"),
-        (&program("emitter"), "emitter"),
-    ] {
+    for (from, to) in
+        [(Path::new(env!("CARGO_BIN_EXE_kasuri")), "kasuri"), (&program("emitter"), "emitter")]
+    {
         copy_program(from, dir.path().join(to));
         open(&dir.path().join(to), 0o755);
     }
@@ -404,23 +330,11 @@ fn little_of_anything_loses_nothing_in_silence() {
             .env_remove("KASURI_SESSION"));
         let what = format!("little of {little}: {}", said(&output));
         assert!(output.status.success(), "{what}");
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "ended 0\n",
-            "{what}"
-        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ended 0\n", "{what}");
         let facts = facts(&dir.path().join("run.kasuri"));
-        assert_eq!(
-            facts.annotations + facts.lost,
-            counted(&dir.path().join("counts")),
-            "{what}"
-        );
+        assert_eq!(facts.annotations + facts.lost, counted(&dir.path().join("counts")), "{what}");
         assert_eq!(facts.annotations + facts.lost, 60_000, "{what}");
-        assert_eq!(
-            said(&output).contains("none lost"),
-            facts.lost == 0,
-            "{what}"
-        );
+        assert_eq!(said(&output).contains("none lost"), facts.lost == 0, "{what}");
         if !user.is_empty() {
             assert!(said(&output).contains("missing: "), "{what}");
         }
@@ -475,10 +389,8 @@ fn kernel_losses_are_counted() {
     );
     let program = program_of(&recorder, "pingpong");
     wait_until("pages are written", || {
-        let files = std::fs::read_dir(dir.path().join("run.kasuri.d"))
-            .into_iter()
-            .flatten()
-            .flatten();
+        let files =
+            std::fs::read_dir(dir.path().join("run.kasuri.d")).into_iter().flatten().flatten();
         let raw = files.filter(|f| f.file_name().to_string_lossy().ends_with(".raw"));
         raw.filter_map(|f| f.metadata().ok()).any(|m| m.len() > 0)
     });
@@ -509,10 +421,7 @@ mod measured {
                 .arg("200000"));
             assert!(output.status.success(), "{}", said(&output));
             let facts = facts(&dir.path().join("run.kasuri"));
-            let switches: u64 = String::from_utf8_lossy(&output.stdout)
-                .trim()
-                .parse()
-                .unwrap();
+            let switches: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
             assert!(switches > 200_000, "it was a flood: {switches}");
             // Each has a wake-up beside it, and the kernel of some virtual machines hides part of both.
             assert!(

@@ -49,15 +49,7 @@ fn a_program_whose_file_was_replaced_is_attached_to() {
     std::fs::rename(dir.path().join("new"), &mine).unwrap();
     for is_there in [true, false] {
         let pid = server.id().to_string();
-        let record = [
-            "record",
-            "-q",
-            "--no-kernel",
-            "-o",
-            "run.kasuri",
-            "-p",
-            &pid,
-        ];
+        let record = ["record", "-q", "--no-kernel", "-o", "run.kasuri", "-p", &pid];
         let mut recorder = start(kasuri(dir.path()).args(record));
         wait_for_ring(recorder.id(), server.id());
         wait_for_switches(server.id(), 10);
@@ -76,21 +68,12 @@ fn a_program_whose_file_was_replaced_is_attached_to() {
 #[test]
 fn a_server_is_recorded_again_and_again() {
     let dir = scratch();
-    let mut program = Command::new(program("steps"))
-        .arg("10000000")
-        .spawn_guarded();
+    let mut program = Command::new(program("steps")).arg("10000000").spawn_guarded();
     wait_for_switches(program.id(), 5);
     let pid = program.id().to_string();
     let record = |duration: &str| {
         let output = run(kasuri(dir.path())
-            .args([
-                "record",
-                "-q",
-                "--no-kernel",
-                "--no-pack",
-                "-o",
-                "run.kasuri",
-            ])
+            .args(["record", "-q", "--no-kernel", "--no-pack", "-o", "run.kasuri"])
             .args(["--duration", duration, "-p", &pid]));
         assert!(output.status.success(), "{}", said(&output));
         let _ = std::fs::remove_dir_all(dir.path().join("run.kasuri.d"));
@@ -121,11 +104,7 @@ fn attaching_to_nobody_is_an_error() {
     let dir = scratch();
     let output = run(kasuri(dir.path()).args(["record", "-p", "999999999"]));
     assert_eq!(output.status.code(), Some(125));
-    assert!(
-        said(&output).contains("no process 999999999"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("no process 999999999"), "{}", said(&output));
 }
 
 #[test]
@@ -189,10 +168,7 @@ fn the_whole_system_is_recorded_for_a_time() {
         run(kasuri(dir.path()).args(["record", "-a", "--duration", "300ms", "-o", "run.kasuri"]));
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert!(
-        facts.kernel > 0 && facts.mode == "system" && facts.source == "tracefs",
-        "{facts:?}"
-    );
+    assert!(facts.kernel > 0 && facts.mode == "system" && facts.source == "tracefs", "{facts:?}");
 }
 
 /// A program that is annotated and knows nothing of triggers: its slice is told while it goes on, by its name; short ones are not.
@@ -215,10 +191,7 @@ fn the_flight_recorder_saves_when_a_slice_takes_too_long() {
             && told[0].contains("has taken"),
         "{said}"
     );
-    assert!(
-        dir.path().join("y.2.kasuri").exists(),
-        "the end is saved too"
-    );
+    assert!(dir.path().join("y.2.kasuri").exists(), "the end is saved too");
 }
 
 #[test]
@@ -226,26 +199,16 @@ fn the_flight_recorder_saves_on_signal_trigger_and_end() {
     let dir = scratch();
     let mut recorder = start(
         kasuri(dir.path())
-            .args([
-                "record",
-                "-q",
-                "--flight",
-                "--keep",
-                "1s",
-                "-o",
-                "run.kasuri",
-                "--",
-            ])
+            .args(["record", "-q", "--flight", "--keep", "1s", "-o", "run.kasuri", "--"])
             .arg(program("steps"))
             .arg("10000000"),
     );
     let pid = program_of(&recorder, "steps");
     wait_for_ring(recorder.id(), pid);
     wait_for_switches(pid, 10);
-    for (to, sent, saved) in [
-        (recorder.id(), Signal::USR2, "run.kasuri"),
-        (pid, Signal::USR1, "run.2.kasuri"),
-    ] {
+    for (to, sent, saved) in
+        [(recorder.id(), Signal::USR2, "run.kasuri"), (pid, Signal::USR1, "run.2.kasuri")]
+    {
         signal(to, sent);
         wait_until(saved, || dir.path().join(saved).exists());
         wait_for_switches(pid, 10);
@@ -257,12 +220,7 @@ fn the_flight_recorder_saves_on_signal_trigger_and_end() {
         .map(|name| facts(&dir.path().join(name)))
         .collect();
     assert!(!dir.path().join("run.4.kasuri").exists() && !dir.path().join("run.kasuri.d").exists());
-    assert!(
-        saved
-            .iter()
-            .all(|f| f.mode == "flight" && f.annotations > 0),
-        "{saved:?}"
-    );
+    assert!(saved.iter().all(|f| f.mode == "flight" && f.annotations > 0), "{saved:?}");
     assert!(
         saved[0].annotations < saved[1].annotations && saved[1].annotations < saved[2].annotations,
         "{saved:?}"
@@ -306,14 +264,8 @@ fn the_flight_recorder_keeps_the_newest_events() {
         .args(["2", "1000000", "counts"]));
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert!(
-        facts.annotations > 100_000 && facts.annotations < 1_000_000,
-        "{facts:?}"
-    );
-    assert_eq!(
-        facts.annotations + facts.lost,
-        counted(&dir.path().join("counts"))
-    );
+    assert!(facts.annotations > 100_000 && facts.annotations < 1_000_000, "{facts:?}");
+    assert_eq!(facts.annotations + facts.lost, counted(&dir.path().join("counts")));
 }
 
 #[test]
@@ -374,10 +326,8 @@ fn without_root_annotations_and_own_switches_are_recorded() {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let own = |p: &std::path::Path| std::os::unix::fs::chown(p, Some(65534), Some(65534)).unwrap();
     own(dir.path());
-    for (from, to) in [
-        (program("steps"), "steps"),
-        (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
-    ] {
+    for (from, to) in [(program("steps"), "steps"), (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri")]
+    {
         copy_program(from, dir.path().join(to));
     }
     let output = Command::new("setpriv")
@@ -400,11 +350,7 @@ fn without_root_annotations_and_own_switches_are_recorded() {
         return skip("no setpriv");
     };
     assert!(output.status.success(), "{}", said(&output));
-    assert!(
-        said(&output).contains("sudo kasuri record"),
-        "the remedy is named: {}",
-        said(&output)
-    );
+    assert!(said(&output).contains("sudo kasuri record"), "the remedy is named: {}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
     assert_eq!((facts.annotations, facts.lost), (100, 0));
     let paranoid: i32 = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
@@ -424,12 +370,8 @@ fn doctor_says_what_is_missing_and_how_to_get_it() {
     let output = run(kasuri(dir.path()).args(["doctor", "--json"]));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], "kasuri.doctor/1");
-    let degraded: Vec<_> = report["checks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|c| c["state"] == "degraded")
-        .collect();
+    let degraded: Vec<_> =
+        report["checks"].as_array().unwrap().iter().filter(|c| c["state"] == "degraded").collect();
     assert_eq!(output.status.code(), Some(i32::from(!degraded.is_empty())));
     assert!(degraded.iter().all(|c| c["lost"] != ""), "{degraded:?}");
     let text = run(kasuri(dir.path()).arg("doctor"));
@@ -481,10 +423,7 @@ fn a_recording_goes_through_a_pipe() {
     let output = record(writer.into()).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{words}");
-    assert!(
-        words.contains("Broken pipe") && words.contains("kasuri recover"),
-        "{words}"
-    );
+    assert!(words.contains("Broken pipe") && words.contains("kasuri recover"), "{words}");
     let left = left().expect("the recording remains");
     let output = run(kasuri(dir.path()).arg("recover").arg(&left));
     assert!(output.status.success(), "{}", said(&output));
@@ -499,9 +438,6 @@ fn what_cannot_go_through_a_pipe_is_refused_with_the_reason() {
         let output = run(kasuri(dir.path()).args(["record", "-o", "-", option, "--", "true"]));
         let words = said(&output);
         assert!(!output.status.success(), "{option}");
-        assert!(
-            words.contains("name a file") && words.contains(option),
-            "{words}"
-        );
+        assert!(words.contains("name a file") && words.contains(option), "{words}");
     }
 }

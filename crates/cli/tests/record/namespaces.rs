@@ -23,10 +23,7 @@ fn record(dir: &Path, script: &str) -> Option<Trace> {
 
 fn load(path: &Path) -> Trace {
     let bytes = std::fs::read(path).expect("a recording");
-    let file = kasuri_import::File {
-        name: "run.kasuri",
-        bytes: &bytes,
-    };
+    let file = kasuri_import::File { name: "run.kasuri", bytes: &bytes };
     kasuri_import::load(&[file], &Default::default()).expect("a sound recording")
 }
 
@@ -44,11 +41,7 @@ fn attribution(trace: &Trace) -> (BTreeSet<String>, usize) {
             nameless += 1;
         } else {
             // Names come with switches: one that was never seen to leave its CPU after it had named itself has its maker's name.
-            assert!(
-                name == text || name == "inner",
-                "{text}: with {name}, thread {}",
-                row.tid
-            );
+            assert!(name == text || name == "inner", "{text}: with {name}, thread {}", row.tid);
             right.insert(text.to_owned());
         }
     }
@@ -223,11 +216,7 @@ fn programs_of_one_number_are_not_mistaken_for_each_other() {
         pids.push(pid);
     }
     let record = ["record", "--no-kernel", "-o"];
-    let mut first = start(
-        kasuri(dir.path())
-            .args(record)
-            .args(["a.kasuri", "-p", &pids[0]]),
-    );
+    let mut first = start(kasuri(dir.path()).args(record).args(["a.kasuri", "-p", &pids[0]]));
     wait_for_ring(first.id(), 1);
     let second = ["b.kasuri", "--duration", "300ms", "-p", &pids[1]];
     let second = run(kasuri(dir.path()).args(record).args(second));
@@ -238,11 +227,7 @@ fn programs_of_one_number_are_not_mistaken_for_each_other() {
     assert_eq!(facts(&dir.path().join("b.kasuri")).annotations, 0, "{text}");
     assert!(facts(&dir.path().join("a.kasuri")).annotations > 0);
     // And it can be recorded once the first has ended.
-    let mut third = start(
-        kasuri(dir.path())
-            .args(record)
-            .args(["c.kasuri", "-p", &pids[1]]),
-    );
+    let mut third = start(kasuri(dir.path()).args(record).args(["c.kasuri", "-p", &pids[1]]));
     wait_for_ring(third.id(), 1);
     signal(third.id(), Signal::INT);
     assert!(third.wait().unwrap().success());

@@ -43,10 +43,7 @@ fn assert_paths(taken: &Taken, how: &str, parents: &[&str]) {
             panic!("{how}: {callers:?} of {sample:?}");
         };
         // Of a static program also the C library's.
-        assert!(
-            rest.iter().all(|name| name.starts_with('_')),
-            "{how}: {rest:?}"
-        );
+        assert!(rest.iter().all(|name| name.starts_with('_')), "{how}: {rest:?}");
         assert_eq!(sample.end, PathEnd::Complete, "{how}: {sample:?}");
         if !met.contains(&parent) {
             met.push(parent);
@@ -69,30 +66,17 @@ mod measured {
         let at = |path: &str| dir.path().join(path);
         let whole = compile_to(dir.path(), "whole", &["-O2", "-fomit-frame-pointer"]);
         std::fs::create_dir(at("stripped")).unwrap();
-        let strip = Command::new("strip")
-            .arg("-o")
-            .args([&at("stripped/places"), &whole])
-            .status();
+        let strip = Command::new("strip").arg("-o").args([&at("stripped/places"), &whole]).status();
         assert!(strip.expect("strip").success());
         let fixed = compile_to(dir.path(), "static", &["-O2", "-static-pie"]);
         // Removed while it runs, before the recorder needs its file, or after.
         let gone = "mkdir gone; cp whole/places gone/places; gone/places run & sleep 0.1; rm gone/places; wait";
         for (how, script, program, parents) in [
-            (
-                "stripped",
-                "exec stripped/places run",
-                &whole,
-                &["in_last"][..],
-            ),
+            ("stripped", "exec stripped/places run", &whole, &["in_last"][..]),
             ("static-pie", "exec static/places run", &fixed, &["in_last"]),
             ("fork", "exec whole/places fork", &whole, &["in_child"]),
             ("vfork", "exec whole/places vfork", &whole, &["in_child"]),
-            (
-                "exec",
-                "exec whole/places exec",
-                &whole,
-                &["in_first", "in_last"],
-            ),
+            ("exec", "exec whole/places exec", &whole, &["in_first", "in_last"]),
             ("removed", gone, &whole, &["in_last"]),
         ] {
             if how == "removed" && !is_root() {

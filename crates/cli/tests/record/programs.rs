@@ -4,20 +4,15 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 fn record(dir: &std::path::Path, words: &[&str]) -> std::process::Output {
-    run(kasuri(dir)
-        .args(["record", "-q", "-o", "run.kasuri", "--"])
-        .args(words))
+    run(kasuri(dir).args(["record", "-q", "-o", "run.kasuri", "--"]).args(words))
 }
 
 #[test]
 fn exit_status_is_the_programs() {
     let dir = scratch();
-    for (script, status) in [
-        ("exit 0", 0),
-        ("exit 3", 3),
-        ("kill -9 $$", 137),
-        ("kill -TERM $$", 143),
-    ] {
+    for (script, status) in
+        [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+    {
         assert_eq!(
             record(dir.path(), &["sh", "-c", script]).status.code(),
             Some(status),
@@ -50,16 +45,7 @@ fn a_program_that_cannot_run_leaves_nothing_behind() {
 fn standard_streams_pass_through() {
     let dir = scratch();
     let mut child = kasuri(dir.path())
-        .args([
-            "record",
-            "-q",
-            "-o",
-            "run.kasuri",
-            "--",
-            "sh",
-            "-c",
-            "cat; echo err >&2",
-        ])
+        .args(["record", "-q", "-o", "run.kasuri", "--", "sh", "-c", "cat; echo err >&2"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,16 +59,10 @@ fn standard_streams_pass_through() {
 #[test]
 fn signal_mask_and_sigpipe_are_the_default_ones() {
     let dir = scratch();
-    let output = record(
-        dir.path(),
-        &["sh", "-c", "grep -E 'SigBlk|SigIgn' /proc/self/status"],
-    );
+    let output = record(dir.path(), &["sh", "-c", "grep -E 'SigBlk|SigIgn' /proc/self/status"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mask = |name: &str| {
-        let line = text
-            .lines()
-            .find(|l| l.starts_with(name))
-            .unwrap_or_else(|| panic!("{text}"));
+        let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
         u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
     };
     assert_eq!(mask("SigBlk"), 0);
@@ -93,12 +73,9 @@ fn signal_mask_and_sigpipe_are_the_default_ones() {
 fn every_annotation_of_every_process_is_kept() {
     let families = program("families");
     let families = families.to_str().unwrap();
-    for (kind, processes, events) in [
-        ("fork", 3, 30),
-        ("exec", 1, 10),
-        ("again", 1, 20),
-        ("once", 1, 10),
-    ] {
+    for (kind, processes, events) in
+        [("fork", 3, 30), ("exec", 1, 10), ("again", 1, 20), ("once", 1, 10)]
+    {
         let dir = scratch();
         let output = record(dir.path(), &[families, kind]);
         assert!(output.status.success(), "{kind}: {}", said(&output));
@@ -115,10 +92,7 @@ fn every_annotation_of_every_process_is_kept() {
 #[test]
 fn a_daemon_left_behind_is_recorded_until_the_program_ends_and_goes_on() {
     let dir = scratch();
-    let output = record(
-        dir.path(),
-        &[program("families").to_str().unwrap(), "daemon"],
-    );
+    let output = record(dir.path(), &[program("families").to_str().unwrap(), "daemon"]);
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
     assert!((10..=30).contains(&facts.annotations), "{facts:?}");
@@ -134,10 +108,7 @@ fn a_program_that_drops_root_is_unharmed() {
         let dir = scratch();
         let output = record(dir.path(), &[families.to_str().unwrap(), kind]);
         assert!(output.status.success(), "{kind}: {}", said(&output));
-        assert!(
-            facts(&dir.path().join("run.kasuri")).annotations >= least,
-            "{kind}"
-        );
+        assert!(facts(&dir.path().join("run.kasuri")).annotations >= least, "{kind}");
     }
 }
 
@@ -154,11 +125,7 @@ fn events_of_thousands_of_short_threads_are_all_kept() {
 #[test]
 fn emitted_is_kept_plus_lost_under_each_policy() {
     let emitter = program("emitter");
-    for options in [
-        &[][..],
-        &["--discard", "--ring-mb", "1"],
-        &["--ring-mb", "1"],
-    ] {
+    for options in [&[][..], &["--discard", "--ring-mb", "1"], &["--ring-mb", "1"]] {
         let dir = scratch();
         let output = run(kasuri(dir.path())
             .args(["record", "-q", "-o", "run.kasuri"])
@@ -170,12 +137,7 @@ fn emitted_is_kept_plus_lost_under_each_policy() {
         let facts = facts(&dir.path().join("run.kasuri"));
         let emitted = counted(&dir.path().join("counts"));
         assert_eq!(emitted, 1_200_000);
-        assert_eq!(
-            facts.annotations + facts.lost,
-            emitted,
-            "{options:?}: {} lost",
-            facts.lost
-        );
+        assert_eq!(facts.annotations + facts.lost, emitted, "{options:?}: {} lost", facts.lost);
         if options.is_empty() {
             assert_eq!(facts.lost, 0, "growing loses nothing");
         }
@@ -193,10 +155,7 @@ fn hundreds_of_short_processes_lose_nothing() {
     let output = record(dir.path(), &["sh", "-c", &script]);
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert_eq!(
-        (facts.by_pid.len(), facts.annotations, facts.lost),
-        (300, 3_000, 0)
-    );
+    assert_eq!((facts.by_pid.len(), facts.annotations, facts.lost), (300, 3_000, 0));
 }
 
 #[test]
@@ -207,26 +166,15 @@ fn a_program_in_a_pid_namespace_is_not_taken_for_another() {
     // Its threads are 1, 2, 3... to itself: other, or no, threads of the machine.
     let dir = scratch();
     let emitter = program("emitter");
-    let words = [
-        "unshare",
-        "--pid",
-        "--fork",
-        emitter.to_str().unwrap(),
-        "3",
-        "200000",
-        "counts",
-        "40000",
-    ];
+    let words =
+        ["unshare", "--pid", "--fork", emitter.to_str().unwrap(), "3", "200000", "counts", "40000"];
     let output = record(dir.path(), &words);
     if said(&output).contains("unshare failed") {
         return skip("no pid namespaces");
     }
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert_eq!(
-        (facts.annotations, facts.lost),
-        (counted(&dir.path().join("counts")), 0)
-    );
+    assert_eq!((facts.annotations, facts.lost), (counted(&dir.path().join("counts")), 0));
     assert_eq!(facts.annotations, 600_000);
 }
 
@@ -239,12 +187,7 @@ fn limits_of_the_program_are_the_users() {
         .current_dir(dir.path())
         .output()
         .unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "64\n",
-        "{}",
-        said(&output)
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "64\n", "{}", said(&output));
 }
 
 /// What a shell started with, the program gets: ignored signals stay ignored, and no other becomes so.
@@ -260,17 +203,12 @@ fn ignored_signals_are_the_same_in_the_program() {
             "" => String::new(),
             signals => format!("trap '' {signals}; "),
         };
-        let alone = run(Command::new("sh")
-            .arg("-c")
-            .arg(format!("{trap}exec {show}")));
+        let alone = run(Command::new("sh").arg("-c").arg(format!("{trap}exec {show}")));
         let recorded = format!(
             "{trap}exec {} record -q -o run.kasuri -- {show}",
             env!("CARGO_BIN_EXE_kasuri")
         );
-        let recorded = run(Command::new("sh")
-            .arg("-c")
-            .arg(recorded)
-            .current_dir(dir.path()));
+        let recorded = run(Command::new("sh").arg("-c").arg(recorded).current_dir(dir.path()));
         let shown = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(recorded.status.success(), "{ignored}: {}", said(&recorded));
         assert_eq!(shown(&recorded), shown(&alone), "{ignored}");
@@ -301,31 +239,18 @@ fn what_a_program_inherits_alone_it_inherits_recorded() {
         "prctl",
         "timer",
     ];
-    let probes = [
-        ("--locks", "lock/libkasuri-lock.so"),
-        ("--openmp", "openmp/libkasuri-openmp.so"),
-    ];
+    let probes =
+        [("--locks", "lock/libkasuri-lock.so"), ("--openmp", "openmp/libkasuri-openmp.so")];
     let built = repository().join("build/probes");
-    let probes = probes
-        .iter()
-        .filter(|(_, library)| built.join(library).exists());
+    let probes = probes.iter().filter(|(_, library)| built.join(library).exists());
     let modes: Vec<&[&str]> = std::iter::once(&[][..])
         .chain(probes.map(|(mode, _)| std::slice::from_ref(mode)))
         .collect();
     let handed = |start: &str, words: &[&str], name: &str| {
         let mut command = Command::new(&starter);
-        command
-            .arg(start)
-            .args(words)
-            .arg(&starter)
-            .arg("say")
-            .arg(path(name));
+        command.arg(start).args(words).arg(&starter).arg("say").arg(path(name));
         // One file for all runs: its number is among what is compared.
-        let said = std::fs::File::options()
-            .append(true)
-            .create(true)
-            .open(path("said"))
-            .unwrap();
+        let said = std::fs::File::options().append(true).create(true).open(path("said")).unwrap();
         command.env_remove("KASURI_SESSION").stdin(Stdio::null());
         command.stdout(said.try_clone().unwrap()).stderr(said);
         let status = command.status().unwrap();
@@ -338,17 +263,10 @@ fn what_a_program_inherits_alone_it_inherits_recorded() {
         let alone = handed(start, &[], "alone");
         assert!(alone.lines().count() > 30, "{alone}");
         for mode in &modes {
-            let command = [
-                &[env!("CARGO_BIN_EXE_kasuri"), "record", "-q", "-o", &output][..],
-                mode,
-                &["--"],
-            ]
-            .concat();
-            assert_eq!(
-                handed(start, &command, "recorded"),
-                alone,
-                "{start} {mode:?}"
-            );
+            let command =
+                [&[env!("CARGO_BIN_EXE_kasuri"), "record", "-q", "-o", &output][..], mode, &["--"]]
+                    .concat();
+            assert_eq!(handed(start, &command, "recorded"), alone, "{start} {mode:?}");
         }
     }
 }
@@ -367,10 +285,7 @@ fn a_limit_of_the_length_of_files_ends_no_program() {
             env!("CARGO_BIN_EXE_kasuri"),
             program("emitter").display()
         );
-        let output = run(Command::new("sh")
-            .arg("-c")
-            .arg(script)
-            .current_dir(dir.path()));
+        let output = run(Command::new("sh").arg("-c").arg(script).current_dir(dir.path()));
         let said = said(&output);
         if blocks == 1 {
             assert_eq!(output.status.code(), Some(125), "{said}");
@@ -383,18 +298,12 @@ fn a_limit_of_the_length_of_files_ends_no_program() {
         });
         let counts = counted(&dir.path().join("counts"));
         if output.status.code() == Some(125) {
-            assert!(
-                said.contains("kasuri recover run.kasuri.d"),
-                "{blocks}: {said}"
-            );
+            assert!(said.contains("kasuri recover run.kasuri.d"), "{blocks}: {said}");
             let saved = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
             assert!(saved.status.success(), "{blocks}: {saved:?}");
         }
         let facts = facts(&dir.path().join("run.kasuri"));
         assert_eq!(facts.annotations + facts.lost, counts, "{blocks}: {said}");
-        assert!(
-            counts == 60_000 || output.status.code() == Some(125),
-            "{blocks}: {said}"
-        );
+        assert!(counts == 60_000 || output.status.code() == Some(125), "{blocks}: {said}");
     }
 }

@@ -25,9 +25,7 @@ fn interpreters() -> Vec<(PathBuf, u32)> {
         Some((python, minor.parse().ok()?))
     };
     let found = found.into_iter().filter_map(version);
-    found
-        .filter(|(_, minor)| (8..=13).contains(minor))
-        .collect()
+    found.filter(|(_, minor)| (8..=13).contains(minor)).collect()
 }
 
 /// The samples of a kind, each with the Python functions of its path, innermost first.
@@ -35,9 +33,8 @@ fn taken(file: &Path, kind: SampleKind) -> Vec<(Sample, Vec<Call>)> {
     let bytes = std::fs::read(file).expect("a recording");
     let recording = Recording::parse(&bytes).expect("sound");
     let tables = recording.call_paths();
-    let names: BTreeMap<u32, &Call> = (tables.names.iter())
-        .filter_map(|n| Some((n.frame, n.calls.first()?)))
-        .collect();
+    let names: BTreeMap<u32, &Call> =
+        (tables.names.iter()).filter_map(|n| Some((n.frame, n.calls.first()?))).collect();
     let mut samples = Vec::new();
     for (ix, block) in recording.blocks().iter().enumerate() {
         if block.kind == BlockKind::Samples {
@@ -80,9 +77,7 @@ fn assert_gaps(file: &Path, what: &str) {
     let tables = recording.call_paths();
     let samples = taken(file, SampleKind::OnCpu);
     let ends = |end| samples.iter().filter(move |(s, _)| s.end == end);
-    let roots: BTreeSet<_> = ends(PathEnd::Complete)
-        .map(|(s, _)| root(tables, s.path))
-        .collect();
+    let roots: BTreeSet<_> = ends(PathEnd::Complete).map(|(s, _)| root(tables, s.path)).collect();
     for (sample, calls) in &samples {
         let has_marker = calls.iter().any(|c| c.function == CALLERS_NOT_KNOWN);
         match sample.end {
@@ -111,11 +106,7 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
     let mut by_caller: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut inner, mut n) = (0, 0);
     let is_grind = |(_, calls): &&(Sample, Vec<Call>)| plain(calls).first() == Some(&"grind");
-    let first = samples
-        .iter()
-        .filter(is_grind)
-        .map(|(s, _)| s.time_ns)
-        .min();
+    let first = samples.iter().filter(is_grind).map(|(s, _)| s.time_ns).min();
     for (sample, calls) in samples {
         for call in calls.iter().filter(|c| c.function == "py::grind") {
             assert!(call.file.ends_with("planted.py"), "{what}: {}", call.file);
@@ -135,10 +126,7 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
             }
         }
     }
-    assert!(
-        inner >= 50 && inner * 10 >= n * 8,
-        "{what}: {inner} of {n} samples in grind"
-    );
+    assert!(inner >= 50 && inner * 10 >= n * 8, "{what}: {inner} of {n} samples in grind");
     let with_caller: usize = by_caller.values().sum();
     // Until 3.10 callers are in the sample. Since 3.11 they are read later, on a loaded machine too late for some, and come in bunches;
     // root's recorder waits for no CPU.
@@ -148,16 +136,10 @@ fn assert_samples(samples: &[(Sample, Vec<Call>)], minor: u32, what: &str) {
         _ if is_root => (0.9, 0.2),
         _ => (0.4, 0.3),
     };
-    assert!(
-        with_caller as f64 >= inner as f64 * least,
-        "{what}: {with_caller} of {inner}"
-    );
+    assert!(with_caller as f64 >= inner as f64 * least, "{what}: {with_caller} of {inner}");
     for (caller, share) in [("heavy", 0.6), ("middle", 0.3), ("light", 0.1)] {
         let found = by_caller.get(caller).copied().unwrap_or(0) as f64 / with_caller as f64;
-        assert!(
-            (found - share).abs() < tolerance,
-            "{what}: {caller} {found:.2}"
-        );
+        assert!((found - share).abs() < tolerance, "{what}: {caller} {found:.2}");
     }
 }
 
@@ -174,10 +156,7 @@ fn lies_in_the_memory_of_an_interpreter_harm_nobody() {
             .args(["-std=gnu11", "-O1", "-rdynamic", "-pthread"])
             .arg(format!("-DMINOR={minor}"))
             .arg("-o")
-            .args([
-                &program,
-                &repository().join("tests/record/hostile_python.c"),
-            ])
+            .args([&program, &repository().join("tests/record/hostile_python.c")])
             .status();
         assert!(built.expect("a C compiler").success());
         let output = run(kasuri(dir.path())
@@ -263,10 +242,7 @@ mod measured {
                 let names = ["take_gil", "drop_gil"];
                 c["class"] == "lock_wait" && names.iter().any(|n| c["name"] == *n)
             });
-            assert!(
-                gil.is_some_and(|c| c["note"] == "by_samples"),
-                "{causes:#?}"
-            );
+            assert!(gil.is_some_and(|c| c["note"] == "by_samples"), "{causes:#?}");
         });
     }
 }

@@ -47,12 +47,7 @@ impl<'b> Replay<'b> {
     fn new(bytes: &'b [u8]) -> Replay<'b> {
         let mut events = bytes.chunks_exact(EVENT_BYTES);
         let next = events.next().map(event);
-        Replay {
-            events,
-            last_ended: None,
-            next,
-            stack: Vec::new(),
-        }
+        Replay { events, last_ended: None, next, stack: Vec::new() }
     }
 
     fn until(&mut self, ns: u64) -> Vec<Vec<String>> {
@@ -227,12 +222,7 @@ fn no_sample_has_a_wrong_caller() {
     );
     assert!(compared.samples >= least, "{} samples", compared.samples);
     let first = compared.wrong.iter().take(3);
-    assert_eq!(
-        wrong,
-        0,
-        "{}",
-        first.cloned().collect::<Vec<_>>().join("\n")
-    );
+    assert_eq!(wrong, 0, "{}", first.cloned().collect::<Vec<_>>().join("\n"));
 }
 
 /// Claims about shares: each runs alone (`make test-measure`), on a quiet machine.

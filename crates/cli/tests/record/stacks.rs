@@ -46,10 +46,7 @@ pub fn functions(program: &Path) -> BTreeMap<u64, String> {
     for line in text.lines() {
         if let [address, "t" | "T", name] = line.split(' ').collect::<Vec<_>>()[..] {
             let name = name.split('.').next().unwrap_or(name);
-            functions.insert(
-                u64::from_str_radix(address, 16).expect("hex"),
-                name.to_owned(),
-            );
+            functions.insert(u64::from_str_radix(address, 16).expect("hex"), name.to_owned());
         }
     }
     functions
@@ -97,10 +94,7 @@ impl Taken {
             let found = there.count() as f64 / n as f64;
             // Four standard deviations.
             let tolerance = 4.0 * (share * (1.0 - share) / n as f64).sqrt() + 0.01;
-            assert!(
-                (found - share).abs() < tolerance,
-                "{function}: {found:.3} of {n} samples"
-            );
+            assert!((found - share).abs() < tolerance, "{function}: {found:.3} of {n} samples");
         }
     }
 }
@@ -127,9 +121,7 @@ fn switches_are_sampled() -> bool {
 
 pub fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathBuf {
     let mut command = kasuri(dir);
-    command
-        .args(["record", "-q", "-o", "run.kasuri"])
-        .args(args);
+    command.args(["record", "-q", "-o", "run.kasuri"]).args(args);
     let output = run(command.arg("--").arg(program).args(rest));
     assert!(output.status.success(), "{}", said(&output));
     dir.join("run.kasuri")
@@ -138,10 +130,7 @@ pub fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathB
 /// How much of the time of the program's waits shorter than 8 us has a path, and all of that time, ns. Longer ones are those in which
 /// another program had the CPU.
 fn short_waits(bytes: &[u8]) -> (i64, i64) {
-    let file = kasuri_import::File {
-        name: "run.kasuri",
-        bytes,
-    };
+    let file = kasuri_import::File { name: "run.kasuri", bytes };
     let trace = kasuri_import::load(&[file], &Default::default()).expect("a sound recording");
     let session = kasuri_analyze::Session::new(&trace, &Default::default());
     let cover = session.cover();
@@ -286,15 +275,8 @@ mod measured {
                     .filter(|(_, names)| names.first().is_some_and(|name| name == function))
                     .map(|(s, _)| s.tid)
                     .collect();
-                assert!(
-                    (8..=13).contains(&there.len()),
-                    "{function}: {} of 12 waits",
-                    there.len()
-                );
-                assert!(
-                    there.iter().all(|&tid| tid == there[0]),
-                    "one thread waits there"
-                );
+                assert!((8..=13).contains(&there.len()), "{function}: {} of 12 waits", there.len());
+                assert!(there.iter().all(|&tid| tid == there[0]), "one thread waits there");
             }
         });
     }
@@ -315,16 +297,11 @@ mod measured {
                 let there = there.filter(|(_, names)| names.first().is_some_and(|n| n == function));
                 let share = there.count() as f64 / blocked;
                 // Of four waits in turn; the other thread's two are in `answer`.
-                assert!(
-                    (share - 0.25).abs() < 0.05,
-                    "{function}: {share} of {blocked}"
-                );
+                assert!((share - 0.25).abs() < 0.05, "{function}: {share} of {blocked}");
             }
             assert!(taken.complete(SampleKind::Blocked) >= 0.99);
             let gives = |names: &Vec<String>| names.first().is_some_and(|n| n == "give_answer");
-            let gave = taken
-                .of(SampleKind::Waker)
-                .filter(|(_, names)| gives(names));
+            let gave = taken.of(SampleKind::Waker).filter(|(_, names)| gives(names));
             assert!(gave.count() > 100);
             let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
             let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
@@ -356,15 +333,9 @@ mod measured {
             }
             let taken = taken(&file, &program);
             let n = taken.of(SampleKind::Blocked).count() + taken.of(SampleKind::Waker).count();
-            assert!(
-                (50..10_000).contains(&n),
-                "{n} of 400,000 waits and wake-ups"
-            );
+            assert!((50..10_000).contains(&n), "{n} of 400,000 waits and wake-ups");
             let (known, all) = short_waits(&bytes);
-            assert!(
-                all > 30_000_000 && known as f64 > 0.9 * all as f64,
-                "{known} of {all} ns"
-            );
+            assert!(all > 30_000_000 && known as f64 > 0.9 * all as f64, "{known} of {all} ns");
         });
     }
 
@@ -394,10 +365,8 @@ mod measured {
         }
         measure(|| {
             let (dir, program) = (scratch(), program("paths"));
-            let mut running = Command::new(&program)
-                .args(["split", "30"])
-                .spawn()
-                .expect("it runs");
+            let mut running =
+                Command::new(&program).args(["split", "30"]).spawn().expect("it runs");
             let mut command = kasuri(dir.path());
             command.args(["record", "-q", "-o", "run.kasuri", "--duration", "3s", "-p"]);
             let output = run(command.arg(running.id().to_string()));
@@ -415,12 +384,7 @@ mod measured {
         }
         measure(|| {
             let (dir, program) = (scratch(), program("paths"));
-            let file = record(
-                dir.path(),
-                &["--flight", "--keep", "1s"],
-                &program,
-                &["split", "3"],
-            );
+            let file = record(dir.path(), &["--flight", "--keep", "1s"], &program, &["split", "3"]);
             let taken = taken(&file, &program);
             taken.assert_split(20);
             let times = || taken.samples.iter().map(|(s, _)| s.time_ns);
@@ -462,11 +426,7 @@ mod measured {
             cut.and_then(|file| file.set_len(len - 3)).expect("cut");
             let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
             assert!(output.status.success(), "{}", said(&output));
-            assert!(
-                !said(&output).contains("call-paths.log"),
-                "{}",
-                said(&output)
-            );
+            assert!(!said(&output).contains("call-paths.log"), "{}", said(&output));
             taken(&dir.path().join("run.kasuri"), &program).assert_split(20);
         });
     }
@@ -489,10 +449,9 @@ mod measured {
             let dir = tempfile::tempdir_in("/tmp").expect("a directory");
             std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).expect("chown");
             let program = program("paths");
-            for (from, to) in [
-                (program.clone(), "paths"),
-                (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
-            ] {
+            for (from, to) in
+                [(program.clone(), "paths"), (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri")]
+            {
                 copy_program(from, dir.path().join(to));
             }
             let as_nobody = |args: &[&str]| {

@@ -16,11 +16,7 @@ fn in_time(dir: &Path, args: &[&str]) -> Output {
         .output()
         .unwrap();
     let code = output.status.code();
-    assert!(
-        !matches!(code, None | Some(124 | 137)),
-        "{args:?}: {}",
-        said(&output)
-    );
+    assert!(!matches!(code, None | Some(124 | 137)), "{args:?}: {}", said(&output));
     output
 }
 
@@ -43,9 +39,7 @@ fn left_behind(dir: &Path) -> (PathBuf, PathBuf) {
 
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap().flatten();
-    let mut names: Vec<_> = entries
-        .map(|e| e.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -92,10 +86,7 @@ fn recover_removes_nothing_that_a_recording_names() {
     std::fs::write(moved.join("notes"), "mine").unwrap();
     let output = in_time(dir.path(), &["recover", "moved.kasuri.d"]);
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(
-        (names(&session), names(&moved)),
-        (vec!["notes".into()], vec!["notes".into()])
-    );
+    assert_eq!((names(&session), names(&moved)), (vec!["notes".into()], vec!["notes".into()]));
     let facts = facts(&dir.path().join("moved.kasuri"));
     assert_eq!(facts.annotations + facts.lost, 2000);
     std::fs::remove_dir_all(session).unwrap();
@@ -146,19 +137,7 @@ fn recordings_replace_files_only() {
     symlink(at("victim"), at("link.kasuri")).unwrap();
     symlink("/dev/full", at("device.kasuri")).unwrap();
     let record = |output: &str| {
-        in_time(
-            dir.path(),
-            &[
-                "record",
-                "-q",
-                "--no-kernel",
-                "-o",
-                output,
-                "--",
-                "touch",
-                "ran",
-            ],
-        )
+        in_time(dir.path(), &["record", "-q", "--no-kernel", "-o", output, "--", "touch", "ran"])
     };
     for name in ["link.kasuri", "device.kasuri", "."] {
         let output = record(name);
@@ -169,26 +148,13 @@ fn recordings_replace_files_only() {
     assert_eq!(std::fs::read(at("victim")).unwrap(), b"precious");
     // A device of our own making, so that a defect does not cost the machine its /dev/null.
     if is_root() {
-        let made = Command::new("mknod")
-            .arg(at("null"))
-            .args(["c", "1", "3"])
-            .status();
+        let made = Command::new("mknod").arg(at("null")).args(["c", "1", "3"]).status();
         assert!(made.unwrap().success());
         let output = record("null");
-        assert!(
-            output.status.success() && at("ran").exists(),
-            "{}",
-            said(&output)
-        );
+        assert!(output.status.success() && at("ran").exists(), "{}", said(&output));
         assert!(at("null").metadata().unwrap().file_type().is_char_device());
     }
-    assert_eq!(
-        names(dir.path())
-            .iter()
-            .filter(|n| n.ends_with(".d"))
-            .count(),
-        0
-    );
+    assert_eq!(names(dir.path()).iter().filter(|n| n.ends_with(".d")).count(), 0);
 }
 
 #[test]
@@ -212,12 +178,7 @@ fn recordings_of_root_are_roots_alone() {
             "run.kasuri.d",
         ],
     );
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "700\n",
-        "{}",
-        said(&output)
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "700\n", "{}", said(&output));
     let mode = |name: &str| {
         let meta = std::fs::metadata(dir.path().join(name)).unwrap();
         meta.permissions().mode() & 0o777
@@ -225,22 +186,10 @@ fn recordings_of_root_are_roots_alone() {
     assert_eq!(mode("run.kasuri"), 0o600);
     let made = [
         ("report run.kasuri -o page.html", "page.html", 0o600),
-        (
-            "export --format perfetto run.kasuri -o a.pftrace",
-            "a.pftrace",
-            0o600,
-        ),
-        (
-            "export --format paraver run.kasuri -o a.prv",
-            "a.pcf",
-            0o600,
-        ),
+        ("export --format perfetto run.kasuri -o a.pftrace", "a.pftrace", 0o600),
+        ("export --format paraver run.kasuri -o a.prv", "a.pcf", 0o600),
         ("export --format ctf run.kasuri -o ctf", "ctf", 0o700),
-        (
-            "export --format csv run.kasuri -o tables",
-            "tables/slice.csv",
-            0o600,
-        ),
+        ("export --format csv run.kasuri -o tables", "tables/slice.csv", 0o600),
     ];
     for (command, file, want) in made {
         let output = run(kasuri(dir.path()).args(command.split(' ')));
@@ -270,12 +219,7 @@ fn root_records_the_process_of_another_user_and_owns_nothing_it_can_change() {
     let session = Path::new("/dev/shm").join(&sessions_of(recorder.id())[0]);
     for path in [&session, &session.join("control")] {
         let meta = std::fs::symlink_metadata(path).unwrap();
-        assert_eq!(
-            (meta.uid(), meta.gid()),
-            (65534, 65534),
-            "{}",
-            path.display()
-        );
+        assert_eq!((meta.uid(), meta.gid()), (65534, 65534), "{}", path.display());
     }
     // The user may do with it what it likes.
     std::fs::remove_file(session.join("control")).unwrap();
@@ -306,16 +250,8 @@ fn doctor_believes_no_session_that_a_stranger_made_up() {
     let waits = session("kasuri-1-00000001");
     let made = Command::new("mkfifo").arg(waits.join("control")).status();
     assert!(made.unwrap().success());
-    symlink(
-        dir.path().join("victim"),
-        session("kasuri-1-00000002").join("control"),
-    )
-    .unwrap();
-    std::fs::write(
-        session("kasuri-1-00000003").join("control"),
-        vec![7u8; 4096],
-    )
-    .unwrap();
+    symlink(dir.path().join("victim"), session("kasuri-1-00000002").join("control")).unwrap();
+    std::fs::write(session("kasuri-1-00000003").join("control"), vec![7u8; 4096]).unwrap();
     // One whose control page is right, with a recording that only looks like a path.
     let mut page = vec![0u8; 4096];
     page[..8].copy_from_slice(&kasuri_format::ring::MAGIC_CONTROL.to_le_bytes());
@@ -333,31 +269,14 @@ fn doctor_believes_no_session_that_a_stranger_made_up() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("kasuri-1-00000004"), "{text}");
     for stranger in 1..=3 {
-        assert!(
-            !text.contains(&format!("kasuri-1-0000000{stranger}")),
-            "{text}"
-        );
+        assert!(!text.contains(&format!("kasuri-1-0000000{stranger}")), "{text}");
     }
-    assert!(
-        text.chars().all(|c| !c.is_control() || c == '\n'),
-        "{text:?}"
-    );
-    assert!(
-        !text.contains("`kasuri recover $"),
-        "no command with that name: {text}"
-    );
+    assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
+    assert!(!text.contains("`kasuri recover $"), "no command with that name: {text}");
     // What is offered can be pasted.
-    for command in text
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|c| c.starts_with("rm -r "))
-    {
+    for command in text.split('`').skip(1).step_by(2).filter(|c| c.starts_with("rm -r ")) {
         let words = format!("printf '%s\\n' {}", command.trim_start_matches("rm -r "));
-        let said = Command::new("bash")
-            .args(["-c", &words])
-            .current_dir(dir.path())
-            .output();
+        let said = Command::new("bash").args(["-c", &words]).current_dir(dir.path()).output();
         assert!(said.unwrap().stdout.starts_with(b"/"), "{command}");
     }
     assert!(!dir.path().join("pwned").exists());
@@ -368,30 +287,15 @@ fn doctor_believes_no_session_that_a_stranger_made_up() {
 fn directories_that_stay_for_files_of_others_are_named() {
     let dir = scratch();
     let script = "echo mine >$KASURI_SESSION/notes; echo mine >run.kasuri.d/diary; echo $KASURI_SESSION >session";
-    let record = [
-        "record",
-        "--no-kernel",
-        "-o",
-        "run.kasuri",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
+    let record = ["record", "--no-kernel", "-o", "run.kasuri", "--", "sh", "-c", script];
     let output = run(kasuri(dir.path()).args(record));
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     let session = std::fs::read_to_string(dir.path().join("session")).unwrap();
     let session = Path::new(session.trim());
-    for (place, file) in [
-        (session, "notes"),
-        (&dir.path().join("run.kasuri.d"), "diary"),
-    ] {
+    for (place, file) in [(session, "notes"), (&dir.path().join("run.kasuri.d"), "diary")] {
         assert!(text.contains(&format!("such as {file}")), "{text}");
-        assert!(
-            text.contains(&format!("{}`", place.file_name().unwrap().display())),
-            "{text}"
-        );
+        assert!(text.contains(&format!("{}`", place.file_name().unwrap().display())), "{text}");
         let left: Vec<_> = std::fs::read_dir(place).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
         std::fs::remove_dir_all(place).unwrap();

@@ -62,12 +62,7 @@ impl Sending {
         let closed = dir.path().join("closed");
         let from = recorder.stdout.take().expect("piped");
         let reader = read_on(from, Arc::clone(&received), move || closed.exists());
-        Sending {
-            recorder,
-            reader,
-            dir,
-            received,
-        }
+        Sending { recorder, reader, dir, received }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -134,10 +129,7 @@ fn annotations_of(bytes: &[u8]) -> (u64, Vec<String>) {
     let blocks = recording.blocks().iter();
     let of_annotations = blocks.filter(|b| b.kind == BlockKind::Annotation);
     let names = recording.sites().tables().iter().flat_map(|t| &t.sites);
-    (
-        of_annotations.map(|b| b.n_events).sum(),
-        names.map(|site| site.name.clone()).collect(),
-    )
+    (of_annotations.map(|b| b.n_events).sum(), names.map(|site| site.name.clone()).collect())
 }
 
 /// The recording directory in `dir`.
@@ -153,9 +145,7 @@ fn sizes(dir: &Path) -> (u64, u64) {
     let is_of_events = |name: &str| name.ends_with(".chunks") || name.ends_with(".raw");
     let of_events = files.filter(|f| is_of_events(&f.file_name().to_string_lossy()));
     let sizes = of_events.filter_map(|f| f.metadata().ok());
-    sizes.fold((0, 0), |(bytes, room), m| {
-        (bytes + m.len(), room + m.blocks() * 512)
-    })
+    sizes.fold((0, 0), |(bytes, room), m| (bytes + m.len(), room + m.blocks() * 512))
 }
 
 #[test]
@@ -165,12 +155,7 @@ fn a_stream_comes_while_the_program_runs_and_leaves_the_room_free() {
     sending.wait_for_room();
     let left = sending.left().expect("the recording directory");
     std::fs::write(sending.at("end"), "").unwrap();
-    let Sending {
-        recorder,
-        reader,
-        dir,
-        received,
-    } = sending;
+    let Sending { recorder, reader, dir, received } = sending;
     let output = recorder.wait_with_output();
     assert!(output.status.success(), "{}", said(&output));
     reader.join().unwrap();
@@ -201,10 +186,7 @@ fn a_reader_that_goes_away_loses_nothing() {
     let mut words = String::new();
     let stderr = sending.recorder.stderr.as_mut().expect("piped");
     stderr.read_to_string(&mut words).unwrap();
-    assert!(
-        words.contains("Broken pipe") && words.contains("kasuri recover"),
-        "{words}"
-    );
+    assert!(words.contains("Broken pipe") && words.contains("kasuri recover"), "{words}");
     sending.check_that_nothing_is_lost();
 }
 
@@ -262,10 +244,7 @@ fn another_machine_receives_a_recording_with_the_key_alone() {
     std::fs::write(dir.path().join("other.key"), "ab".repeat(32)).unwrap();
     let output = run(&mut send(dir.path(), &address, "other.key", "emitted"));
     let words = said(&output);
-    assert!(
-        output.status.code() == Some(125) && words.contains("the keys differ"),
-        "{words}"
-    );
+    assert!(output.status.code() == Some(125) && words.contains("the keys differ"), "{words}");
     assert!(!dir.path().join("emitted").exists(), "nothing ran");
 
     let output = run(&mut send(dir.path(), &address, "board.key", "emitted"));
@@ -334,9 +313,7 @@ fn a_stream_that_nobody_reads_takes_no_more_memory_than_it_may() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn_guarded();
-    wait_until("the program has annotated", || {
-        dir.path().join("emitted").exists()
-    });
+    wait_until("the program has annotated", || dir.path().join("emitted").exists());
     let left = left_in(dir.path()).expect("the recording directory");
     let (bytes, _) = sizes(&left);
     assert!(bytes < 6 << 20, "{bytes} bytes wait");
@@ -370,10 +347,7 @@ fn standard_output_needs_no_name() {
         .unwrap();
     let words = said(&output);
     assert!(output.status.success(), "{words}");
-    assert!(
-        words.contains("said") && !words.contains("stdout\n"),
-        "{words}"
-    );
+    assert!(words.contains("said") && !words.contains("stdout\n"), "{words}");
     let file = dir.path().join("run.kasuri");
     std::fs::write(&file, &output.stdout).unwrap();
     assert!(facts(&file).complete);

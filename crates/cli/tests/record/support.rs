@@ -14,10 +14,7 @@ pub fn kasuri(dir: &Path) -> Command {
     // and kasuri lets what is ignored stay so.
     let mut command = Command::new("env");
     command
-        .args([
-            "--default-signal=HUP,INT,QUIT,TERM",
-            env!("CARGO_BIN_EXE_kasuri"),
-        ])
+        .args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_kasuri")])
         .current_dir(dir)
         .stdin(Stdio::null())
         .env_remove("KASURI_SESSION");
@@ -42,17 +39,12 @@ pub fn scratch() -> tempfile::TempDir {
 /// Copies a program by another process: one that is forked here meanwhile would inherit a descriptor that writes to the copy, and
 /// until it is closed by exec nobody can start the copy (ETXTBSY).
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    let status = Command::new("cp")
-        .args([from.as_ref(), to.as_ref()])
-        .status();
+    let status = Command::new("cp").args([from.as_ref(), to.as_ref()]).status();
     assert!(status.expect("cp runs").success());
 }
 
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// Compiles tests/record/NAME.c; the path of the program.
@@ -87,16 +79,7 @@ fn is_newer(program: &Path, inputs: &Path) -> Option<bool> {
 fn compile_now(source: &Path, target: &Path, inputs: &Path) {
     let made = target.with_extension("new");
     let status = Command::new("cc")
-        .args([
-            "-std=gnu11",
-            "-O2",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pthread",
-            "-MD",
-            "-MF",
-        ])
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-MD", "-MF"])
         .arg(inputs)
         .arg("-I")
         .arg(repository().join("annotate/include"))
@@ -112,11 +95,7 @@ fn compile_now(source: &Path, target: &Path, inputs: &Path) {
 fn unique() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!(
-        "{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether this user may trace the kernel; says so when not.
@@ -148,31 +127,21 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     let dir = format!("/proc/self/fd/{}/instances", tracefs.root().as_raw_fd());
     let names = std::fs::read_dir(dir).expect("instances").flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.starts_with(&format!("kasuri-{pid}-")))
-        .collect()
+    names.filter(|name| name.starts_with(&format!("kasuri-{pid}-"))).collect()
 }
 
 /// Ring sessions of the recorder `pid`.
 pub fn sessions_of(pid: u32) -> Vec<String> {
-    let names = std::fs::read_dir("/dev/shm")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let names = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.starts_with(&format!("kasuri-{pid}-")))
-        .collect()
+    names.filter(|name| name.starts_with(&format!("kasuri-{pid}-"))).collect()
 }
 
 /// Waits until `done` says so; fails after a while.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(
-            start.elapsed() < Duration::from_secs(120),
-            "waited in vain until {what}"
-        );
+        assert!(start.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -196,9 +165,7 @@ pub fn program_of(recorder: &Child, comm: &str) -> u32 {
 pub fn wait_for_switches(pid: u32, n: u64) {
     let switches = || -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-        let lines = status
-            .lines()
-            .filter(|line| line.contains("ctxt_switches:"));
+        let lines = status.lines().filter(|line| line.contains("ctxt_switches:"));
         let counts = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
         counts.sum()
     };
@@ -237,10 +204,7 @@ impl SpawnGuarded for Command {
         let mark = format!("KASURI_TEST_PROCESS={}", unique());
         let (key, value) = mark.split_once('=').expect("made above");
         let child = self.env(key, value).spawn().expect("it runs");
-        Running {
-            child: Some(child),
-            mark,
-        }
+        Running { child: Some(child), mark }
     }
 }
 
@@ -254,9 +218,7 @@ impl Running {
     /// Whether a process was started by this one, or by one that was: what is started inherits the environment.
     fn is_ours(&self, pid: i32) -> bool {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment
-            .split(|&byte| byte == 0)
-            .any(|entry| entry == self.mark.as_bytes())
+        environment.split(|&byte| byte == 0).any(|entry| entry == self.mark.as_bytes())
     }
 }
 
@@ -277,9 +239,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Until there is none: one may have started another while we looked.
         for _ in 0..20 {
-            let ours: Vec<i32> = kasuri_record::procs::all()
-                .filter(|&pid| self.is_ours(pid))
-                .collect();
+            let ours: Vec<i32> =
+                kasuri_record::procs::all().filter(|&pid| self.is_ours(pid)).collect();
             for &pid in &ours {
                 let _ = try_signal(pid as u32, Signal::KILL);
             }
@@ -296,10 +257,7 @@ impl Drop for Running {
 
 /// Starts kasuri and waits until it records.
 pub fn start(command: &mut Command) -> Running {
-    let child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn_guarded();
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn_guarded();
     let pid = child.id();
     wait_until("it records", || {
         sessions_of(pid)
@@ -323,9 +281,7 @@ pub fn try_signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
 pub fn runs_here(dir: &Path) -> bool {
     let dir = dir.canonicalize().unwrap();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok())
-        .any(|cwd| cwd == dir)
+    entries.filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok()).any(|cwd| cwd == dir)
 }
 
 /// What a packed file holds.
@@ -370,18 +326,12 @@ pub fn facts(path: &Path) -> Facts {
     for (ix, info) in recording.blocks().iter().enumerate() {
         match info.kind {
             BlockKind::Kernel => {
-                facts.kernel += recording
-                    .kernel_block(ix)
-                    .expect("a sound block")
-                    .stamps
-                    .len() as u64
+                facts.kernel +=
+                    recording.kernel_block(ix).expect("a sound block").stamps.len() as u64
             }
             BlockKind::Perf => {
-                facts.kernel += recording
-                    .perf_block(ix)
-                    .expect("a sound block")
-                    .records
-                    .len() as u64
+                facts.kernel +=
+                    recording.perf_block(ix).expect("a sound block").records.len() as u64
             }
             BlockKind::Annotation => {
                 let block = recording.annotation_block(ix).expect("a sound block");
@@ -407,16 +357,11 @@ pub fn facts(path: &Path) -> Facts {
         .map(|l| (l.cpu, l.overrun + l.dropped + l.commit_overrun))
         .collect();
     facts.kernel_lost = last.values().sum();
-    let last: BTreeMap<u32, u64> = recording
-        .kernel_losses()
-        .iter()
-        .map(|l| (l.cpu, l.unwritten))
-        .collect();
+    let last: BTreeMap<u32, u64> =
+        recording.kernel_losses().iter().map(|l| (l.cpu, l.unwritten)).collect();
     facts.kernel_unwritten = last.values().sum();
     for table in recording.sites().tables() {
-        facts
-            .names
-            .extend(table.sites.iter().map(|site| site.name.clone()));
+        facts.names.extend(table.sites.iter().map(|site| site.name.clone()));
     }
     facts
 }

@@ -31,13 +31,7 @@ impl Group {
         let stat = std::fs::read_to_string(self.0.join("cpu.stat")).expect("cpu.stat");
         let value = |key: &str| {
             let mut lines = stat.lines().filter_map(|l| l.split_once(' '));
-            Some(
-                lines
-                    .find(|(k, _)| *k == key)?
-                    .1
-                    .parse::<i64>()
-                    .expect("a number"),
-            )
+            Some(lines.find(|(k, _)| *k == key)?.1.parse::<i64>().expect("a number"))
         };
         value("throttled_time").unwrap_or_else(|| value("throttled_usec").expect("v2") * 1000)
     }
@@ -71,10 +65,7 @@ fn account(dir: &Path, script: &str) -> (Value, String) {
 }
 
 fn class_ns(stat: &Value, class: &str) -> i64 {
-    let mut classes = stat["account"]["classes"]
-        .as_array()
-        .expect("classes")
-        .iter();
+    let mut classes = stat["account"]["classes"].as_array().expect("classes").iter();
     let found = classes.find(|c| c["class"] == class);
     found.map_or(0, |c| c["ns"].as_i64().expect("ns"))
 }
@@ -92,10 +83,7 @@ fn plant_throttling() {
             spin.display()
         );
         let (stat, text) = account(dir.path(), &script);
-        let (found, truth) = (
-            class_ns(&stat, "throttled_by_cpu_limit"),
-            group.throttled_ns(),
-        );
+        let (found, truth) = (class_ns(&stat, "throttled_by_cpu_limit"), group.throttled_ns());
         let capacity = stat["account"]["capacity_ns"].as_i64().expect("capacity");
         let points = (found - truth) as f64 / capacity as f64 * 100.0;
         assert!(truth > 0, "the kernel throttled nothing");
@@ -104,9 +92,7 @@ fn plant_throttling() {
             "{points:.2} points off: {found} of {truth} of {capacity}\n{text}"
         );
         assert!(text.contains("its CPU limit, "), "{text}");
-        let cpus = stat["account"]["bounds"]["cpus"]
-            .as_f64()
-            .expect("a number");
+        let cpus = stat["account"]["bounds"]["cpus"].as_f64().expect("a number");
         assert!((cpus - 0.1).abs() < 1e-9, "{cpus}");
     }
 }
@@ -126,14 +112,7 @@ fn a_limit_that_is_not_reached_takes_nothing() {
         program("spin").display()
     );
     let (stat, text) = account(dir.path(), &script);
-    assert_eq!(
-        (
-            class_ns(&stat, "throttled_by_cpu_limit"),
-            group.throttled_ns()
-        ),
-        (0, 0),
-        "{text}"
-    );
+    assert_eq!((class_ns(&stat, "throttled_by_cpu_limit"), group.throttled_ns()), (0, 0), "{text}");
 }
 
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
@@ -166,10 +145,7 @@ mod measured {
             let (stat, text) = account(dir.path(), &script);
             assert_eq!(stat["account"]["n_cpus"], 1, "{text}");
             assert_eq!(stat["account"]["bounds"]["closed_by"], "affinity");
-            assert!(
-                text.contains("of the 1 CPU its affinity allows (machine: "),
-                "{text}"
-            );
+            assert!(text.contains("of the 1 CPU its affinity allows (machine: "), "{text}");
         });
     }
 }

@@ -9,9 +9,7 @@ use std::path::Path;
 fn recorded(mode: &str, args: &[&str]) -> (Value, String) {
     let (dir, program) = (scratch(), program("waits"));
     let mut command = kasuri(dir.path());
-    command
-        .args(["record", "-q", "-o", "run.kasuri"])
-        .args(args);
+    command.args(["record", "-q", "-o", "run.kasuri"]).args(args);
     let output = run(command.arg("--").arg(program).arg(mode));
     assert!(output.status.success(), "{}", said(&output));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -88,10 +86,7 @@ fn assert_ends(mode: &str, of: &[&str], ends: impl Fn(&str, &Value) -> bool) {
             good += if ends(way, node) { *ns } else { 0.0 };
         }
         assert!(all >= 100e6, "{mode}: {all} ns in {chains:#?}");
-        assert!(
-            good >= 0.9 * all,
-            "{mode}: {good} of {all} ns in {chains:#?}"
-        );
+        assert!(good >= 0.9 * all, "{mode}: {good} of {all} ns in {chains:#?}");
     });
 }
 
@@ -155,9 +150,7 @@ fn waits_read(file: &Path) -> Vec<Vec<String>> {
 fn nodes<'a>(stat: &'a Value, key: &str) -> Vec<&'a Value> {
     let classes = rows(&stat["call_paths"], "classes").iter();
     let mut of_class = classes.filter(|class| class["class"] == key);
-    of_class.next().map_or(Vec::new(), |class| {
-        rows(&class["chains"], "nodes").iter().collect()
-    })
+    of_class.next().map_or(Vec::new(), |class| rows(&class["chains"], "nodes").iter().collect())
 }
 
 /// A parent in vfork is in state D, as one that waits for the disk is.
@@ -170,10 +163,7 @@ fn a_wait_in_vfork_is_no_disk_wait() {
     let mut threads = rows(&stat, "threads").iter();
     assert!(threads.any(|t| t["name"] == "parent" && t["disk_sleep_ns"].as_i64() > Some(0)));
     let io = nodes(&stat, "io_wait");
-    assert!(
-        !io.iter().any(|node| has_function(node, "vfork")),
-        "{io:#?}"
-    );
+    assert!(!io.iter().any(|node| has_function(node, "vfork")), "{io:#?}");
 }
 
 /// Claims about times, shares and races: each runs alone (`make test-measure`), on a quiet machine.
@@ -206,17 +196,11 @@ mod measured {
             let stat: Value = serde_json::from_slice(&stat.stdout).expect("JSON");
             let of = |row: &Value| {
                 let classes = rows(row, "classes").iter();
-                classes
-                    .filter(|class| class["class"] == "tracing")
-                    .map(ns)
-                    .sum::<f64>()
+                classes.filter(|class| class["class"] == "tracing").map(ns).sum::<f64>()
             };
             // The first thread is the one that waits at the start.
-            let waits: Vec<f64> = rows(&stat["account"], "threads")
-                .iter()
-                .skip(1)
-                .map(of)
-                .collect();
+            let waits: Vec<f64> =
+                rows(&stat["account"], "threads").iter().skip(1).map(of).collect();
             assert!(waits.len() >= 30, "{waits:?}");
             assert!(waits.iter().all(|&ns| ns < 1e6), "{waits:?}");
             // By the recorder's own clock, which runs on while it has no CPU.
@@ -250,10 +234,7 @@ mod measured {
                 let (stat, _) = recorded("limits", args);
                 let capacity = stat["account"]["capacity_ns"].as_f64().expect("ns");
                 let classes = rows(&stat["account"], "classes").iter();
-                let external: f64 = classes
-                    .filter(|c| c["class"] == "external_wait")
-                    .map(ns)
-                    .sum();
+                let external: f64 = classes.filter(|c| c["class"] == "external_wait").map(ns).sum();
                 assert!(external < 0.02 * capacity, "{external} of {capacity}");
             });
         }
@@ -283,11 +264,7 @@ mod measured {
                 assert!(lock > 4.0 * others, "{kind}: {lock}, {others}");
                 let locks = class(&stat, "lock_wait");
                 let likely = locks["likely_holders_ns"].as_f64().expect("ns");
-                assert!(
-                    likely >= 0.9 * ns(locks),
-                    "{kind}: {likely} of {}",
-                    ns(locks)
-                );
+                assert!(likely >= 0.9 * ns(locks), "{kind}: {likely} of {}", ns(locks));
                 let inside: f64 = rows(&locks["meanwhile"], "paths")
                     .iter()
                     .filter(|row| has_function(row, "inside"))
@@ -333,12 +310,8 @@ mod measured {
         }
         let of = ["last", "third", "second"];
         assert_ends("handoff", &of, |way, _| {
-            [
-                "last < third < second ran first",
-                "third < second ran first",
-                "second ran first",
-            ]
-            .contains(&way)
+            ["last < third < second ran first", "third < second ran first", "second ran first"]
+                .contains(&way)
         });
     }
 
@@ -362,11 +335,7 @@ mod measured {
             assert!((40e6..60e6).contains(&each), "{each}");
             let causes = rows(&stat["account"], "causes").iter();
             let mut chosen = causes.filter(|c| c["note"] == "chosen" && c["name"] == "nap");
-            assert!(
-                chosen.next().is_some_and(|c| ns(c) >= 0.8e9),
-                "{}",
-                stat["account"]["causes"]
-            );
+            assert!(chosen.next().is_some_and(|c| ns(c) >= 0.8e9), "{}", stat["account"]["causes"]);
         });
     }
 
@@ -410,11 +379,7 @@ mod measured {
                 let lost = &class(&stat, loss)["paths"];
                 let is_in = |name: &'static str| {
                     move |row: &Value| {
-                        if has_function(row, name) {
-                            ns(row)
-                        } else {
-                            0.0
-                        }
+                        if has_function(row, name) { ns(row) } else { 0.0 }
                     }
                 };
                 let parts = split(lost, &printed, is_in("assemble"), is_in("smooth"));
@@ -453,9 +418,7 @@ mod measured {
                 assert!(there.iter().all(|names| names[0] == kind), "{there:?}");
             }
             // Sleep has no descriptor.
-            let sleeps = waits
-                .iter()
-                .filter(|names| names.contains(&"main".to_owned()));
+            let sleeps = waits.iter().filter(|names| names.contains(&"main".to_owned()));
             let kinds = ["pipe", "socket", "eventfd", "timer", &fifo];
             for names in sleeps {
                 assert!(!kinds.contains(&&*names[0]), "{names:?}");

@@ -12,11 +12,7 @@ const START_NS: u64 = 1_000_000_000;
 const TICKS: u64 = 3;
 
 fn anchor(ns: u64) -> Anchor {
-    Anchor {
-        native: TICKS * ns,
-        monotonic_ns: ns,
-        realtime_ns: 1_800_000_000_000_000_000 + ns,
-    }
+    Anchor { native: TICKS * ns, monotonic_ns: ns, realtime_ns: 1_800_000_000_000_000_000 + ns }
 }
 
 /// One chunk of the ring format: a 128-byte header, then 16-byte slots.
@@ -59,16 +55,8 @@ pub fn recording() -> Vec<u8> {
         exit_status: Some(0),
         start: anchor(START_NS),
         end: Some(anchor(end_ns)),
-        host: Host {
-            hostname: "loom".into(),
-            n_cpus: 2,
-            online: vec![0, 1],
-            ..Host::default()
-        },
-        kernel: KernelMeta {
-            source: "none".into(),
-            ..KernelMeta::default()
-        },
+        host: Host { hostname: "loom".into(), n_cpus: 2, online: vec![0, 1], ..Host::default() },
+        kernel: KernelMeta { source: "none".into(), ..KernelMeta::default() },
         ..Meta::default()
     };
     meta.annotations.clock = "native".into();
@@ -79,11 +67,7 @@ pub fn recording() -> Vec<u8> {
         function: "main".into(),
         line: 7,
     };
-    let sites = SiteTable {
-        pid: PID,
-        sites: vec![site],
-        ..SiteTable::default()
-    };
+    let sites = SiteTable { pid: PID, sites: vec![site], ..SiteTable::default() };
     let proc = Proc {
         monotonic_ns: START_NS,
         pid: PID as i32,
@@ -96,13 +80,6 @@ pub fn recording() -> Vec<u8> {
     writer.anchors(&[anchor(START_NS), anchor(end_ns)]).unwrap();
     writer.procs(&[proc]).unwrap();
     writer.sites(&sites).unwrap();
-    writer
-        .blocks(&encode_annotation_blocks(
-            PID,
-            0,
-            &chunks,
-            &EncodeOptions::default(),
-        ))
-        .unwrap();
+    writer.blocks(&encode_annotation_blocks(PID, 0, &chunks, &EncodeOptions::default())).unwrap();
     writer.finish().unwrap().0
 }

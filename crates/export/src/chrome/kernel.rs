@@ -38,9 +38,7 @@ impl fmt::Display for Text<'_> {
             out,
             "kasuri-0 [000] .... {start}: tracing_mark_write: trace_event_clock_sync: parent_ts={start}"
         )?;
-        self.log
-            .iter()
-            .try_for_each(|kept| self.line(&record(self.trace, &kept), out))
+        self.log.iter().try_for_each(|kept| self.line(&record(self.trace, &kept), out))
     }
 }
 
@@ -69,11 +67,7 @@ impl Text<'_> {
         };
         let system = if record.context < 0 { "sched:" } else { "" };
         let (cpu, stamp) = (record.cpu, self.stamp(record.time));
-        writeln!(
-            out,
-            "{who} [{cpu:03}] {flags} {stamp}: {system}{}",
-            Event(&record.what)
-        )
+        writeln!(out, "{who} [{cpu:03}] {flags} {stamp}: {system}{}", Event(&record.what))
     }
 }
 
@@ -83,11 +77,7 @@ struct Event<'a>(&'a Told<'a>);
 impl fmt::Display for Event<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Told::Switch {
-                prev,
-                prev_state,
-                next,
-            } => write!(
+            Told::Switch { prev, prev_state, next } => write!(
                 out,
                 "sched_switch: prev_comm={} prev_pid={} prev_prio={PRIORITY} prev_state={} ==> next_comm={} next_pid={} next_prio={PRIORITY}",
                 Name(prev),
@@ -96,19 +86,10 @@ impl fmt::Display for Event<'_> {
                 Name(next),
                 next.tid,
             ),
-            Told::Waking {
-                task,
-                target_cpu,
-                is_new,
-                ..
-            } => write!(
+            Told::Waking { task, target_cpu, is_new, .. } => write!(
                 out,
                 "{}: comm={} pid={} prio={PRIORITY} target_cpu={target_cpu:03}",
-                if *is_new {
-                    "sched_wakeup_new"
-                } else {
-                    "sched_waking"
-                },
+                if *is_new { "sched_wakeup_new" } else { "sched_waking" },
                 Name(task),
                 task.tid,
             ),
@@ -118,9 +99,7 @@ impl fmt::Display for Event<'_> {
                 Name(task),
                 task.tid,
             ),
-            Told::NewTask {
-                task, clone_flags, ..
-            } => write!(
+            Told::NewTask { task, clone_flags, .. } => write!(
                 out,
                 "task_newtask: pid={} comm={} clone_flags={clone_flags:x} oom_score_adj=0",
                 task.tid,

@@ -62,20 +62,14 @@ const SOFTIRQ_ROW: i64 = STATE_ROW * 2;
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let records = Cell::new(0);
     let file = File {
-        trace_events: Events {
-            trace,
-            records: &records,
-        },
+        trace_events: Events { trace, records: &records },
         display_time_unit: "ns",
         other_data: other_data(trace),
         system_trace_events: kept(trace).map(|log| kernel::Text { trace, log }),
     };
     // The document and its events: an event has a line.
     json::write(&file, 2, out)?;
-    Ok(Exported {
-        records: records.get(),
-        left_out: left_out(trace),
-    })
+    Ok(Exported { records: records.get(), left_out: left_out(trace) })
 }
 
 /// The document. Events come first, so that a file cut short still holds most of them.
@@ -104,11 +98,8 @@ struct Events<'a> {
 
 impl Serialize for Events<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut events = Writer {
-            trace: self.trace,
-            seq: serializer.serialize_seq(None)?,
-            records: 0,
-        };
+        let mut events =
+            Writer { trace: self.trace, seq: serializer.serialize_seq(None)?, records: 0 };
         events.metadata()?;
         events.cpus()?;
         events.states()?;
@@ -198,11 +189,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         let Some(row) = self.trace.threads.get(thread.ix()) else {
             return (CPUS_PID, -1);
         };
-        let pid = self
-            .trace
-            .processes
-            .get(row.process.ix())
-            .map_or(row.tid, |p| p.pid);
+        let pid = self.trace.processes.get(row.process.ix()).map_or(row.tid, |p| p.pid);
         (pid, row.tid.into())
     }
 
@@ -225,15 +212,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         ts: Option<Micros>,
     ) -> Result<(), Q::Error> {
         let args = vec![("name".into(), Arg::Text(name.into()))];
-        self.emit(&Event {
-            ph: "M",
-            name: what.into(),
-            pid,
-            tid,
-            ts,
-            args,
-            ..Event::default()
-        })
+        self.emit(&Event { ph: "M", name: what.into(), pid, tid, ts, args, ..Event::default() })
     }
 
     /// Places a process or a row; lower numbers are drawn further up.
@@ -244,14 +223,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         index: i64,
     ) -> Result<(), Q::Error> {
         let args = vec![("sort_index".into(), Arg::Int(index))];
-        self.emit(&Event {
-            ph: "M",
-            name: what.into(),
-            pid,
-            tid,
-            args,
-            ..Event::default()
-        })
+        self.emit(&Event { ph: "M", name: what.into(), pid, tid, args, ..Event::default() })
     }
 
     /// Names all rows, and orders them: the CPUs first, and each thread's states above its slices.
@@ -274,11 +246,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
             self.name_row_since("thread_name", (pid, tid), &name, since.flatten())?;
             self.sort_row("thread_sort_index", (pid, tid), 2 * i as i64 + 1)?;
             if has_states {
-                self.name_row(
-                    "thread_name",
-                    (pid, tid + STATE_ROW),
-                    &format!("{name}: state"),
-                )?;
+                self.name_row("thread_name", (pid, tid + STATE_ROW), &format!("{name}: state"))?;
                 self.sort_row("thread_sort_index", (pid, tid + STATE_ROW), 2 * i as i64)?;
             }
         }
@@ -295,18 +263,12 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
                     continue;
                 }
                 let is_last = i + 1 == row.occupancy.end as usize;
-                let end = if is_last {
-                    self.trace.span.end
-                } else {
-                    occupancy.start[i + 1]
-                };
+                let end = if is_last { self.trace.span.end } else { occupancy.start[i + 1] };
                 let name = label::thread(self.trace, thread);
                 let mut event = self.span(name, (CPUS_PID, cpu as i64), occupancy.start[i], end);
                 let (pid, tid) = self.pid_tid(thread);
-                event.args = vec![
-                    ("pid".into(), Arg::Int(pid.into())),
-                    ("tid".into(), Arg::Int(tid)),
-                ];
+                event.args =
+                    vec![("pid".into(), Arg::Int(pid.into())), ("tid".into(), Arg::Int(tid))];
                 self.emit_alone(event, end)?;
             }
         }
@@ -324,23 +286,15 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
                     continue;
                 }
                 let is_last = i + 1 == row.states.end as usize;
-                let end = if is_last {
-                    row.alive.end
-                } else {
-                    states.start[i + 1]
-                };
+                let end = if is_last { row.alive.end } else { states.start[i + 1] };
                 let name = label::state(states.state[i]).into();
                 let mut event = self.span(name, (pid, tid + STATE_ROW), states.start[i], end);
                 event.cat = Some("state");
                 if states.cpu[i] != u16::MAX {
-                    event
-                        .args
-                        .push(("cpu".into(), Arg::Uint(states.cpu[i].into())));
+                    event.args.push(("cpu".into(), Arg::Uint(states.cpu[i].into())));
                 }
                 if states.by[i].is_some() {
-                    event
-                        .args
-                        .push(("by".into(), Arg::Text(self.by(states.by[i]).into())));
+                    event.args.push(("by".into(), Arg::Text(self.by(states.by[i]).into())));
                 }
                 self.emit_alone(event, end)?;
             }
@@ -350,11 +304,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
 
     /// Name and id of another thread.
     fn by(&self, thread: ThreadIx) -> String {
-        format!(
-            "{} {}",
-            label::thread(self.trace, thread),
-            self.pid_tid(thread).1
-        )
+        format!("{} {}", label::thread(self.trace, thread), self.pid_tid(thread).1)
     }
 
     /// Slices and then instants, in the model's order, which [`ArgCursor`] needs: an end stands after all that lies in the slice.
@@ -398,20 +348,10 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
 
     /// Critical sections may cross the work around them: asynchronous slices need not nest.
     fn hold(&mut self, event: Event<'a>, i: usize) -> Result<(), Q::Error> {
-        let begin = Event {
-            ph: "b",
-            dur: None,
-            id: Some(i as u64 + 1),
-            ..event
-        };
+        let begin = Event { ph: "b", dur: None, id: Some(i as u64 + 1), ..event };
         self.emit(&begin)?;
         let ts = self.ts(self.trace.slices.end[i]);
-        self.emit(&Event {
-            ph: "e",
-            ts,
-            args: Vec::new(),
-            ..begin
-        })
+        self.emit(&Event { ph: "e", ts, args: Vec::new(), ..begin })
     }
 
     /// The arguments of slice `i`: its own and what the model knows.
@@ -419,19 +359,13 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         let slices = &self.trace.slices;
         let mut args = self.own_args(cursor.of_slice(&self.trace.args, SliceIx(i as u32)));
         if slices.object[i] != 0 {
-            args.push((
-                "object".into(),
-                Arg::Text(format!("{:#x}", slices.object[i]).into()),
-            ));
+            args.push(("object".into(), Arg::Text(format!("{:#x}", slices.object[i]).into())));
         }
         if let Some(task) = self.trace.tasks.get(slices.task[i].ix()) {
             args.push(("task".into(), Arg::Uint(task.id)));
         }
         if !label::not_seen(slices.open[i]).is_empty() {
-            args.push((
-                "not seen".into(),
-                Arg::Text(label::not_seen(slices.open[i]).into()),
-            ));
+            args.push(("not seen".into(), Arg::Text(label::not_seen(slices.open[i]).into())));
         }
         // An object's names are unique: the later one holds.
         for i in (0..args.len()).rev() {
@@ -451,8 +385,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
             ArgValue::Float(v) => Arg::Float(v),
             ArgValue::Str(s) => Arg::Text(strings.get(s).into()),
         };
-        rows.map(|row| (strings.get(table.name[row]).into(), value(table.value[row])))
-            .collect()
+        rows.map(|row| (strings.get(table.name[row]).into(), value(table.value[row]))).collect()
     }
 
     fn instants(&mut self, mut cursor: ArgCursor) -> Result<(), Q::Error> {
@@ -477,11 +410,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
 
     fn counters(&mut self) -> Result<(), Q::Error> {
         for counter in &self.trace.counters {
-            let pid = self
-                .trace
-                .processes
-                .get(counter.process.ix())
-                .map_or(CPUS_PID, |p| p.pid);
+            let pid = self.trace.processes.get(counter.process.ix()).map_or(CPUS_PID, |p| p.pid);
             let name = label::named(self.trace, counter.name, "counter");
             // A counter's value must be a number, and JSON has no NaN and no infinity.
             let values = counter.time.iter().zip(&counter.value);
@@ -509,17 +438,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
                 let (pid, tid) = self.pid_tid(thread);
                 let name = label::named(trace, arrow.name, "arrow").into();
                 let (cat, ts, id) = (Some("arrow"), self.ts(time), Some(arrow.id));
-                self.emit(&Event {
-                    ph,
-                    bp,
-                    cat,
-                    name,
-                    pid,
-                    tid,
-                    ts,
-                    id,
-                    ..Event::default()
-                })?;
+                self.emit(&Event { ph, bp, cat, name, pid, tid, ts, id, ..Event::default() })?;
             }
         }
         Ok(())
@@ -570,11 +489,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
 
 /// The begin of a span.
 fn begin_of(span: Event<'_>) -> Event<'_> {
-    Event {
-        ph: "B",
-        dur: None,
-        ..span
-    }
+    Event { ph: "B", dur: None, ..span }
 }
 
 /// Facts that the format has no place for: about the machine, the recording and its clocks.

@@ -33,10 +33,7 @@ pub(super) struct Class {
 
 impl Class {
     pub fn new(name: &str, fields: &'static [(&'static str, Ty)]) -> Class {
-        Class {
-            name: name.to_owned(),
-            fields,
-        }
+        Class { name: name.to_owned(), fields }
     }
 }
 
@@ -119,9 +116,7 @@ fn tsdl_field(name: &str, ty: Ty) -> String {
 
 /// A structure of fields.
 fn tsdl_fields(fields: &[(&str, Ty)]) -> String {
-    let lines = fields
-        .iter()
-        .map(|(name, ty)| format!("\t\t{}\n", tsdl_field(name, *ty)));
+    let lines = fields.iter().map(|(name, ty)| format!("\t\t{}\n", tsdl_field(name, *ty)));
     format!("struct {{\n{}\t}}", lines.collect::<String>())
 }
 
@@ -143,11 +138,7 @@ const EVENT_HEADER: &str = "struct event_header_large {
 /// The metadata in CTF 1.8's language, TSDL.
 pub(super) fn tsdl(trace: &Description<'_>) -> String {
     let env = tsdl_env(trace);
-    let cpu = if trace.has_cpu {
-        "\tuint32_t cpu_id;\n"
-    } else {
-        ""
-    };
+    let cpu = if trace.has_cpu { "\tuint32_t cpu_id;\n" } else { "" };
     let context = match trace.context {
         [] => String::new(),
         fields => format!("\tevent.context := {};\n", tsdl_fields(fields)),
@@ -247,9 +238,7 @@ fn uint(bits: u32, roles: &[&str]) -> Value {
 
 /// A structure in CTF 2.
 fn structure(members: &[(&str, Value)]) -> Value {
-    let members = members
-        .iter()
-        .map(|(name, class)| json!({"name": name, "field-class": class}));
+    let members = members.iter().map(|(name, class)| json!({"name": name, "field-class": class}));
     json!({"type": "structure", "minimum-alignment": 8, "member-classes": members.collect::<Vec<_>>()})
 }
 
@@ -271,10 +260,7 @@ fn json_fields(fields: &[(&str, Ty)]) -> Value {
         Ty::Comm => json!({"type": "static-length-string", "length": 16}),
         Ty::Text => json!({"type": "null-terminated-string"}),
     };
-    let members: Vec<(&str, Value)> = fields
-        .iter()
-        .map(|(name, ty)| (*name, class(*ty)))
-        .collect();
+    let members: Vec<(&str, Value)> = fields.iter().map(|(name, ty)| (*name, class(*ty))).collect();
     structure(&members)
 }
 
@@ -301,11 +287,8 @@ pub(super) fn json(trace: &Description<'_>) -> String {
 
 /// The environment and what each packet begins with.
 fn trace_class(trace: &Description<'_>) -> Value {
-    let env: serde_json::Map<String, Value> = trace
-        .env
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.clone()))
-        .collect();
+    let env: serde_json::Map<String, Value> =
+        trace.env.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     json!({
         "type": "trace-class",
         "uid": uuid_text(&trace.uuid),
@@ -368,10 +351,7 @@ fn packet_context(has_cpu: bool) -> Value {
         field("content_size", "packet-content-length"),
         field("packet_size", "packet-total-length"),
         field("packet_seq_num", "packet-sequence-number"),
-        field(
-            "events_discarded",
-            "discarded-event-record-counter-snapshot",
-        ),
+        field("events_discarded", "discarded-event-record-counter-snapshot"),
     ];
     if has_cpu {
         packet.push(("cpu_id", uint(32, &[])));

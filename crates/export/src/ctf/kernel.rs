@@ -24,12 +24,8 @@ pub(super) const CONTEXT: &[(&str, Ty)] = &[("tid", Ty::I32)];
 const IRQ: i32 = 0;
 
 /// Fields of wake-ups.
-const WAKE: &[(&str, Ty)] = &[
-    ("comm", Ty::Comm),
-    ("tid", Ty::I32),
-    ("prio", Ty::I32),
-    ("target_cpu", Ty::I32),
-];
+const WAKE: &[(&str, Ty)] =
+    &[("comm", Ty::Comm), ("tid", Ty::I32), ("prio", Ty::I32), ("target_cpu", Ty::I32)];
 /// The classes that every trace has; a class's id is its position.
 const FIXED: &[(&str, &[(&str, Ty)])] = &[
     (
@@ -46,22 +42,9 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
     ),
     ("sched_waking", WAKE),
     ("sched_wakeup_new", WAKE),
-    (
-        "sched_process_exec",
-        &[
-            ("filename", Ty::Text),
-            ("tid", Ty::I32),
-            ("old_tid", Ty::I32),
-        ],
-    ),
-    (
-        "sched_process_exit",
-        &[("comm", Ty::Comm), ("tid", Ty::I32), ("prio", Ty::I32)],
-    ),
-    (
-        "sched_stat_runtime",
-        &[("comm", Ty::Comm), ("tid", Ty::I32), ("runtime", Ty::U64)],
-    ),
+    ("sched_process_exec", &[("filename", Ty::Text), ("tid", Ty::I32), ("old_tid", Ty::I32)]),
+    ("sched_process_exit", &[("comm", Ty::Comm), ("tid", Ty::I32), ("prio", Ty::I32)]),
+    ("sched_stat_runtime", &[("comm", Ty::Comm), ("tid", Ty::I32), ("runtime", Ty::U64)]),
     (
         "task_rename",
         &[
@@ -154,11 +137,7 @@ pub(super) struct Classes {
 impl Classes {
     pub fn new(trace: &Trace) -> Classes {
         let fixed = FIXED.iter().map(|(name, fields)| Class::new(name, fields));
-        let mut out = Classes {
-            all: fixed.collect(),
-            calls: HashMap::new(),
-            migrate: None,
-        };
+        let mut out = Classes { all: fixed.collect(), calls: HashMap::new(), migrate: None };
         if (trace.sched_events.as_ref()).is_some_and(|log| log.has_migrations) {
             out.migrate = Some(out.all.len() as u16);
             out.all.push(Class::new(MIGRATE, MIGRATE_FIELDS));
@@ -174,12 +153,8 @@ impl Classes {
             }
             out.calls.insert(*name, out.all.len() as u16);
             let name = label::named(trace, *name, "unknown");
-            out.all
-                .push(Class::new(&format!("syscall_entry_{name}"), &[]));
-            out.all.push(Class::new(
-                &format!("syscall_exit_{name}"),
-                &[("ret", Ty::I64)],
-            ));
+            out.all.push(Class::new(&format!("syscall_entry_{name}"), &[]));
+            out.all.push(Class::new(&format!("syscall_exit_{name}"), &[("ret", Ty::I64)]));
         }
         out
     }
@@ -208,13 +183,7 @@ pub(super) fn write(
         let file = directory(&format!("kernel/channel0_{cpu}"))?;
         let (origin, begin) = (trace.origin_monotonic_ns, trace.span.start);
         let out = StreamWriter::new(file, uuid, cpu.into(), Some(cpu.into()), origin, begin);
-        let mut writer = Writer {
-            trace,
-            log: &log,
-            classes,
-            cpu,
-            out,
-        };
+        let mut writer = Writer { trace, log: &log, classes, cpu, out };
         for entry in &entries[first..end] {
             writer.entry(entry)?;
         }
@@ -230,18 +199,9 @@ fn cpu_of(trace: &Trace, thread: ThreadIx, time: Time) -> u16 {
     };
     let rows = row.states.start as usize..row.states.end as usize;
     let at = rows.start + trace.states.start[rows.clone()].partition_point(|&start| start <= time);
-    let before = at
-        .checked_sub(1)
-        .filter(|at| rows.contains(at))
-        .unwrap_or(rows.start);
-    let cpu = trace
-        .states
-        .cpu
-        .get(before)
-        .copied()
-        .filter(|_| !rows.is_empty());
-    cpu.filter(|&cpu| usize::from(cpu) < trace.cpus.len())
-        .unwrap_or(0)
+    let before = at.checked_sub(1).filter(|at| rows.contains(at)).unwrap_or(rows.start);
+    let cpu = trace.states.cpu.get(before).copied().filter(|_| !rows.is_empty());
+    cpu.filter(|&cpu| usize::from(cpu) < trace.cpus.len()).unwrap_or(0)
 }
 
 /// All events of all CPUs, unsorted.
@@ -264,19 +224,13 @@ fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
         };
         out.push((s.cpu[i], s.start[i], begin, i as u32));
         // A thread may leave the kernel on another CPU than it entered.
-        let of_thread = matches!(
-            s.kind[i],
-            KernelSpanKind::Syscall | KernelSpanKind::LockContention
-        );
+        let of_thread =
+            matches!(s.kind[i], KernelSpanKind::Syscall | KernelSpanKind::LockContention);
         let cpu = match of_thread && s.thread[i].is_some() {
             true => cpu_of(trace, s.thread[i], s.end[i]),
             false => s.cpu[i],
         };
-        let what = if s.end[i] > s.start[i] {
-            What::SpanEnd
-        } else {
-            What::EmptyEnd
-        };
+        let what = if s.end[i] > s.start[i] { What::SpanEnd } else { What::EmptyEnd };
         // What was open at the end of the recording ends there: another tool's may have its last event at that very time.
         if s.end[i] <= trace.span.end {
             out.push((cpu, s.end[i], what, i as u32));
@@ -400,10 +354,8 @@ impl Writer<'_> {
         let spans = &self.trace.kernel_spans;
         let name = self.trace.strings.get(spans.name[ix]);
         let thread = self.trace.threads.get(spans.thread[ix].ix());
-        let is_of_thread = matches!(
-            spans.kind[ix],
-            KernelSpanKind::Syscall | KernelSpanKind::LockContention
-        );
+        let is_of_thread =
+            matches!(spans.kind[ix], KernelSpanKind::Syscall | KernelSpanKind::LockContention);
         // An interrupt may end on another thread than it began on: then it does not say who runs.
         let context = match thread {
             Some(thread) if begins || is_of_thread => thread.tid,
@@ -458,46 +410,26 @@ fn fields(out: &mut Vec<u8>, what: &Told<'_>) {
         put(out, &[task.tid, PRIORITY]);
     };
     match what {
-        Told::Switch {
-            prev,
-            prev_state,
-            next,
-        } => {
+        Told::Switch { prev, prev_state, next } => {
             task(out, prev);
             out.extend(prev_state.to_le_bytes());
             task(out, next);
         }
-        Told::Waking {
-            task: wakee,
-            target_cpu,
-            ..
-        } => {
+        Told::Waking { task: wakee, target_cpu, .. } => {
             task(out, wakee);
             put(out, &[*target_cpu]);
         }
-        Told::Migrate {
-            task: moved,
-            from,
-            to,
-        } => {
+        Told::Migrate { task: moved, from, to } => {
             task(out, moved);
             put(out, &[(*from).into(), (*to).into()]);
         }
-        Told::NewTask {
-            parent,
-            task: child,
-            pids,
-            ..
-        } => {
+        Told::NewTask { parent, task: child, pids, .. } => {
             comm(out, &parent.name);
             put(out, &[parent.tid, pids[0]]);
             comm(out, &child.name);
             put(out, &[child.tid, pids[1]]);
         }
-        Told::Exec {
-            task: thread,
-            old_tid,
-        } => {
+        Told::Exec { task: thread, old_tid } => {
             text(out, &thread.name);
             put(out, &[thread.tid, *old_tid]);
         }

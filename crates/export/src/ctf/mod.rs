@@ -78,10 +78,7 @@ pub fn write(
         metadata(&description, version, "ust/metadata", directory)?;
         records += user::write(trace, description.uuid, directory)?;
     }
-    Ok(Exported {
-        records,
-        left_out: left_out(trace),
-    })
+    Ok(Exported { records, left_out: left_out(trace) })
 }
 
 /// Writes the description of a trace in the language of the version.
@@ -118,10 +115,7 @@ fn uuid(trace: &Trace, which: u64) -> [u8; 16] {
         trace.n_annotation_events,
         which,
     ];
-    let bytes = words
-        .iter()
-        .flat_map(|w| w.to_le_bytes())
-        .chain(trace.info.host.bytes());
+    let bytes = words.iter().flat_map(|w| w.to_le_bytes()).chain(trace.info.host.bytes());
     for byte in bytes {
         for half in &mut halves {
             *half = (*half ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -147,10 +141,7 @@ fn env(trace: &Trace, domain: &str, tracer: &str) -> Vec<(&'static str, Value)> 
         ("tracer_major", json!(2)),
         ("tracer_minor", json!(13)),
         ("trace_name", json!("kasuri")),
-        (
-            "exporter",
-            json!(format!("kasuri {}", env!("CARGO_PKG_VERSION"))),
-        ),
+        ("exporter", json!(format!("kasuri {}", env!("CARGO_PKG_VERSION")))),
     ];
     if domain == "kernel" {
         out.push(("sysname", json!("Linux")));

@@ -85,22 +85,14 @@ impl<W: Write> StreamWriter<W> {
         self.packet.extend(0u32.to_le_bytes());
         self.packet.extend(self.instance.to_le_bytes());
         self.packet.extend([0; 48]);
-        self.packet
-            .extend(self.cpu.iter().flat_map(|cpu| cpu.to_le_bytes()));
+        self.packet.extend(self.cpu.iter().flat_map(|cpu| cpu.to_le_bytes()));
         self.head = self.packet.len();
     }
 
     /// Fills in the context and writes the packet.
     fn close(&mut self, end: u64) -> io::Result<()> {
         let bits = self.packet.len() as u64 * 8;
-        let context = [
-            self.begin,
-            end.max(self.last),
-            bits,
-            bits,
-            self.sequence,
-            self.discarded,
-        ];
+        let context = [self.begin, end.max(self.last), bits, bits, self.sequence, self.discarded];
         let context: Vec<u8> = context.iter().flat_map(|n| n.to_le_bytes()).collect();
         self.packet[CONTEXT_AT..CONTEXT_AT + 48].copy_from_slice(&context);
         self.out.write_all(&self.packet)?;

@@ -41,14 +41,8 @@ const CLASSES: &[(&str, &[(&str, Ty)])] = &[
     ("kasuri:flow_in", FLOW),
     ("kasuri:arg_int", &[("name", Ty::Text), ("value", Ty::I64)]),
     ("kasuri:arg_uint", &[("name", Ty::Text), ("value", Ty::U64)]),
-    (
-        "kasuri:arg_float",
-        &[("name", Ty::Text), ("value", Ty::F64)],
-    ),
-    (
-        "kasuri:arg_text",
-        &[("name", Ty::Text), ("value", Ty::Text)],
-    ),
+    ("kasuri:arg_float", &[("name", Ty::Text), ("value", Ty::F64)]),
+    ("kasuri:arg_text", &[("name", Ty::Text), ("value", Ty::Text)]),
     ("kasuri:thread_name", NAME),
 ];
 
@@ -86,9 +80,7 @@ struct Entry {
 
 /// The classes as the metadata describes them.
 pub(super) fn classes() -> Vec<Class> {
-    let classes = CLASSES
-        .iter()
-        .map(|(name, fields)| Class::new(name, fields));
+    let classes = CLASSES.iter().map(|(name, fields)| Class::new(name, fields));
     classes.collect()
 }
 
@@ -101,13 +93,7 @@ struct Entries<'a> {
 impl Entries<'_> {
     fn push(&mut self, time: Time, thread: ThreadIx, kind: Kind, row: usize, place: usize) {
         let (row, place) = (row as u32, place as u32);
-        self.out.push(Entry {
-            time,
-            thread,
-            kind,
-            row,
-            place,
-        });
+        self.out.push(Entry { time, thread, kind, row, place });
     }
 
     /// The arguments in `rows`, each as an event at `time`.
@@ -199,13 +185,7 @@ impl Entries<'_> {
         // Tracks are no threads that the kernel could name.
         for (i, thread) in self.trace.threads.iter().enumerate() {
             if thread.tid <= 0 {
-                self.push(
-                    self.trace.span.start,
-                    ThreadIx(i as u32),
-                    Kind::ThreadName,
-                    i,
-                    0,
-                );
+                self.push(self.trace.span.start, ThreadIx(i as u32), Kind::ThreadName, i, 0);
             }
         }
     }
@@ -232,10 +212,7 @@ pub(super) fn write(
         let Some(thread) = trace.threads.get(e.thread.ix()) else {
             continue;
         };
-        let pid = trace
-            .processes
-            .get(thread.process.ix())
-            .map_or(thread.tid, |p| p.pid);
+        let pid = trace.processes.get(thread.process.ix()).map_or(thread.tid, |p| p.pid);
         out.event(e.time, e.kind as u16, |out| {
             out.extend(thread.tid.to_le_bytes());
             out.extend(pid.to_le_bytes());

@@ -44,19 +44,13 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         left_out.push("call paths of waits and wake-ups".to_owned());
     }
     left_out.extend(crate::sched_events::notes(trace));
-    Ok(Exported {
-        records: packets.finish()?,
-        left_out,
-    })
+    Ok(Exported { records: packets.finish()?, left_out })
 }
 
 /// Writes what the clocks showed at `time`.
 fn snapshot<W: Write>(trace: &Trace, packets: &mut Packets<W>, time: Time) -> io::Result<()> {
     let now = packets.stamp(time);
-    let clock = |id, timestamp| Clock {
-        clock_id: Some(id),
-        timestamp: Some(timestamp),
-    };
+    let clock = |id, timestamp| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
     let mut clocks = vec![clock(CLOCK_BOOTTIME, now), clock(CLOCK_MONOTONIC, now)];
     if trace.origin_realtime_ns != 0 {
         let realtime = trace.origin_realtime_ns.saturating_add(time.ns());
@@ -93,11 +87,7 @@ fn process_tree<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result
         let threads = process.threads.clone().map(|t| {
             let thread = &trace.threads[t as usize];
             let name = kasuri_model::label::thread(trace, ThreadIx(t)).into_owned();
-            TreeThread {
-                tid: Some(thread.tid),
-                name: Some(name),
-                tgid: Some(process.pid),
-            }
+            TreeThread { tid: Some(thread.tid), name: Some(name), tgid: Some(process.pid) }
         });
         let tree = ProcessTree {
             processes: vec![TreeProcess {

@@ -50,10 +50,7 @@ impl<'a, W: Write> Packets<'a, W> {
 
     /// CLOCK_MONOTONIC of a model time.
     pub fn stamp(&self, time: kasuri_model::Time) -> u64 {
-        self.trace
-            .origin_monotonic_ns
-            .saturating_add(time.ns())
-            .max(0) as u64
+        self.trace.origin_monotonic_ns.saturating_add(time.ns()).max(0) as u64
     }
 
     /// Writes one packet.
@@ -82,18 +79,11 @@ impl<'a, W: Write> Packets<'a, W> {
             iid: Some(OWN_IID + iid as u64),
             text: Some(text.into()),
         };
-        let categories: Vec<Interned> = CATEGORIES
-            .iter()
-            .enumerate()
-            .map(|(i, c)| own(i, c))
-            .collect();
+        let categories: Vec<Interned> =
+            CATEGORIES.iter().enumerate().map(|(i, c)| own(i, c)).collect();
         let interned = InternedData {
             event_names: categories.clone(),
-            debug_annotation_names: OWN_ARGS
-                .iter()
-                .enumerate()
-                .map(|(i, c)| own(i, c))
-                .collect(),
+            debug_annotation_names: OWN_ARGS.iter().enumerate().map(|(i, c)| own(i, c)).collect(),
             event_categories: categories,
             ..Default::default()
         };
@@ -135,11 +125,7 @@ impl<'a, W: Write> Packets<'a, W> {
         pending: InternedData,
         is_first: bool,
     ) -> io::Result<()> {
-        let cleared = if is_first {
-            SEQ_INCREMENTAL_STATE_CLEARED
-        } else {
-            0
-        };
+        let cleared = if is_first { SEQ_INCREMENTAL_STATE_CLEARED } else { 0 };
         self.packet(&TracePacket {
             timestamp: Some(self.stamp(time)),
             trusted_packet_sequence_id: Some(SEQUENCE + 2),
@@ -151,8 +137,7 @@ impl<'a, W: Write> Packets<'a, W> {
 
     /// The id of an event name; of `otherwise` when the recording has none.
     pub fn name(&mut self, name: StrIx, otherwise: Category) -> u64 {
-        self.intern(name, Use::Name)
-            .unwrap_or(OWN_IID + otherwise.0)
+        self.intern(name, Use::Name).unwrap_or(OWN_IID + otherwise.0)
     }
 
     /// The id of an argument's name.
@@ -176,10 +161,8 @@ impl<'a, W: Write> Packets<'a, W> {
         }
         if *sent & (1 << used as u8) == 0 {
             *sent |= 1 << used as u8;
-            let entry = Interned {
-                iid: Some(iid),
-                text: Some(self.trace.strings.get(text).into()),
-            };
+            let entry =
+                Interned { iid: Some(iid), text: Some(self.trace.strings.get(text).into()) };
             match used {
                 Use::Name => self.pending.event_names.push(entry),
                 Use::ArgName => self.pending.debug_annotation_names.push(entry),
@@ -259,9 +242,6 @@ pub enum OwnArg {
 impl OwnArg {
     /// An argument of this name.
     pub fn with(self, value: Value) -> DebugAnnotation {
-        DebugAnnotation {
-            name_iid: Some(OWN_IID + self as u64),
-            value: Some(value),
-        }
+        DebugAnnotation { name_iid: Some(OWN_IID + self as u64), value: Some(value) }
     }
 }

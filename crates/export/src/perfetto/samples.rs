@@ -17,11 +17,7 @@ const NO_MODULE: u64 = 1;
 
 /// Writes the samples, by thread and time.
 pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
-    let mut table = Table {
-        trace,
-        sent: HashSet::new(),
-        pending: InternedData::default(),
-    };
+    let mut table = Table { trace, sent: HashSet::new(), pending: InternedData::default() };
     let mut is_first = true;
     let s = &trace.samples;
     let counts = counts(trace);
@@ -48,9 +44,8 @@ pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()
 fn counts(trace: &Trace) -> Vec<u64> {
     let s = &trace.samples;
     let weights = kasuri_analyze::call_paths::weigh(trace).sample;
-    let mut rows: Vec<usize> = (0..s.time.len())
-        .filter(|&row| s.kind[row] == SampleKind::OnCpu)
-        .collect();
+    let mut rows: Vec<usize> =
+        (0..s.time.len()).filter(|&row| s.kind[row] == SampleKind::OnCpu).collect();
     rows.sort_by_key(|&row| (s.cpu[row], s.time[row]));
     let (mut counts, mut last) = (vec![0; s.time.len()], (0, 0));
     for row in rows {
@@ -96,10 +91,7 @@ impl Table<'_> {
         if self.sent.insert((Row::Stack, iid)) {
             let frames = samples::outermost_first(self.trace, path);
             let frame_ids = frames.iter().map(|&row| self.frame(row)).collect();
-            self.pending.callstacks.push(Callstack {
-                iid: Some(iid),
-                frame_ids,
-            });
+            self.pending.callstacks.push(Callstack { iid: Some(iid), frame_ids });
         }
         Some(iid)
     }
@@ -133,14 +125,8 @@ impl Table<'_> {
         };
         if self.sent.insert((Row::Mapping, iid)) {
             let path = if text.is_empty() { "[unknown]" } else { text };
-            self.pending.mapping_paths.push(Interned {
-                iid: Some(iid),
-                text: Some(path.into()),
-            });
-            self.pending.mappings.push(Mapping {
-                iid: Some(iid),
-                path_string_ids: vec![iid],
-            });
+            self.pending.mapping_paths.push(Interned { iid: Some(iid), text: Some(path.into()) });
+            self.pending.mappings.push(Mapping { iid: Some(iid), path_string_ids: vec![iid] });
         }
         iid
     }

@@ -106,11 +106,7 @@ impl Stream {
 fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
     let name = |task: &Task<'_>| Some(task.name.clone().into_owned());
     let event = match &record.what {
-        Told::Switch {
-            prev,
-            prev_state,
-            next,
-        } => Event::SchedSwitch(SchedSwitch {
+        Told::Switch { prev, prev_state, next } => Event::SchedSwitch(SchedSwitch {
             prev_comm: name(prev),
             prev_pid: Some(prev.tid),
             prev_prio: Some(PRIORITY),
@@ -119,12 +115,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
             next_pid: Some(next.tid),
             next_prio: Some(PRIORITY),
         }),
-        Told::Waking {
-            task,
-            target_cpu,
-            is_new,
-            ..
-        } => {
+        Told::Waking { task, target_cpu, is_new, .. } => {
             let waking = SchedWaking {
                 comm: name(task),
                 pid: Some(task.tid),
@@ -144,9 +135,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
             orig_cpu: Some((*from).into()),
             dest_cpu: Some((*to).into()),
         }),
-        Told::NewTask {
-            task, clone_flags, ..
-        } => Event::TaskNewtask(TaskNewtask {
+        Told::NewTask { task, clone_flags, .. } => Event::TaskNewtask(TaskNewtask {
             pid: Some(task.tid),
             comm: name(task),
             clone_flags: Some(*clone_flags),
@@ -156,10 +145,9 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
             pid: Some(task.tid),
             old_pid: Some(*old_tid),
         }),
-        Told::Exit { task } => Event::SchedProcessExit(SchedProcessExit {
-            comm: name(task),
-            pid: Some(task.tid),
-        }),
+        Told::Exit { task } => {
+            Event::SchedProcessExit(SchedProcessExit { comm: name(task), pid: Some(task.tid) })
+        }
         Told::Rename { task } => Event::TaskRename(TaskRename {
             pid: Some(task.tid),
             oldcomm: name(task),
@@ -178,10 +166,8 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
 
 /// `sched_stat_runtime`, for which Perfetto has no message of its own.
 fn run_time(task: &Task<'_>, ns: u32) -> Generic {
-    let field = |name: &str, value| GenericField {
-        name: Some(name.to_owned()),
-        value: Some(value),
-    };
+    let field =
+        |name: &str, value| GenericField { name: Some(name.to_owned()), value: Some(value) };
     Generic {
         event_name: Some("sched_stat_runtime".to_owned()),
         field: vec![

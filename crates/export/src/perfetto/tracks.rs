@@ -48,11 +48,7 @@ fn instant(thread: ThreadIx, category: Category) -> TrackEvent {
 /// Writes all tracks and their events.
 pub fn write<'a, W: Write>(trace: &'a Trace, packets: &mut Packets<'a, W>) -> io::Result<()> {
     packets.begin_sequence()?;
-    let mut tracks = Tracks {
-        trace,
-        packets,
-        described: HashSet::new(),
-    };
+    let mut tracks = Tracks { trace, packets, described: HashSet::new() };
     tracks.describe_threads()?;
     tracks.slices_and_instants()?;
     tracks.counters()?;
@@ -111,10 +107,7 @@ impl<W: Write> Tracks<'_, '_, W> {
 
     fn describe_threads(&mut self) -> io::Result<()> {
         let annotated = |i: &usize| !self.trace.threads[*i].slices.is_empty();
-        for i in (0..self.trace.threads.len())
-            .filter(annotated)
-            .collect::<Vec<_>>()
-        {
+        for i in (0..self.trace.threads.len()).filter(annotated).collect::<Vec<_>>() {
             self.describe_thread(ThreadIx(i as u32))?;
         }
         Ok(())
@@ -135,11 +128,7 @@ impl<W: Write> Tracks<'_, '_, W> {
     fn bare_event(&mut self, time: Time, track: u64, kind: u32) -> io::Result<()> {
         self.packets.event(
             time,
-            TrackEvent {
-                r#type: Some(kind),
-                track_uuid: Some(track),
-                ..Default::default()
-            },
+            TrackEvent { r#type: Some(kind), track_uuid: Some(track), ..Default::default() },
         )
     }
 
@@ -235,10 +224,7 @@ impl<W: Write> Tracks<'_, '_, W> {
                 ArgValue::Float(v) => Value::Double(v),
                 ArgValue::Str(s) => Value::StrIid(self.packets.arg_value(s)),
             };
-            args.push(DebugAnnotation {
-                name_iid,
-                value: Some(value),
-            });
+            args.push(DebugAnnotation { name_iid, value: Some(value) });
         }
         args
     }
@@ -250,10 +236,7 @@ impl<W: Write> Tracks<'_, '_, W> {
             let event = TrackEvent {
                 debug_annotations: self
                     .own_args(cursor.of_instant(&self.trace.args, InstantIx(i as u32))),
-                name_iid: Some(
-                    self.packets
-                        .name(self.trace.instants.name[i], Category::INSTANT),
-                ),
+                name_iid: Some(self.packets.name(self.trace.instants.name[i], Category::INSTANT)),
                 ..instant(thread, Category::INSTANT)
             };
             self.packets.event(self.trace.instants.time[i], event)?;
@@ -268,10 +251,7 @@ impl<W: Write> Tracks<'_, '_, W> {
             let track = uuid(4, i as u64);
             self.describe(TrackDescriptor {
                 uuid: Some(track),
-                parent_uuid: counter
-                    .process
-                    .is_some()
-                    .then(|| process_track(counter.process)),
+                parent_uuid: counter.process.is_some().then(|| process_track(counter.process)),
                 name: Some(
                     kasuri_model::label::named(self.trace, counter.name, "counter").to_string(),
                 ),
@@ -370,11 +350,7 @@ impl<W: Write> Tracks<'_, '_, W> {
             };
             let from = loss.when.start.max(self.trace.span.start);
             self.packets.event(from, event)?;
-            self.bare_event(
-                loss.when.end.min(self.trace.span.end).max(from),
-                track,
-                SLICE_END,
-            )?;
+            self.bare_event(loss.when.end.min(self.trace.span.end).max(from), track, SLICE_END)?;
         }
         Ok(())
     }

@@ -48,10 +48,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let mut out = GzEncoder::new(out, Compression::default());
     out.write_all(&profile.encode_to_vec())?;
     out.finish()?.flush()?;
-    Ok(Exported {
-        records: profile.sample.len() as u64,
-        left_out: left_out(trace),
-    })
+    Ok(Exported { records: profile.sample.len() as u64, left_out: left_out(trace) })
 }
 
 /// Lists what a reader of the file will not find.
@@ -59,23 +56,15 @@ fn left_out(trace: &Trace) -> Vec<String> {
     let s = &trace.samples;
     let waker = s.kind.contains(&SampleKind::Waker);
     let rows = [
-        (
-            !trace.states.start.is_empty() || !s.time.is_empty(),
-            "when anything happened",
-        ),
-        (
-            !trace.slices.start.is_empty(),
-            "slices, locks and other annotations",
-        ),
+        (!trace.states.start.is_empty() || !s.time.is_empty(), "when anything happened"),
+        (!trace.slices.start.is_empty(), "slices, locks and other annotations"),
         (!trace.counters.is_empty(), "counters"),
         (waker, "call paths of wake-ups"),
         (!trace.losses.is_empty(), "losses"),
     ];
     let kept = rows.iter().filter(|(is_there, _)| *is_there);
     let strangers = crate::exported::threads_of_others(trace);
-    (strangers.into_iter())
-        .chain(kept.map(|(_, what)| (*what).to_owned()))
-        .collect()
+    (strangers.into_iter()).chain(kept.map(|(_, what)| (*what).to_owned())).collect()
 }
 
 /// What a location stands for.
@@ -152,19 +141,11 @@ impl<'t> Maker<'t> {
                 label.push(self.label("class", class.key()));
             }
         }
-        self.profile.sample.push(Sample {
-            location_id,
-            value,
-            label,
-        });
+        self.profile.sample.push(Sample { location_id, value, label });
     }
 
     fn label(&mut self, key: &str, text: &str) -> Label {
-        Label {
-            key: self.text(key),
-            text: self.text(text),
-            num: 0,
-        }
+        Label { key: self.text(key), text: self.text(text), num: 0 }
     }
 
     fn labels_of(&mut self, thread: ThreadIx) -> Vec<Label> {
@@ -179,11 +160,7 @@ impl<'t> Maker<'t> {
             out.push(self.label("process", process_name));
         }
         for (key, num) in [("tid", tid), ("pid", process.pid)] {
-            out.push(Label {
-                key: self.text(key),
-                text: 0,
-                num: num.into(),
-            });
+            out.push(Label { key: self.text(key), text: 0, num: num.into() });
         }
         out
     }
@@ -213,15 +190,11 @@ impl<'t> Maker<'t> {
             return id;
         }
         let id = self.profile.location.len() as u64 + 1;
-        let mut location = Location {
-            id,
-            ..Location::default()
-        };
+        let mut location = Location { id, ..Location::default() };
         match &place {
-            Place::Note(note) => location.line.push(Line {
-                function_id: self.function(note, note, ""),
-                line: 0,
-            }),
+            Place::Note(note) => {
+                location.line.push(Line { function_id: self.function(note, note, ""), line: 0 })
+            }
             Place::Code(rows) => {
                 let f = &self.trace.frames;
                 let outermost = rows.last().map_or(0, |&row| row as usize);
@@ -314,9 +287,6 @@ impl<'t> Maker<'t> {
     }
 
     fn value_type(&mut self, of: &str, unit: &str) -> ValueType {
-        ValueType {
-            of: self.text(of),
-            unit: self.text(unit),
-        }
+        ValueType { of: self.text(of), unit: self.text(unit) }
     }
 }

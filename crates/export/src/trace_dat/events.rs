@@ -70,30 +70,18 @@ const NEWTASK_FIELDS: Fields = &[
 ];
 const NEWTASK_PRINT: &str =
     r#""pid=%d comm=%s clone_flags=%lx", REC->pid, REC->comm, REC->clone_flags"#;
-const RENAME_FIELDS: Fields = &[
-    ("pid_t pid", 4, true),
-    ("char oldcomm[16]", 16, false),
-    ("char newcomm[16]", 16, false),
-];
+const RENAME_FIELDS: Fields =
+    &[("pid_t pid", 4, true), ("char oldcomm[16]", 16, false), ("char newcomm[16]", 16, false)];
 const RENAME_PRINT: &str =
     r#""pid=%d oldcomm=%s newcomm=%s", REC->pid, REC->oldcomm, REC->newcomm"#;
-const EXEC_FIELDS: Fields = &[
-    ("char comm[16]", 16, false),
-    ("pid_t pid", 4, true),
-    ("pid_t old_pid", 4, true),
-];
+const EXEC_FIELDS: Fields =
+    &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("pid_t old_pid", 4, true)];
 const EXEC_PRINT: &str = r#""comm=%s pid=%d old_pid=%d", REC->comm, REC->pid, REC->old_pid"#;
-const EXIT_FIELDS: Fields = &[
-    ("char comm[16]", 16, false),
-    ("pid_t pid", 4, true),
-    ("int prio", 4, true),
-];
+const EXIT_FIELDS: Fields =
+    &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("int prio", 4, true)];
 const EXIT_PRINT: &str = r#""comm=%s pid=%d prio=%d", REC->comm, REC->pid, REC->prio"#;
-const RUN_TIME_FIELDS: Fields = &[
-    ("char comm[16]", 16, false),
-    ("pid_t pid", 4, true),
-    ("u64 runtime", 8, false),
-];
+const RUN_TIME_FIELDS: Fields =
+    &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("u64 runtime", 8, false)];
 const RUN_TIME_PRINT: &str =
     r#""comm=%s pid=%d runtime=%Lu [ns]", REC->comm, REC->pid, REC->runtime"#;
 /// Kasuri's own: when recording began and ended, on each CPU that was recorded.
@@ -118,12 +106,7 @@ fn format(name: &str, id: u16, fields: Fields, print: &str) -> String {
 
 /// Format file of ftrace/print.
 pub fn print_format() -> String {
-    let mut out = format(
-        "print",
-        PRINT,
-        &[("unsigned long ip", 8, false)],
-        r#""%s", REC->buf"#,
-    );
+    let mut out = format("print", PRINT, &[("unsigned long ip", 8, false)], r#""%s", REC->buf"#);
     // The text has no fixed size, which `format` cannot express: its field is put in before the print format.
     let fields = "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n\nprint fmt";
     out = out.replacen("\nprint fmt", fields, 1);
@@ -136,29 +119,14 @@ pub fn formats(has_migrations: bool) -> Vec<(&'static str, String)> {
     let all = [
         ("sched/sched_switch", SWITCH, SWITCH_FIELDS, SWITCH_PRINT),
         ("sched/sched_waking", WAKING, WAKING_FIELDS, WAKING_PRINT),
-        (
-            "sched/sched_wakeup_new",
-            WAKEUP_NEW,
-            WAKING_FIELDS,
-            WAKING_PRINT,
-        ),
+        ("sched/sched_wakeup_new", WAKEUP_NEW, WAKING_FIELDS, WAKING_PRINT),
         (MIGRATE_NAME, MIGRATE, MIGRATE_FIELDS, MIGRATE_PRINT),
         ("sched/sched_process_exec", EXEC, EXEC_FIELDS, EXEC_PRINT),
         ("sched/sched_process_exit", EXIT, EXIT_FIELDS, EXIT_PRINT),
-        (
-            "sched/sched_stat_runtime",
-            RUN_TIME,
-            RUN_TIME_FIELDS,
-            RUN_TIME_PRINT,
-        ),
+        ("sched/sched_stat_runtime", RUN_TIME, RUN_TIME_FIELDS, RUN_TIME_PRINT),
         ("task/task_newtask", NEWTASK, NEWTASK_FIELDS, NEWTASK_PRINT),
         ("task/task_rename", RENAME, RENAME_FIELDS, RENAME_PRINT),
-        (
-            "kasuri/recording",
-            RECORDING,
-            RECORDING_FIELDS,
-            RECORDING_PRINT,
-        ),
+        ("kasuri/recording", RECORDING, RECORDING_FIELDS, RECORDING_PRINT),
     ];
     let all = all.into_iter();
     all.filter(|(name, ..)| has_migrations || *name != MIGRATE_NAME)
@@ -234,20 +202,14 @@ impl Bytes {
         };
         let out = self.start(id, record.flags(), record.context);
         match &record.what {
-            Told::Switch {
-                prev,
-                prev_state,
-                next,
-            } => out.task(prev).long(*prev_state).task(next),
-            Told::Waking {
-                task, target_cpu, ..
-            } => out.task(task).int(*target_cpu),
+            Told::Switch { prev, prev_state, next } => out.task(prev).long(*prev_state).task(next),
+            Told::Waking { task, target_cpu, .. } => out.task(task).int(*target_cpu),
             Told::Migrate { task, from, to } => {
                 out.task(task).int((*from).into()).int((*to).into())
             }
-            Told::NewTask {
-                task, clone_flags, ..
-            } => out.int(task.tid).comm(task).long(*clone_flags as i64),
+            Told::NewTask { task, clone_flags, .. } => {
+                out.int(task.tid).comm(task).long(*clone_flags as i64)
+            }
             Told::Exec { task, old_tid } => out.comm(task).int(task.tid).int(*old_tid),
             Told::Exit { task } => out.task(task),
             Told::Rename { task } => out.int(task.tid).comm(task).comm(task),

@@ -36,10 +36,7 @@ enum What {
 
 /// All marks by CPU, each CPU's in the order in which they are written.
 pub fn marks(trace: &Trace) -> Vec<Vec<Mark>> {
-    let mut all = Marks {
-        trace,
-        out: vec![Vec::new(); trace.cpus.len().max(1)],
-    };
+    let mut all = Marks { trace, out: vec![Vec::new(); trace.cpus.len().max(1)] };
     all.slices();
     all.instants();
     all.counters();
@@ -59,12 +56,7 @@ struct Marks<'t> {
 impl Marks<'_> {
     fn add(&mut self, time: Time, thread: ThreadIx, what: What) {
         let cpu = self.cpu(thread, time);
-        self.out[usize::from(cpu)].push(Mark {
-            time,
-            cpu,
-            thread,
-            what,
-        });
+        self.out[usize::from(cpu)].push(Mark { time, cpu, thread, what });
     }
 
     /// The CPU that ran the thread at that time, or had run it last; 0 for a thread without scheduler events.
@@ -81,11 +73,7 @@ impl Marks<'_> {
         // states back are looked at.
         let before = (rows.start..until).rev().take(8).find(ran);
         let cpu = before.map_or(0, |row| states.cpu[row]);
-        if usize::from(cpu) < self.out.len() {
-            cpu
-        } else {
-            0
-        }
+        if usize::from(cpu) < self.out.len() { cpu } else { 0 }
     }
 
     /// The model has each thread's slices in order of their starts. The open ones of the current thread are a stack, so
@@ -123,11 +111,7 @@ impl Marks<'_> {
     fn instants(&mut self) {
         for row in 0..self.trace.instants.time.len() {
             let thread = self.trace.instants.thread[row];
-            self.add(
-                self.trace.instants.time[row],
-                thread,
-                What::Instant(row as u32),
-            );
+            self.add(self.trace.instants.time[row], thread, What::Instant(row as u32));
         }
     }
 

@@ -61,10 +61,7 @@ pub fn write<W: Write>(trace: &Trace, mut out: W) -> io::Result<Exported> {
         out.write_all(&cpu.bytes)?;
     }
     out.flush()?;
-    Ok(Exported {
-        records,
-        left_out: left_out(trace, gaps),
-    })
+    Ok(Exported { records, left_out: left_out(trace, gaps) })
 }
 
 /// Scheduler events alone, as the kernel's ring buffers would have held them: for files that keep raw pages.
@@ -252,11 +249,7 @@ fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
     out.extend_from_slice(&(cpus.len() as u32).to_le_bytes());
     out.extend_from_slice(b"options  \0");
     let info = &trace.info;
-    let host = if info.host.is_empty() {
-        "-"
-    } else {
-        &info.host
-    };
+    let host = if info.host.is_empty() { "-" } else { &info.host };
     let uname = format!("Linux {host} {} {}", info.kernel, info.machine);
     let version = format!("kasuri {}", env!("CARGO_PKG_VERSION"));
     for (id, text) in [(TRACECLOCK, CLOCK), (UNAME, &uname), (VERSION, &version)] {
@@ -290,10 +283,8 @@ fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
 fn cmdlines(trace: &Trace) -> String {
     let mut out = String::new();
     for ix in 0..trace.threads.len() {
-        let (tid, name) = (
-            trace.threads[ix].tid,
-            kasuri_model::label::thread(trace, ThreadIx(ix as u32)),
-        );
+        let (tid, name) =
+            (trace.threads[ix].tid, kasuri_model::label::thread(trace, ThreadIx(ix as u32)));
         if tid > 0 {
             out.push_str(&format!("{tid} {}\n", name.replace('\n', " ")));
         }
@@ -319,10 +310,7 @@ fn left_out(trace: &Trace, gaps: u64) -> Vec<String> {
     let is_wait = |k: &&SliceKind| !matches!(k, SliceKind::Work | SliceKind::TaskRun);
     let n_waits = trace.slices.kind.iter().filter(is_wait).count();
     some(n_waits, "times: that a slice is a wait or a held lock");
-    some(
-        trace.kernel_spans.start.len(),
-        "interrupts, system calls and waits for kernel locks",
-    );
+    some(trace.kernel_spans.start.len(), "interrupts, system calls and waits for kernel locks");
     if gaps > 0 {
         out.push(format!(
             "how many events were lost in {gaps} gaps (that there were some is kept)"

@@ -70,28 +70,14 @@ pub fn sampled() -> Trace {
         f.kind.push(kind);
     };
     frame("main", "/bin/quake", "/src/main.c", 3, FrameKind::Native);
-    frame(
-        "_ZN4work3runEv",
-        "/bin/quake",
-        "/src/work.c",
-        7,
-        FrameKind::Inlined,
-    );
+    frame("_ZN4work3runEv", "/bin/quake", "/src/work.c", 7, FrameKind::Inlined);
     frame("do_spin", "/usr/lib/libgomp.so.1", "", 0, FrameKind::Native);
     frame("", "/bin/quake", "", 0, FrameKind::Native);
     frame("read", "/usr/lib/libc.so.6", "", 0, FrameKind::Native);
     frame("vfs_read", "[kernel]", "", 0, FrameKind::Kernel);
     let none = PathIx::NONE;
-    trace.paths.caller = [
-        none,
-        PathIx(0),
-        PathIx(0),
-        none,
-        PathIx(3),
-        PathIx(0),
-        PathIx(5),
-    ]
-    .to_vec();
+    trace.paths.caller =
+        [none, PathIx(0), PathIx(0), none, PathIx(3), PathIx(0), PathIx(5)].to_vec();
     trace.paths.frame = [0, 1, 2, 3, 1, 4, 5].map(FrameIx).to_vec();
     let on_cpu = SampleKind::OnCpu;
     for (time, thread, kind, path) in [
@@ -129,19 +115,8 @@ fn threads(trace: &mut Trace) {
         trace.strings.intern(NASTY),
     );
     trace.processes = vec![
-        Process {
-            pid: 7,
-            name: kworker,
-            threads: 0..1,
-            ..Process::default()
-        },
-        Process {
-            pid: 100,
-            name: quake,
-            is_target: true,
-            threads: 1..3,
-            ..Process::default()
-        },
+        Process { pid: 7, name: kworker, threads: 0..1, ..Process::default() },
+        Process { pid: 100, name: quake, is_target: true, threads: 1..3, ..Process::default() },
     ];
     let row = |process, tid, name| Thread {
         process: ProcessIx(process),
@@ -151,12 +126,7 @@ fn threads(trace: &mut Trace) {
         ..Thread::default()
     };
     trace.threads = vec![
-        Thread {
-            states: 0..3,
-            switches_in: 1,
-            switches_out: 1,
-            ..row(0, 7, kworker)
-        },
+        Thread { states: 0..3, switches_in: 1, switches_out: 1, ..row(0, 7, kworker) },
         Thread {
             states: 3..7,
             switches_in: 2,
@@ -212,16 +182,8 @@ fn scheduler(trace: &mut Trace) {
     occupancy(600, none, true);
     occupancy(800, WORKER, false);
     trace.cpus = vec![
-        Cpu {
-            recorded: true,
-            occupancy: 0..4,
-            ..Cpu::default()
-        },
-        Cpu {
-            recorded: true,
-            occupancy: 4..8,
-            ..Cpu::default()
-        },
+        Cpu { recorded: true, occupancy: 0..4, ..Cpu::default() },
+        Cpu { recorded: true, occupancy: 4..8, ..Cpu::default() },
     ];
     trace.wakeups = Wakeups {
         time: vec![Time(150), Time(400), Time(790)],
@@ -242,10 +204,7 @@ fn scheduler(trace: &mut Trace) {
         end: vec![Time(420), Time(140)],
         cpu: vec![0, 0],
         thread: vec![STRANGER, MAIN],
-        name: vec![
-            trace.strings.intern("virtio0"),
-            trace.strings.intern("clone3"),
-        ],
+        name: vec![trace.strings.intern("virtio0"), trace.strings.intern("clone3")],
     };
     trace.sched_events = Some(events());
     trace.n_kernel_events = 10;
@@ -257,19 +216,9 @@ fn events() -> SchedLog {
     let mut log = SchedLog::default();
     log.has_migrations = true;
     let mut add = |cpu, ns, context, in_interrupt, what| {
-        log.push(&SchedEvent {
-            cpu,
-            time: Time(ns),
-            context,
-            in_interrupt,
-            what,
-        });
+        log.push(&SchedEvent { cpu, time: Time(ns), context, in_interrupt, what });
     };
-    let switch = |prev, left_as, next| SchedWhat::Switch {
-        prev,
-        left_as,
-        next,
-    };
+    let switch = |prev, left_as, next| SchedWhat::Switch { prev, left_as, next };
     let waking = |wakee, target_cpu, is_new| SchedWhat::Waking {
         wakee,
         target_cpu,
@@ -279,27 +228,14 @@ fn events() -> SchedLog {
     let [main, worker, stranger] = [MAIN, WORKER, STRANGER].map(OnCpu::Thread);
     let idle = OnCpu::Idle;
     add(0, 100, 0, false, switch(idle, RunnablePreempted, main));
-    let birth = SchedWhat::Fork {
-        parent: MAIN,
-        child: WORKER,
-    };
+    let birth = SchedWhat::Fork { parent: MAIN, child: WORKER };
     add(0, 150, 100, false, birth);
     add(0, 150, 100, false, waking(WORKER, 1, true));
-    let moved = SchedWhat::Migrate {
-        thread: WORKER,
-        from: 0,
-        to: 1,
-    };
+    let moved = SchedWhat::Migrate { thread: WORKER, from: 0, to: 1 };
     add(0, 160, 100, false, moved);
     add(1, 200, 0, false, switch(idle, RunnablePreempted, worker));
     add(0, 400, 100, true, waking(STRANGER, 0, false));
-    add(
-        0,
-        400,
-        100,
-        false,
-        switch(main, RunnablePreempted, stranger),
-    );
+    add(0, 400, 100, false, switch(main, RunnablePreempted, stranger));
     add(0, 500, 7, false, switch(stranger, Idle, main));
     add(1, 600, 101, false, switch(worker, Sleeping, idle));
     add(0, 790, 100, false, waking(WORKER, 1, false));
@@ -310,11 +246,8 @@ fn events() -> SchedLog {
 #[expect(clippy::too_many_lines, reason = "one event after the other")]
 fn annotations(trace: &mut Trace) {
     let none = SliceIx::NONE;
-    let (time, solve, nasty) = (
-        trace.strings.intern("time"),
-        trace.strings.intern("solve"),
-        trace.strings.intern(NASTY),
-    );
+    let (time, solve, nasty) =
+        (trace.strings.intern("time"), trace.strings.intern("solve"), trace.strings.intern(NASTY));
     let task = trace.strings.intern("rows");
     let mut slice = |start: i64, end: i64, thread, name, depth, parent, kind, task, object| {
         trace.slices.start.push(Time(start));
@@ -330,17 +263,7 @@ fn annotations(trace: &mut Trace) {
     };
     let no_task = TaskIx::NONE;
     slice(110, 900, MAIN, time, 0, none, SliceKind::Work, no_task, 0);
-    slice(
-        110,
-        300,
-        MAIN,
-        solve,
-        1,
-        SliceIx(0),
-        SliceKind::Work,
-        no_task,
-        0,
-    );
+    slice(110, 300, MAIN, solve, 1, SliceIx(0), SliceKind::Work, no_task, 0);
     slice(
         200,
         350,
@@ -352,39 +275,9 @@ fn annotations(trace: &mut Trace) {
         no_task,
         0xffff_8000_1234_5678,
     );
-    slice(
-        300,
-        300,
-        MAIN,
-        nasty,
-        1,
-        SliceIx(0),
-        SliceKind::Work,
-        no_task,
-        0,
-    );
-    slice(
-        210,
-        590,
-        WORKER,
-        task,
-        0,
-        none,
-        SliceKind::TaskRun,
-        TaskIx(0),
-        0,
-    );
-    slice(
-        590,
-        990,
-        WORKER,
-        StrIx::NONE,
-        0,
-        none,
-        SliceKind::Barrier,
-        no_task,
-        64,
-    );
+    slice(300, 300, MAIN, nasty, 1, SliceIx(0), SliceKind::Work, no_task, 0);
+    slice(210, 590, WORKER, task, 0, none, SliceKind::TaskRun, TaskIx(0), 0);
+    slice(590, 990, WORKER, StrIx::NONE, 0, none, SliceKind::Barrier, no_task, 64);
     trace.slices.open[5] = 2;
     let no_instant = InstantIx::NONE;
     trace.args = Args {
@@ -398,11 +291,7 @@ fn annotations(trace: &mut Trace) {
             ArgValue::Uint(u64::MAX),
         ],
     };
-    trace.instants = Instants {
-        time: vec![Time(333)],
-        thread: vec![MAIN],
-        name: vec![nasty],
-    };
+    trace.instants = Instants { time: vec![Time(333)], thread: vec![MAIN], name: vec![nasty] };
     trace.counters = vec![Counter {
         name: nasty,
         process: ProcessIx(1),

@@ -59,10 +59,7 @@ impl Message {
     }
 
     fn all(&self, number: u32) -> impl Iterator<Item = &Field> {
-        self.fields
-            .iter()
-            .filter(move |(n, _)| *n == number)
-            .map(|(_, f)| f)
+        self.fields.iter().filter(move |(n, _)| *n == number).map(|(_, f)| f)
     }
 
     pub fn messages(&self, number: u32) -> Vec<Message> {
@@ -70,19 +67,11 @@ impl Message {
             Field::Bytes(b) => Message::parse(b),
             _ => None,
         };
-        self.all(number)
-            .map(|f| parse(f).expect("a message"))
-            .collect()
+        self.all(number).map(|f| parse(f).expect("a message")).collect()
     }
 
     pub fn number(&self, number: u32) -> Option<u64> {
-        self.all(number).find_map(|f| {
-            if let Field::Varint(v) = f {
-                Some(*v)
-            } else {
-                None
-            }
-        })
+        self.all(number).find_map(|f| if let Field::Varint(v) = f { Some(*v) } else { None })
     }
 
     pub fn numbers(&self, number: u32) -> Vec<u64> {
@@ -94,13 +83,7 @@ impl Message {
     }
 
     pub fn fixed64(&self, number: u32) -> Option<u64> {
-        self.all(number).find_map(|f| {
-            if let Field::Fixed64(v) = f {
-                Some(*v)
-            } else {
-                None
-            }
-        })
+        self.all(number).find_map(|f| if let Field::Fixed64(v) = f { Some(*v) } else { None })
     }
 
     pub fn double(&self, number: u32) -> Option<f64> {
@@ -109,11 +92,7 @@ impl Message {
 
     pub fn text(&self, number: u32) -> Option<String> {
         self.all(number).find_map(|f| {
-            if let Field::Bytes(b) = f {
-                String::from_utf8(b.clone()).ok()
-            } else {
-                None
-            }
+            if let Field::Bytes(b) = f { String::from_utf8(b.clone()).ok() } else { None }
         })
     }
 }

@@ -94,19 +94,9 @@ impl<'a> Encoder<'a> {
         self.out.n_open += u64::from(events.open);
         self.out.n_damaged += u64::from(events.damaged);
         let header = &chunk.header;
-        for (cause, &count) in header
-            .lost
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count != 0)
-        {
+        for (cause, &count) in header.lost.iter().enumerate().filter(|(_, count)| **count != 0) {
             let (first, last) = (header.lost_first, header.lost_last);
-            self.losses.push(StreamLoss {
-                cause: cause as u8,
-                count: count.into(),
-                first,
-                last,
-            });
+            self.losses.push(StreamLoss { cause: cause as u8, count: count.into(), first, last });
         }
         if self.pending.len() >= 2 * BLOCK_EVENTS || self.bytes >= BLOCK_BYTES {
             self.flush(false);
@@ -184,8 +174,7 @@ impl<'a> Encoder<'a> {
         super::pack::put(&mut table, &code_table, level);
         let [stamp_column, codes, a, b] = [&stamps, &codes, &a, &b].map(|c| encode_ints(c, level));
         let payload = join_sections(&[head, table, stamp_column, codes, a, b, blobs.encode(level)]);
-        self.out
-            .push(BlockKind::Annotation, self.ids, &stamps, payload);
+        self.out.push(BlockKind::Annotation, self.ids, &stamps, payload);
     }
 }
 
@@ -249,10 +238,7 @@ impl AnnotationBlock {
         let mut head = sections.cursor(CODE_TABLE, "annotation codes")?;
         let (n_codes, n_pairs) = (head.count(n)?, head.count(n)?);
         let table = super::pack::take(&mut head, n_codes * 8)?;
-        let table: Vec<u64> = table
-            .chunks_exact(8)
-            .map(|c| crate::bytes::uint(c, false))
-            .collect();
+        let table: Vec<u64> = table.chunks_exact(8).map(|c| crate::bytes::uint(c, false)).collect();
         let ints = |section: usize, n: usize| {
             let (bytes, at) = sections.get(section)?;
             decode_ints(bytes, at, n, &no_earlier)
@@ -266,10 +252,7 @@ impl AnnotationBlock {
         let shapes: Vec<u8> = codes.iter().map(|&c| shape_of[c as usize] as u8).collect();
         let count = |shape: Shape| shapes.iter().filter(|&&s| s == shape as u8).count();
         if count(Shape::Pair) != n_pairs {
-            return Err(head.damaged(
-                format!("{} pairs", count(Shape::Pair)),
-                format!("{n_pairs}"),
-            ));
+            return Err(head.damaged(format!("{} pairs", count(Shape::Pair)), format!("{n_pairs}")));
         }
         let (blobs, at) = sections.get(BLOBS)?;
         Ok(AnnotationBlock {
@@ -279,14 +262,8 @@ impl AnnotationBlock {
             tid: info.ids[3],
             stamps: ints(STAMPS, n)?,
             kinds: codes.iter().map(|&c| table[c as usize] as u8).collect(),
-            aux: codes
-                .iter()
-                .map(|&c| (table[c as usize] >> 16) as u16)
-                .collect(),
-            sites: codes
-                .iter()
-                .map(|&c| (table[c as usize] >> 32) as u32)
-                .collect(),
+            aux: codes.iter().map(|&c| (table[c as usize] >> 16) as u16).collect(),
+            sites: codes.iter().map(|&c| (table[c as usize] >> 32) as u32).collect(),
             a: ints(A, n_pairs)?,
             b: ints(B, n_pairs)?,
             blobs: decode_bytes(blobs, at, count(Shape::Blob))?,
@@ -307,12 +284,7 @@ impl AnnotationBlock {
 
     /// The events in order, each with its payload.
     pub fn events(&self) -> Annotations<'_> {
-        Annotations {
-            block: self,
-            row: 0,
-            pair: 0,
-            blob: 0,
-        }
+        Annotations { block: self, row: 0, pair: 0, blob: 0 }
     }
 }
 

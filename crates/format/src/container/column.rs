@@ -68,9 +68,7 @@ pub(crate) fn encode_ints(values: &[u64], level: i32) -> Vec<u8> {
         return vec![CONST, 0, 0, 0, 0, 0, 0, 0, 0];
     };
     let range = |v: &mut dyn Iterator<Item = u64>| {
-        v.fold((i64::MAX, i64::MIN), |(lo, hi), v| {
-            (lo.min(v as i64), hi.max(v as i64))
-        })
+        v.fold((i64::MAX, i64::MIN), |(lo, hi), v| (lo.min(v as i64), hi.max(v as i64)))
     };
     let (min, max) = range(&mut values.iter().copied());
     if min == max {
@@ -81,13 +79,8 @@ pub(crate) fn encode_ints(values: &[u64], level: i32) -> Vec<u8> {
     let deltas = || values.windows(2).map(|w| w[1].wrapping_sub(w[0]));
     let (delta_min, _) = range(&mut deltas());
     let bits = |v: u64| u64::from(64 - v.leading_zeros());
-    let plain_bits: u64 = values
-        .iter()
-        .map(|v| bits(v.wrapping_sub(min as u64)))
-        .sum();
-    let delta_bits: u64 = deltas()
-        .map(|d| bits(d.wrapping_sub(delta_min as u64)))
-        .sum();
+    let plain_bits: u64 = values.iter().map(|v| bits(v.wrapping_sub(min as u64))).sum();
+    let delta_bits: u64 = deltas().map(|d| bits(d.wrapping_sub(delta_min as u64))).sum();
     let narrow = (max as u64).wrapping_sub(min as u64) < 256;
     let best_bits = plain_bits.min(delta_bits);
     if !narrow
@@ -96,8 +89,7 @@ pub(crate) fn encode_ints(values: &[u64], level: i32) -> Vec<u8> {
     {
         out.push(DICT);
         out.push((dict.len() - 1) as u8);
-        dict.iter()
-            .for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
+        dict.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
         put_planes(&mut out, &ids, level);
     } else if delta_bits < plain_bits {
         let mut rest = vec![0];
@@ -135,10 +127,8 @@ pub(crate) fn encode_ints_with(
     let last = values[values.len() - 1];
     for (section, column) in earlier {
         let differs = |row: &usize| column[row + 1] != values[*row];
-        let exceptions: Vec<usize> = (0..values.len() - 1)
-            .filter(differs)
-            .take(values.len() / 64 + 2)
-            .collect();
+        let exceptions: Vec<usize> =
+            (0..values.len() - 1).filter(differs).take(values.len() / 64 + 2).collect();
         if exceptions.len() <= values.len() / 64 + 1 {
             out.push(LEAD);
             out.extend_from_slice(&(*section as u16).to_le_bytes());
@@ -176,10 +166,7 @@ fn dictionary(values: &[u64], best_bits: u64) -> Option<(Vec<u64>, Vec<u64>)> {
         ids.push(id);
     }
     let n = values.len() as f64;
-    let entropy: f64 = counts
-        .iter()
-        .map(|&c| c as f64 * (n / c as f64).log2())
-        .sum();
+    let entropy: f64 = counts.iter().map(|&c| c as f64 * (n / c as f64).log2()).sum();
     (entropy + 64.0 * dict.len() as f64 <= best_bits as f64).then_some((dict, ids))
 }
 
@@ -218,12 +205,7 @@ pub(crate) type Earlier<'a, T> = &'a dyn Fn(usize) -> Result<T>;
 
 /// For columns that may not refer to others.
 pub(crate) fn no_earlier<T>(_: usize) -> Result<T> {
-    Err(Error::damaged(
-        "column",
-        0,
-        "a reference to another column",
-        "a column by itself",
-    ))
+    Err(Error::damaged("column", 0, "a reference to another column", "a column by itself"))
 }
 
 /// Decodes `n` numbers.
@@ -315,12 +297,9 @@ fn take_planes(
         1 => out.extend(p(0).map(f)),
         2 => out.extend(p(0).zip(p(1)).map(|(a, b)| f(a | b))),
         3 => out.extend(p(0).zip(p(1)).zip(p(2)).map(|((a, b), c)| f(a | b | c))),
-        4 => out.extend(
-            p(0).zip(p(1))
-                .zip(p(2))
-                .zip(p(3))
-                .map(|(((a, b), c), d)| f(a | b | c | d)),
-        ),
+        4 => {
+            out.extend(p(0).zip(p(1)).zip(p(2)).zip(p(3)).map(|(((a, b), c), d)| f(a | b | c | d)))
+        }
         _ => {
             let mut values: Vec<u64> = p(0).collect();
             for ix in 1..width {
@@ -361,15 +340,8 @@ impl BytesColumn {
     /// One dictionary entry; empty beyond the end.
     pub fn entry(&self, id: u32) -> &[u8] {
         let id = id as usize;
-        let from = if id == 0 {
-            0
-        } else {
-            self.ends.get(id - 1).copied().unwrap_or(0) as usize
-        };
-        self.ends
-            .get(id)
-            .and_then(|&end| self.bytes.get(from..end as usize))
-            .unwrap_or_default()
+        let from = if id == 0 { 0 } else { self.ends.get(id - 1).copied().unwrap_or(0) as usize };
+        self.ends.get(id).and_then(|&end| self.bytes.get(from..end as usize)).unwrap_or_default()
     }
 
     /// One dictionary entry as text: up to its first NUL, bad UTF-8 replaced.
@@ -386,9 +358,7 @@ impl BytesColumn {
 
     /// The text of one row.
     pub fn text(&self, row: usize) -> std::borrow::Cow<'_, str> {
-        self.ids
-            .get(row)
-            .map_or("".into(), |&id| self.entry_text(id))
+        self.ids.get(row).map_or("".into(), |&id| self.entry_text(id))
     }
 }
 
@@ -442,25 +412,16 @@ pub(crate) fn decode_bytes(bytes: &[u8], base: u64, n: usize) -> Result<BytesCol
     for length in lengths {
         end = end.saturating_add(length);
         if end > total as u64 {
-            return Err(cursor.damaged(
-                "entries longer than their bytes",
-                format!("{total} bytes together"),
-            ));
+            return Err(cursor
+                .damaged("entries longer than their bytes", format!("{total} bytes together")));
         }
         ends.push(end as u32);
     }
     let highest = rows.iter().copied().max().unwrap_or(0);
     if n > 0 && highest >= n_dict as u64 {
-        return Err(cursor.damaged(
-            format!("entry {highest}"),
-            format!("an entry below {n_dict}"),
-        ));
+        return Err(cursor.damaged(format!("entry {highest}"), format!("an entry below {n_dict}")));
     }
-    Ok(BytesColumn {
-        ids: rows.into_iter().map(|id| id as u32).collect(),
-        ends,
-        bytes,
-    })
+    Ok(BytesColumn { ids: rows.into_iter().map(|id| id as u32).collect(), ends, bytes })
 }
 
 #[cfg(test)]
@@ -469,10 +430,7 @@ mod tests {
 
     fn round_trip(values: &[u64]) -> (u8, usize) {
         let bytes = encode_ints(values, 1);
-        assert_eq!(
-            decode_ints(&bytes, 0, values.len(), &no_earlier).as_deref(),
-            Ok(values)
-        );
+        assert_eq!(decode_ints(&bytes, 0, values.len(), &no_earlier).as_deref(), Ok(values));
         (bytes[0], bytes.len())
     }
 
@@ -486,28 +444,14 @@ mod tests {
         let n = 10_000u64;
         assert_eq!(round_trip(&vec![7; n as usize]), (CONST, 9));
         assert_eq!(round_trip(&[]), (CONST, 9));
-        assert_eq!(
-            round_trip(&(0..n).map(|i| 5 + noise(i) % 200).collect::<Vec<_>>()).0,
-            PLAIN
-        );
-        assert_eq!(
-            round_trip(&(0..n).map(|i| noise(i) << 30).collect::<Vec<_>>()).0,
-            PLAIN
-        );
-        let (method, bytes) = round_trip(
-            &(0..n)
-                .map(|i| (1 << 60) + 3000 * i + noise(i) % 1000)
-                .collect::<Vec<_>>(),
-        );
+        assert_eq!(round_trip(&(0..n).map(|i| 5 + noise(i) % 200).collect::<Vec<_>>()).0, PLAIN);
+        assert_eq!(round_trip(&(0..n).map(|i| noise(i) << 30).collect::<Vec<_>>()).0, PLAIN);
+        let (method, bytes) =
+            round_trip(&(0..n).map(|i| (1 << 60) + 3000 * i + noise(i) % 1000).collect::<Vec<_>>());
         assert_eq!(method, DELTA);
         assert!(bytes < 2 * n as usize);
         assert_eq!(
-            round_trip(
-                &(0..n)
-                    .map(|i| 1_000_003 * (1 + noise(i) % 20))
-                    .collect::<Vec<_>>()
-            )
-            .0,
+            round_trip(&(0..n).map(|i| 1_000_003 * (1 + noise(i) % 20)).collect::<Vec<_>>()).0,
             DICT
         );
         // Wraps around 2^64 both ways.
@@ -521,11 +465,7 @@ mod tests {
         next[500] = 77_777;
         let earlier = [(3usize, prev.clone())];
         let fetch = |section: usize| {
-            if section == 3 {
-                Ok(prev.clone())
-            } else {
-                no_earlier(section)
-            }
+            if section == 3 { Ok(prev.clone()) } else { no_earlier(section) }
         };
         for (values, method) in [(&prev, SAME), (&next, LEAD)] {
             let bytes = encode_ints_with(values, &earlier, 1);
@@ -538,19 +478,15 @@ mod tests {
 
     #[test]
     fn strings_round_trip_and_repeat_for_free() {
-        let rows: Vec<Vec<u8>> = (0..5000)
-            .map(|i| format!("thread-{}\0junk", i % 9).into_bytes())
-            .collect();
+        let rows: Vec<Vec<u8>> =
+            (0..5000).map(|i| format!("thread-{}\0junk", i % 9).into_bytes()).collect();
         let mut encoder = BytesEncoder::default();
         rows.iter().for_each(|r| encoder.push(r));
         let bytes = encoder.encode(1);
         assert!(bytes.len() < 500, "{} bytes", bytes.len());
         let column = decode_bytes(&bytes, 0, rows.len()).unwrap();
         assert!(rows.iter().enumerate().all(|(ix, r)| column.row(ix) == r));
-        assert_eq!(
-            (column.dict_len(), column.text(4).as_ref()),
-            (9, "thread-4")
-        );
+        assert_eq!((column.dict_len(), column.text(4).as_ref()), (9, "thread-4"));
         assert_eq!((column.row(5000), column.entry(9)), (&[][..], &[][..]));
     }
 
@@ -558,12 +494,7 @@ mod tests {
     fn bad_columns_are_errors_at_their_place() {
         let good = encode_ints(&(0..100u64).map(|i| i * i * i).collect::<Vec<_>>(), 1);
         for cut in 0..good.len() {
-            assert!(
-                decode_ints(&good[..cut], 1000, 100, &no_earlier)
-                    .unwrap_err()
-                    .offset
-                    >= 1000
-            );
+            assert!(decode_ints(&good[..cut], 1000, 100, &no_earlier).unwrap_err().offset >= 1000);
         }
         assert!(decode_ints(&[9], 0, 1, &no_earlier).is_err(), "method");
         assert!(

@@ -198,17 +198,9 @@ impl BlockHeader {
     /// A block of a kind this code does not know gives `None` and its end.
     pub(crate) fn parse(file: &[u8], offset: u64, end: u64) -> Result<(Option<BlockInfo>, u64)> {
         let what = "block header";
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|at| file.get(at..))
-            .unwrap_or_default();
+        let rest = usize::try_from(offset).ok().and_then(|at| file.get(at..)).unwrap_or_default();
         let Ok((header, _)) = BlockHeader::read_from_prefix(rest) else {
-            return Err(Error::truncated(
-                what,
-                offset,
-                rest.len() as u64,
-                BLOCK_HEADER_BYTES,
-            ));
+            return Err(Error::truncated(what, offset, rest.len() as u64, BLOCK_HEADER_BYTES));
         };
         let damaged = |at: u64, found: String, needed: String| {
             Err(Error::damaged(what, offset + at, found, needed))
@@ -304,13 +296,7 @@ impl BlockInfo {
 pub(crate) fn check_file_header(file: &[u8]) -> Result<u64> {
     let what = "kasuri file";
     if file.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Foreign,
-            what,
-            0,
-            "an empty file",
-            "a recording",
-        ));
+        return Err(Error::new(ErrorKind::Foreign, what, 0, "an empty file", "a recording"));
     }
     let head = &file[..file.len().min(MAGIC.len())];
     if !MAGIC.starts_with(head) {
@@ -324,12 +310,7 @@ pub(crate) fn check_file_header(file: &[u8]) -> Result<u64> {
         .remedy("this is no packed recording"));
     }
     let Ok((header, _)) = FileHeader::read_from_prefix(file) else {
-        return Err(Error::truncated(
-            what,
-            0,
-            file.len() as u64,
-            FILE_HEADER_BYTES,
-        ));
+        return Err(Error::truncated(what, 0, file.len() as u64, FILE_HEADER_BYTES));
     };
     if header.version.get() != FORMAT_VERSION {
         let needed = format!("version {FORMAT_VERSION}");
@@ -368,11 +349,9 @@ pub(crate) fn check_trailer(file: &[u8]) -> Result<(u64, u32)> {
     {
         let found = format!("{:02x?} after {} bytes", trailer.magic, file.len());
         let needed = format!("{TRAILER_MAGIC:02x?} and the file's length");
-        return Err(
-            Error::new(ErrorKind::Truncated, what, at, found, needed).remedy(
-                "the file was cut or never finished: `kasuri recover` keeps its whole blocks",
-            ),
-        );
+        return Err(Error::new(ErrorKind::Truncated, what, at, found, needed).remedy(
+            "the file was cut or never finished: `kasuri recover` keeps its whole blocks",
+        ));
     }
     Ok((trailer.index_offset.get(), trailer.n_blocks.get()))
 }

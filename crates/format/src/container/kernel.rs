@@ -93,11 +93,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn gap(&mut self, count: Option<u64>, damaged: bool) {
-        self.gaps.push(Gap {
-            before: self.stamps.len() as u32,
-            count,
-            damaged,
-        });
+        self.gaps.push(Gap { before: self.stamps.len() as u32, count, damaged });
     }
 
     fn damaged(&mut self, error: Error) {
@@ -125,15 +121,10 @@ impl<'a> Encoder<'a> {
     }
 
     fn event(&mut self, stamp: u64, data: &'a [u8]) {
-        let id = data.get(..2).map_or(0, |id| {
-            crate::bytes::uint(id, self.layout.big_endian) as u16
-        });
+        let id =
+            data.get(..2).map_or(0, |id| crate::bytes::uint(id, self.layout.big_endian) as u16);
         let mut kind = self.table.by_id(id);
-        if !fits(
-            &self.table.types()[usize::from(kind)],
-            data,
-            self.layout.big_endian,
-        ) {
+        if !fits(&self.table.types()[usize::from(kind)], data, self.layout.big_endian) {
             kind = self.table.unknown();
         }
         self.stamps.push(stamp);
@@ -168,11 +159,7 @@ impl<'a> Encoder<'a> {
             head.extend_from_slice(&(self.rows[usize::from(kind)].len() as u32).to_le_bytes());
         }
         let codes: Vec<u64> = self.types.iter().map(|&t| local[usize::from(t)]).collect();
-        let mut sections = vec![
-            head,
-            encode_ints(&self.stamps, level),
-            encode_ints(&codes, level),
-        ];
+        let mut sections = vec![head, encode_ints(&self.stamps, level), encode_ints(&codes, level)];
         for &kind in &types {
             let rows = &self.rows[usize::from(kind)];
             encode_group(
@@ -219,8 +206,7 @@ fn encode_group(
     for field in &format.fields {
         if !field.is_int() {
             let mut column = BytesEncoder::default();
-            rows.iter()
-                .for_each(|r| column.push(field.bytes(r, big_endian).unwrap_or_default()));
+            rows.iter().for_each(|r| column.push(field.bytes(r, big_endian).unwrap_or_default()));
             sections.push(column.encode(level));
             section += 1;
             continue;
@@ -358,11 +344,7 @@ impl<'r> KernelBlock<'r> {
                     format!("below {}", table.types().len()),
                 ));
             };
-            groups.push(GroupInfo {
-                event_type: event_type as u16,
-                len,
-                first_section: next,
-            });
+            groups.push(GroupInfo { event_type: event_type as u16, len, first_section: next });
             next += format.fields.iter().map(section_count).sum::<usize>();
             total += len;
             bytes = bytes.saturating_add(len.saturating_mul(format.fixed_bytes as usize));
@@ -387,15 +369,7 @@ impl<'r> KernelBlock<'r> {
         let (stamps, at) = sections.get(STAMPS)?;
         let stamps = decode_ints(stamps, at, n, &no_earlier)?;
         let types = decode_types(&sections, &groups, n)?;
-        Ok(KernelBlock {
-            cpu: info.ids[0],
-            stamps,
-            types,
-            gaps,
-            groups,
-            sections,
-            table,
-        })
+        Ok(KernelBlock { cpu: info.ids[0], stamps, types, gaps, groups, sections, table })
     }
 
     /// The events of one type; `None`: the block has none.
@@ -473,10 +447,7 @@ impl Group<'_> {
                 needed,
             ));
         };
-        let first = self.format.fields[..ix]
-            .iter()
-            .map(section_count)
-            .sum::<usize>();
+        let first = self.format.fields[..ix].iter().map(section_count).sum::<usize>();
         if !field.is_int() {
             let (bytes, at) = self.sections.get(self.first_section + first)?;
             return Ok(Column::Bytes(decode_bytes(bytes, at, self.len)?));
@@ -484,18 +455,11 @@ impl Group<'_> {
         let width = field.width();
         let mut values = self.ints(first)?;
         if width > 1 {
-            let rows: Vec<Vec<i64>> = (first..first + width)
-                .map(|c| self.ints(c))
-                .collect::<Result<_>>()?;
-            values = (0..self.len)
-                .flat_map(|r| rows.iter().map(move |c| c[r]))
-                .collect();
+            let rows: Vec<Vec<i64>> =
+                (first..first + width).map(|c| self.ints(c)).collect::<Result<_>>()?;
+            values = (0..self.len).flat_map(|r| rows.iter().map(move |c| c[r])).collect();
         }
-        Ok(Column::Ints(Ints {
-            width,
-            values,
-            signed: field.signed,
-        }))
+        Ok(Column::Ints(Ints { width, values, signed: field.signed }))
     }
 
     /// Each field's name and bytes in the file: where the space goes.

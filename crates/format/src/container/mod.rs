@@ -49,10 +49,7 @@ pub struct EncodeOptions {
 
 impl Default for EncodeOptions {
     fn default() -> EncodeOptions {
-        EncodeOptions {
-            keep: None,
-            level: 1,
-        }
+        EncodeOptions { keep: None, level: 1 }
     }
 }
 
@@ -91,10 +88,7 @@ impl EncodedBlocks {
 
     /// Bytes they take in the file.
     pub fn bytes(&self) -> u64 {
-        self.blocks
-            .iter()
-            .map(|b| frame::block_bytes(b.payload.len() as u64))
-            .sum()
+        self.blocks.iter().map(|b| frame::block_bytes(b.payload.len() as u64)).sum()
     }
 
     fn push(&mut self, kind: BlockKind, ids: [u32; 4], stamps: &[u64], payload: Vec<u8>) {

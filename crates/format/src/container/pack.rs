@@ -50,14 +50,8 @@ pub(crate) fn decompress(packed: &[u8], base: u64, n: usize) -> Result<Vec<u8>> 
         let Some(zstd) = slot else {
             return Err(bad("no memory for a decoder".into()));
         };
-        let bytes = zstd
-            .decompress(packed, n)
-            .map_err(|e| bad(format!("a bad frame ({e})")))?;
-        if bytes.len() == n {
-            Ok(bytes)
-        } else {
-            Err(bad(format!("{} bytes", bytes.len())))
-        }
+        let bytes = zstd.decompress(packed, n).map_err(|e| bad(format!("a bad frame ({e})")))?;
+        if bytes.len() == n { Ok(bytes) } else { Err(bad(format!("{} bytes", bytes.len()))) }
     })
 }
 
@@ -119,16 +113,10 @@ impl<'a> Sections<'a> {
             bounds.push(at);
         }
         if at != payload.len() {
-            return Err(cursor.damaged(
-                format!("sections of {at} bytes"),
-                format!("{} bytes", payload.len()),
-            ));
+            return Err(cursor
+                .damaged(format!("sections of {at} bytes"), format!("{} bytes", payload.len())));
         }
-        Ok(Sections {
-            payload,
-            base,
-            bounds,
-        })
+        Ok(Sections { payload, base, bounds })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -67,14 +67,8 @@ fn split(kind: &RecordKind) -> (u64, u64, u64) {
         |code, ppid: i32, ptid: i32| (code, i64::from(ppid) as u64, i64::from(ptid) as u64);
     match *kind {
         RecordKind::SwitchIn { previous } => pair(0, previous),
-        RecordKind::SwitchOut {
-            preempted: false,
-            next,
-        } => pair(2, next),
-        RecordKind::SwitchOut {
-            preempted: true,
-            next,
-        } => pair(4, next),
+        RecordKind::SwitchOut { preempted: false, next } => pair(2, next),
+        RecordKind::SwitchOut { preempted: true, next } => pair(4, next),
         RecordKind::Fork { ppid, ptid } => parent(6, ppid, ptid),
         RecordKind::Exit { ppid, ptid } => parent(7, ppid, ptid),
         RecordKind::Comm { exec, .. } => (8 + u64::from(exec), 0, 0),
@@ -87,22 +81,10 @@ fn join(code: u64, a: u64, b: u64, comm: impl FnOnce() -> String) -> Option<Reco
     let other = (code & 1 != 0).then_some(pair);
     Some(match code {
         0 | 1 => RecordKind::SwitchIn { previous: other },
-        2..=5 => RecordKind::SwitchOut {
-            preempted: code >= 4,
-            next: other,
-        },
-        6 => RecordKind::Fork {
-            ppid: pair.0,
-            ptid: pair.1,
-        },
-        7 => RecordKind::Exit {
-            ppid: pair.0,
-            ptid: pair.1,
-        },
-        8 | 9 => RecordKind::Comm {
-            exec: code == 9,
-            comm: comm(),
-        },
+        2..=5 => RecordKind::SwitchOut { preempted: code >= 4, next: other },
+        6 => RecordKind::Fork { ppid: pair.0, ptid: pair.1 },
+        7 => RecordKind::Exit { ppid: pair.0, ptid: pair.1 },
+        8 | 9 => RecordKind::Comm { exec: code == 9, comm: comm() },
         10 => RecordKind::Lost { count: a },
         _ => return None,
     })
@@ -128,12 +110,7 @@ fn push_block(out: &mut EncodedBlocks, cpu: u32, records: &[Record], level: i32)
         }
     }
     sections.push(comms.encode(level));
-    out.push(
-        BlockKind::Perf,
-        [cpu, 0, 0, 0],
-        &times,
-        join_sections(&sections),
-    );
+    out.push(BlockKind::Perf, [cpu, 0, 0, 0], &times, join_sections(&sections));
 }
 
 impl PerfBlock {
@@ -149,11 +126,7 @@ impl PerfBlock {
             (column(CODES)?, column(TIMES)?, column(PIDS)?, column(TIDS)?);
         let (cpus, a, b) = (column(CPUS)?, column(A)?, column(B)?);
         let (bytes, at) = sections.get(COMMS)?;
-        let comms = decode_bytes(
-            bytes,
-            at,
-            codes.iter().filter(|c| matches!(c, 8 | 9)).count(),
-        )?;
+        let comms = decode_bytes(bytes, at, codes.iter().filter(|c| matches!(c, 8 | 9)).count())?;
         let mut comm = 0;
         let mut records = Vec::with_capacity(n);
         for row in 0..n {
@@ -170,17 +143,8 @@ impl PerfBlock {
                 ));
             };
             let (pid, tid) = (pids[row] as i32, tids[row] as i32);
-            records.push(Record {
-                time_ns: times[row],
-                pid,
-                tid,
-                cpu: cpus[row] as u32,
-                kind,
-            });
+            records.push(Record { time_ns: times[row], pid, tid, cpu: cpus[row] as u32, kind });
         }
-        Ok(PerfBlock {
-            cpu: info.ids[0],
-            records,
-        })
+        Ok(PerfBlock { cpu: info.ids[0], records })
     }
 }

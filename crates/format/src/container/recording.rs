@@ -68,10 +68,7 @@ impl<'a> Recording<'a> {
         };
         // Formats that are not understood cost their events' fields, not the recording.
         let (table, format_errors) = EventTable::salvage(&meta.kernel);
-        Ok(Recording {
-            format_errors,
-            ..parts.build(file, meta, table, infos)
-        })
+        Ok(Recording { format_errors, ..parts.build(file, meta, table, infos) })
     }
 
     /// Whether a file begins as a recording does, or is empty: then [`Recording::parse`] says what is wrong with it.
@@ -87,9 +84,8 @@ impl<'a> Recording<'a> {
             errors.push(e);
             FILE_HEADER_BYTES
         });
-        let foreign = errors
-            .iter()
-            .any(|e| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version));
+        let foreign =
+            errors.iter().any(|e| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version));
         let mut parts = Parts::default();
         let mut blocks = Vec::new();
         if !foreign {
@@ -108,22 +104,11 @@ impl<'a> Recording<'a> {
             }
         }
         let meta = parts.meta.take().unwrap_or_else(|| {
-            errors.push(Error::damaged(
-                "kasuri file",
-                start,
-                "no readable META block",
-                "one",
-            ));
+            errors.push(Error::damaged("kasuri file", start, "no readable META block", "one"));
             Meta::default()
         });
         let (table, format_errors) = EventTable::salvage(&meta.kernel);
-        (
-            Recording {
-                format_errors,
-                ..parts.build(file, meta, table, blocks)
-            },
-            errors,
-        )
+        (Recording { format_errors, ..parts.build(file, meta, table, blocks) }, errors)
     }
 
     /// Facts about the recording.
@@ -211,11 +196,7 @@ impl<'a> Recording<'a> {
             Some(info) => format!("{:?}", info.kind),
             None => "no such block".into(),
         };
-        Err(Error::absent(
-            format!("block {ix}"),
-            found,
-            format!("{kind:?}"),
-        ))
+        Err(Error::absent(format!("block {ix}"), found, format!("{kind:?}")))
     }
 
     /// Decodes a block of kind [`BlockKind::Kernel`]; `ix` counts [`Recording::blocks`].
@@ -368,17 +349,11 @@ fn read_index(file: &[u8], start: u64, index_at: u64, n_blocks: u32) -> Result<V
         Error::damaged("kasuri file index", index_at, found, needed)
     };
     let Some(info) = info.filter(|i| i.kind == BlockKind::Index && end == blocks_end) else {
-        return Err(bad(
-            "another block".into(),
-            format!("an index that ends at {blocks_end}"),
-        ));
+        return Err(bad("another block".into(), format!("an index that ends at {blocks_end}")));
     };
     let (payload, _) = info.payload(file)?;
     if payload.len() as u64 != u64::from(n_blocks) * size_of::<IndexEntry>() as u64 {
-        return Err(bad(
-            format!("{} bytes", payload.len()),
-            format!("{n_blocks} entries"),
-        ));
+        return Err(bad(format!("{} bytes", payload.len()), format!("{n_blocks} entries")));
     }
     let mut infos = Vec::with_capacity(n_blocks as usize);
     let mut at = start;
@@ -404,10 +379,7 @@ fn read_index(file: &[u8], start: u64, index_at: u64, n_blocks: u32) -> Result<V
         at = end;
     }
     if at != index_at {
-        return Err(bad(
-            format!("blocks up to {at}"),
-            format!("blocks up to {index_at}"),
-        ));
+        return Err(bad(format!("blocks up to {at}"), format!("blocks up to {index_at}")));
     }
     Ok(infos)
 }
@@ -416,9 +388,7 @@ fn read_index(file: &[u8], start: u64, index_at: u64, n_blocks: u32) -> Result<V
 fn next_magic(file: &[u8], at: u64) -> u64 {
     let from = (at as usize).saturating_add(8);
     let words = file.get(from..).unwrap_or_default().chunks(8);
-    let step = words
-        .take_while(|word| !word.starts_with(&BLOCK_MAGIC))
-        .count();
+    let step = words.take_while(|word| !word.starts_with(&BLOCK_MAGIC)).count();
     (from + 8 * step) as u64
 }
 

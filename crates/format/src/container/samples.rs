@@ -53,10 +53,7 @@ pub(crate) fn parse_samples(info: &BlockInfo, file: &[u8], n_paths: usize) -> Re
             let (Some(kind), Some(end)) =
                 (SampleKind::from_number(kind), PathEnd::from_number(end))
             else {
-                return Err(damaged(
-                    format!("bits {:#x}", bits[row]),
-                    "a kind and an end",
-                ));
+                return Err(damaged(format!("bits {:#x}", bits[row]), "a kind and an end"));
             };
             let path = match paths[row] {
                 0 => NONE,

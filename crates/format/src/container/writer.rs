@@ -31,12 +31,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Errors of `out`.
     pub fn new(out: W, meta: &Meta) -> io::Result<Writer<W>> {
-        let mut writer = Writer {
-            out,
-            offset: 0,
-            index: Vec::new(),
-            level: 3,
-        };
+        let mut writer = Writer { out, offset: 0, index: Vec::new(), level: 3 };
         let header = FileHeader {
             magic: MAGIC,
             version: FORMAT_VERSION.into(),
@@ -109,11 +104,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::anchors`].
     pub fn sites(&mut self, table: &SiteTable) -> io::Result<()> {
-        self.table(
-            BlockKind::Sites,
-            [table.pid, table.generation, 0, 0],
-            &table.to_bytes(),
-        )
+        self.table(BlockKind::Sites, [table.pid, table.generation, 0, 0], &table.to_bytes())
     }
 
     /// Adds modules, frames and call paths, to be read before samples and names; `tables.names` are left out.
@@ -187,10 +178,7 @@ impl<W: Write> Writer<W> {
         let index_offset = self.offset;
         let n_blocks = self.index.len() as u32;
         let payload = std::mem::take(&mut self.index).as_bytes().to_vec();
-        self.block(
-            BlockHeader::new(BlockKind::Index, [0; 4], 0, [0; 2], &payload),
-            &payload,
-        )?;
+        self.block(BlockHeader::new(BlockKind::Index, [0; 4], 0, [0; 2], &payload), &payload)?;
         let mut trailer = Trailer {
             index_offset: index_offset.into(),
             file_bytes: (self.offset + TRAILER_BYTES).into(),
@@ -210,10 +198,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn block(&mut self, header: BlockHeader, payload: &[u8]) -> io::Result<()> {
-        self.index.push(IndexEntry {
-            offset: self.offset.into(),
-            header,
-        });
+        self.index.push(IndexEntry { offset: self.offset.into(), header });
         self.write(header.as_bytes())?;
         self.write(payload)?;
         let padding = (payload.len().next_multiple_of(8) - payload.len()) & 7;

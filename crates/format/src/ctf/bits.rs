@@ -26,13 +26,7 @@ impl<'a> Bits<'a> {
     pub fn new(bytes: &'a [u8], at: u64, end: u64, base: u64) -> Bits<'a> {
         let end = end.min(bytes.len() as u64 * 8);
         let fuel = end * FUEL_PER_BIT + (1 << 16);
-        Bits {
-            bytes,
-            at: at.min(end),
-            end,
-            base,
-            fuel,
-        }
+        Bits { bytes, at: at.min(end), end, base, fuel }
     }
 
     /// Counts one operation. Arrays of nothing, which cost no bits, could go on for ages otherwise.
@@ -197,9 +191,6 @@ mod tests {
 
     #[test]
     fn signs_are_extended() {
-        assert_eq!(
-            (sign(0b111, 3), sign(0b011, 3), sign(u64::MAX, 64)),
-            (-1, 3, -1)
-        );
+        assert_eq!((sign(0b111, 3), sign(0b011, 3), sign(u64::MAX, 64)), (-1, 3, -1));
     }
 }

@@ -120,12 +120,7 @@ impl Compiler {
 
     fn leaf(&mut self, kind: LeafKind, role: Role) -> u32 {
         let strip = |name: &String| display(name, self.major).to_owned();
-        let names: Vec<String> = self
-            .path
-            .iter()
-            .map(strip)
-            .filter(|n| !n.is_empty())
-            .collect();
+        let names: Vec<String> = self.path.iter().map(strip).filter(|n| !n.is_empty()).collect();
         self.program.leaves.push(Leaf {
             name: names.join("."),
             scope: self.scope,
@@ -148,27 +143,17 @@ impl Compiler {
     fn ty(&mut self, ty: &Type) -> Result<()> {
         match ty {
             Type::Int(int) => self.int(int),
-            Type::VarInt {
-                signed,
-                mappings,
-                roles,
-            } => self.var_int(*signed, mappings.clone(), roles),
-            Type::Float {
-                bits,
-                align,
-                big_endian,
-            } => self.float(*bits, *align, *big_endian),
+            Type::VarInt { signed, mappings, roles } => {
+                self.var_int(*signed, mappings.clone(), roles)
+            }
+            Type::Float { bits, align, big_endian } => self.float(*bits, *align, *big_endian),
             Type::Str { unit } => {
                 self.align(8)?;
                 let leaf = self.leaf(LeafKind::Text(*unit), Role::None);
                 self.push(Op::Str { unit: *unit, leaf })?;
                 Ok(())
             }
-            Type::Bytes {
-                length,
-                text,
-                roles,
-            } => {
+            Type::Bytes { length, text, roles } => {
                 self.align(8)?;
                 let count = self.count(length)?;
                 let kind = match text {
@@ -189,19 +174,13 @@ impl Compiler {
                 }
                 Ok(())
             }
-            Type::Array {
-                element, length, ..
-            } => {
+            Type::Array { element, length, .. } => {
                 self.align(ty.align())?;
                 let count = self.count(length)?;
                 self.array(element, count)
             }
             Type::Variant { selector, choices } => self.variant(selector.as_ref(), choices),
-            Type::Optional {
-                selector,
-                spans,
-                ty,
-            } => {
+            Type::Optional { selector, spans, ty } => {
                 let (slot, signed, _) = self.find(selector)?;
                 // Any but zero.
                 let truth = vec![(i128::MIN, -1), (1, i128::MAX)];
@@ -219,12 +198,8 @@ impl Compiler {
         roles: &[Role],
     ) -> Result<()> {
         self.align(8)?;
-        let kind = LeafKind::Int {
-            bits: 64,
-            signed,
-            big_endian: false,
-            mappings: mappings.clone(),
-        };
+        let kind =
+            LeafKind::Int { bits: 64, signed, big_endian: false, mappings: mappings.clone() };
         let role = self.role(roles);
         let leaf = self.leaf(kind, role);
         let save = NONE;
@@ -237,11 +212,7 @@ impl Compiler {
         self.align(align)?;
         self.aligned &= bits.is_multiple_of(8);
         let leaf = self.leaf(LeafKind::Float, Role::None);
-        self.push(Op::Float {
-            bits,
-            big_endian,
-            leaf,
-        })?;
+        self.push(Op::Float { bits, big_endian, leaf })?;
         Ok(())
     }
 
@@ -260,24 +231,11 @@ impl Compiler {
         let (signed, big_endian, save) = (int.signed, int.big_endian, NONE);
         let op = if self.aligned && matches!(int.bits, 8 | 16 | 32 | 64) && !int.reversed {
             let bytes = int.bits / 8;
-            Op::Whole {
-                bytes,
-                signed,
-                big_endian,
-                leaf,
-                save,
-            }
+            Op::Whole { bytes, signed, big_endian, leaf, save }
         } else {
             self.aligned &= int.bits.is_multiple_of(8);
             let (bits, reversed) = (int.bits, int.reversed);
-            Op::Bits {
-                bits,
-                signed,
-                big_endian,
-                reversed,
-                leaf,
-                save,
-            }
+            Op::Bits { bits, signed, big_endian, reversed, leaf, save }
         };
         let op = self.push(op)?;
         self.remember(op, int.signed, int.mappings.clone());
@@ -354,9 +312,7 @@ impl Compiler {
             let strip = |name: &String| display(name, self.major).to_owned();
             a == path || a.iter().map(strip).eq(path.iter().map(strip))
         };
-        self.targets
-            .iter()
-            .rposition(|t| t.scope == scope && same(&t.path))
+        self.targets.iter().rposition(|t| t.scope == scope && same(&t.path))
     }
 
     fn find(&mut self, location: &Location) -> Result<Found> {
@@ -368,15 +324,10 @@ impl Compiler {
             None => self.search(location),
         };
         let Some(ix) = found else {
-            let path: Vec<&str> = location
-                .path
-                .iter()
-                .map(|p| p.as_deref().unwrap_or(".."))
-                .collect();
-            return Err(self.error(
-                format!("`{}`", path.join(".")),
-                "the name of a number before this field",
-            ));
+            let path: Vec<&str> =
+                location.path.iter().map(|p| p.as_deref().unwrap_or("..")).collect();
+            return Err(self
+                .error(format!("`{}`", path.join(".")), "the name of a number before this field"));
         };
         let slot = self.slot(ix);
         let target = &self.targets[ix];
@@ -395,14 +346,8 @@ impl Compiler {
             }
         }
         use Scope::*;
-        let scopes = [
-            Payload,
-            SpecificContext,
-            CommonContext,
-            EventHeader,
-            PacketContext,
-            PacketHeader,
-        ];
+        let scopes =
+            [Payload, SpecificContext, CommonContext, EventHeader, PacketContext, PacketHeader];
         let before = scopes.into_iter().filter(|s| *s < self.scope);
         before.filter_map(|scope| self.target(scope, &rest)).next()
     }
@@ -510,14 +455,9 @@ fn fix(program: &mut Program) {
     let mut places = Vec::with_capacity(program.leaves.len());
     for op in &program.ops {
         let (leaf, bytes) = match op {
-            Op::Whole {
-                bytes, leaf, save, ..
-            } if *save == NONE => (*leaf, u64::from(*bytes)),
+            Op::Whole { bytes, leaf, save, .. } if *save == NONE => (*leaf, u64::from(*bytes)),
             Op::Float { bits, leaf, .. } => (*leaf, u64::from(bits / 8)),
-            Op::Bytes {
-                count: Count::Fixed(n),
-                leaf,
-            } => (*leaf, *n),
+            Op::Bytes { count: Count::Fixed(n), leaf } => (*leaf, *n),
             _ => return,
         };
         places.push((leaf, at));

@@ -123,13 +123,7 @@ impl Reader {
     }
 
     fn clock(&mut self, object: &Object) -> Result<()> {
-        let text = |name| {
-            object
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .to_owned()
-        };
+        let text = |name| object.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
         let name = text("name");
         let id = match text("id") {
             id if id.is_empty() => name.clone(),
@@ -140,12 +134,7 @@ impl Reader {
             return Err(self.error("a clock of 0 Hz", "at least 1"));
         }
         let offset = object.get("offset-from-origin").or(object.get("offset"));
-        let part = |name| {
-            offset
-                .and_then(|o| o.get(name))
-                .and_then(Value::as_i64)
-                .unwrap_or(0)
-        };
+        let part = |name| offset.and_then(|o| o.get(name)).and_then(Value::as_i64).unwrap_or(0);
         // Of an origin that is not the epoch, the identity of the clock is all there is.
         let origin = object.get("origin");
         let absolute = origin.and_then(Value::as_str) == Some("unix-epoch")
@@ -205,11 +194,7 @@ impl Reader {
         if self.out.streams.iter().any(|s| s.id == id) {
             return Err(self.error(format!("stream class {id} again"), "each once"));
         }
-        let name = object
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or("")
-            .to_owned();
+        let name = object.get("name").and_then(Value::as_str).unwrap_or("").to_owned();
         let class = StreamClass {
             id,
             name,
@@ -224,18 +209,11 @@ impl Reader {
     }
 
     fn event(&mut self, object: &Object) -> Result<()> {
-        let stream = object
-            .get("data-stream-class-id")
-            .and_then(Value::as_u64)
-            .unwrap_or(0);
+        let stream = object.get("data-stream-class-id").and_then(Value::as_u64).unwrap_or(0);
         let Some(ix) = self.out.streams.iter().position(|s| s.id == stream) else {
             return Err(self.error(format!("stream class {stream}"), "one declared before"));
         };
-        let name = object
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or("")
-            .to_owned();
+        let name = object.get("name").and_then(Value::as_str).unwrap_or("").to_owned();
         let class = EventClass {
             id: object.get("id").and_then(Value::as_u64).unwrap_or(0),
             name,
@@ -285,11 +263,7 @@ impl Reader {
                 if !matches!(int.bits, 16 | 32 | 64) {
                     return Err(self.error(format!("a float of {} bits", int.bits), "16, 32 or 64"));
                 }
-                Type::Float {
-                    bits: int.bits,
-                    align: int.align,
-                    big_endian: int.big_endian,
-                }
+                Type::Float { bits: int.bits, align: int.align, big_endian: int.big_endian }
             }
             "variable-length-unsigned-integer"
             | "variable-length-signed-integer"
@@ -369,10 +343,9 @@ impl Reader {
             Some("big-endian") => true,
             Some("little-endian") | None => false,
             Some(other) => {
-                return Err(self.error(
-                    format!("byte order `{other}`"),
-                    "big-endian or little-endian",
-                ));
+                return Err(
+                    self.error(format!("byte order `{other}`"), "big-endian or little-endian")
+                );
             }
         };
         let first_to_last = match object.get("bit-order").and_then(Value::as_str) {
@@ -396,9 +369,7 @@ impl Reader {
     fn spans(&self, value: &Value) -> Result<Vec<Span>> {
         let number = |v: &Value| v.as_i64().map(i128::from).or(v.as_u64().map(i128::from));
         let span = |v: &Value| Some((number(v.get(0)?)?, number(v.get(1)?)?));
-        let spans = value
-            .as_array()
-            .and_then(|all| all.iter().map(span).collect());
+        let spans = value.as_array().and_then(|all| all.iter().map(span).collect());
         spans.ok_or_else(|| self.error("another value", "ranges: [[FROM, TO], ...]"))
     }
 
@@ -411,10 +382,7 @@ impl Reader {
         }
         let mut out = Vec::with_capacity(mappings.len());
         for (label, ranges) in mappings {
-            out.push(Mapping {
-                label: label.clone(),
-                spans: self.spans(ranges)?,
-            });
+            out.push(Mapping { label: label.clone(), spans: self.spans(ranges)? });
         }
         Ok(Some(Rc::new(out)))
     }
@@ -453,9 +421,7 @@ impl Reader {
     }
 
     fn dynamic(&self, object: &Object) -> Result<Length> {
-        Ok(Length::Field(
-            self.location(object, "length-field-location")?,
-        ))
+        Ok(Length::Field(self.location(object, "length-field-location")?))
     }
 
     fn array(&mut self, object: &Object, length: Length) -> Result<Type> {
@@ -495,11 +461,7 @@ impl Reader {
             };
             let ranges = option.get("selector-field-ranges").unwrap_or(&Value::Null);
             choices.push(Choice {
-                name: option
-                    .get("name")
-                    .and_then(Value::as_str)
-                    .unwrap_or("")
-                    .to_owned(),
+                name: option.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
                 spans: Some(self.spans(ranges)?),
                 ty: self.inner(option, "field-class")?,
             });
@@ -509,11 +471,7 @@ impl Reader {
 }
 
 fn bytes(length: Length, text: bool) -> Type {
-    Type::Bytes {
-        length,
-        text,
-        roles: Vec::new(),
-    }
+    Type::Bytes { length, text, roles: Vec::new() }
 }
 
 /// The scope that a location of a field begins in.
@@ -571,12 +529,6 @@ fn uuid(value: &Value) -> Option<[u8; 16]> {
 /// A UUID as TSDL writes it.
 fn uuid_text(uuid: [u8; 16]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let parts = [
-        &uuid[..4],
-        &uuid[4..6],
-        &uuid[6..8],
-        &uuid[8..10],
-        &uuid[10..],
-    ];
+    let parts = [&uuid[..4], &uuid[4..6], &uuid[6..8], &uuid[8..10], &uuid[10..]];
     parts.map(hex).join("-")
 }

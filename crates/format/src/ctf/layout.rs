@@ -70,12 +70,8 @@ impl Layout {
         let mut base = Compiler::new(metadata.major);
         let header = metadata.packet_header.clone();
         let packet_header = base.program(&[(Scope::PacketHeader, header.as_ref())], true)?;
-        let mut out = Layout {
-            packet_header,
-            streams: Vec::new(),
-            n_slots: base.n_slots(),
-            metadata,
-        };
+        let mut out =
+            Layout { packet_header, streams: Vec::new(), n_slots: base.n_slots(), metadata };
         for class in &out.metadata.streams {
             let mut compiler = base.clone();
             let stream = StreamLayout::new(class, &mut compiler, &mut out.n_slots)?;
@@ -154,10 +150,7 @@ impl StreamLayout {
 
     fn add(&mut self, event: &EventClass, program: Program) {
         let ix = self.events.len() as u32;
-        self.events.push(EventLayout {
-            name: event.name.clone(),
-            program,
-        });
+        self.events.push(EventLayout { name: event.name.clone(), program });
         if event.id < SMALL_IDS {
             let id = event.id as usize;
             if self.by_small_id.len() <= id {
@@ -190,21 +183,12 @@ fn shape(ty: Option<&Rc<Type>>, program: &Program) -> HeaderShape {
         return HeaderShape::Other;
     };
     let little = |op: &Op, n: u8, wanted: Role| match op {
-        Op::Bits {
-            bits,
-            signed: false,
-            big_endian: false,
-            reversed: false,
-            leaf,
-            ..
-        } => *bits == n && role(leaf) == wanted,
-        Op::Whole {
-            bytes,
-            signed: false,
-            big_endian: false,
-            leaf,
-            ..
-        } => *bytes * 8 == n && role(leaf) == wanted,
+        Op::Bits { bits, signed: false, big_endian: false, reversed: false, leaf, .. } => {
+            *bits == n && role(leaf) == wanted
+        }
+        Op::Whole { bytes, signed: false, big_endian: false, leaf, .. } => {
+            *bytes * 8 == n && role(leaf) == wanted
+        }
         _ => false,
     };
     let is = |id_bits: u8, stamp_bits: u8| {

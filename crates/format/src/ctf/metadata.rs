@@ -121,11 +121,7 @@ mod tests {
 
     fn packet(text: &str, big_endian: bool, padding: usize) -> Vec<u8> {
         let number = |n: u32| {
-            if big_endian {
-                n.to_be_bytes()
-            } else {
-                n.to_le_bytes()
-            }
+            if big_endian { n.to_be_bytes() } else { n.to_le_bytes() }
         };
         let mut out = number(MAGIC).to_vec();
         out.extend([0; 20]);

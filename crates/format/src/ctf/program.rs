@@ -173,11 +173,7 @@ pub struct Program {
 impl Program {
     /// The leaf of that name; the event's own fields come before those of contexts.
     pub fn leaf(&self, name: &str) -> Option<u32> {
-        let named = self
-            .leaves
-            .iter()
-            .enumerate()
-            .filter(|(_, l)| l.name == name);
+        let named = self.leaves.iter().enumerate().filter(|(_, l)| l.name == name);
         named.max_by_key(|(_, l)| l.scope).map(|(ix, _)| ix as u32)
     }
 
@@ -191,14 +187,8 @@ impl Program {
     /// Whether it depends on slots of that range.
     pub(crate) fn uses(&self, slots: std::ops::Range<u32>) -> bool {
         self.ops.iter().any(|op| match op {
-            Op::Bytes {
-                count: Count::Slot(slot),
-                ..
-            }
-            | Op::Loop {
-                count: Count::Slot(slot),
-                ..
-            }
+            Op::Bytes { count: Count::Slot(slot), .. }
+            | Op::Loop { count: Count::Slot(slot), .. }
             | Op::Switch { slot, .. } => slots.contains(slot),
             _ => false,
         })
@@ -229,24 +219,11 @@ impl Program {
             bits.spend()?;
             match op {
                 Op::Align(align) => bits.align(*align)?,
-                Op::Whole {
-                    bytes,
-                    signed,
-                    big_endian,
-                    leaf,
-                    save,
-                } => {
+                Op::Whole { bytes, signed, big_endian, leaf, save } => {
                     let raw = whole(bits.take(u64::from(*bytes))?, *big_endian);
                     give(raw, bytes * 8, *signed, *leaf, *save, slots, each);
                 }
-                Op::Bits {
-                    bits: n,
-                    signed,
-                    big_endian,
-                    reversed,
-                    leaf,
-                    save,
-                } => {
+                Op::Bits { bits: n, signed, big_endian, reversed, leaf, save } => {
                     let raw = bits.uint(*n, *big_endian)?;
                     let raw = in_order(raw, *n, *reversed);
                     give(raw, *n, *signed, *leaf, *save, slots, each);
@@ -255,11 +232,7 @@ impl Program {
                     let raw = bits.leb(*signed)?;
                     give(raw, 64, *signed, *leaf, *save, slots, each);
                 }
-                Op::Float {
-                    bits: n,
-                    big_endian,
-                    leaf,
-                } => {
+                Op::Float { bits: n, big_endian, leaf } => {
                     let raw = bits.uint(*n, *big_endian)?;
                     each(*leaf, Value::Float(float(raw, *n)));
                 }
@@ -275,13 +248,7 @@ impl Program {
                     self.rounds(n, at, *end as usize, bits, slots, each)?;
                     at = *end as usize;
                 }
-                Op::Switch {
-                    slot,
-                    signed,
-                    choices,
-                    optional,
-                    end,
-                } => {
+                Op::Switch { slot, signed, choices, optional, end } => {
                     let selector = slots[*slot as usize];
                     match chosen(choices, selector, *signed) {
                         Some((from, to)) => self.exec(from, to, bits, slots, each)?,
@@ -414,10 +381,7 @@ fn text<'a>(bits: &mut Bits<'a>, unit: usize) -> Result<&'a [u8]> {
     let rest = &bits.bytes[start..end.max(start)];
     let n = match unit {
         1 => rest.iter().position(|&b| b == 0),
-        _ => rest
-            .chunks_exact(unit)
-            .position(|c| c.iter().all(|&b| b == 0))
-            .map(|n| n * unit),
+        _ => rest.chunks_exact(unit).position(|c| c.iter().all(|&b| b == 0)).map(|n| n * unit),
     };
     match n {
         Some(n) => {

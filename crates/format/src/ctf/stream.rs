@@ -225,28 +225,16 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Heads that cannot be read, which [`packets`] has read already.
     pub fn enter(&mut self, packet: &Packet) -> Result<()> {
-        let (start, end) = (
-            packet.offset as usize,
-            (packet.offset + packet.bytes) as usize,
-        );
+        let (start, end) = (packet.offset as usize, (packet.offset + packet.bytes) as usize);
         let Some(bytes) = self.file.get(start..end) else {
-            return Err(Error::truncated(
-                "CTF packet",
-                packet.offset,
-                0,
-                packet.bytes,
-            ));
+            return Err(Error::truncated("CTF packet", packet.offset, 0, packet.bytes));
         };
         self.bits = Bits::new(bytes, 0, packet.content_bits, packet.offset);
         self.stream = packet.stream;
         // Events may depend on fields of the packet's head.
         let ignore = &mut |_, _| ();
-        self.layout
-            .packet_header
-            .run(&mut self.bits, &mut self.slots, ignore)?;
-        self.layout.streams[self.stream]
-            .context
-            .run(&mut self.bits, &mut self.slots, ignore)?;
+        self.layout.packet_header.run(&mut self.bits, &mut self.slots, ignore)?;
+        self.layout.streams[self.stream].context.run(&mut self.bits, &mut self.slots, ignore)?;
         if let Some(begin) = packet.begin {
             self.now = begin;
         }

@@ -185,13 +185,7 @@ impl Attr {
             }
         }
         let [tid, time, id, _, cpu, identifier] = place;
-        IdLayout {
-            tid,
-            time,
-            id: identifier.or(id),
-            cpu,
-            bytes,
-        }
+        IdLayout { tid, time, id: identifier.or(id), cpu, bytes }
     }
 }
 

@@ -126,16 +126,10 @@ impl PerfData<'_> {
                 }
                 (-1, CodeWhat::Sample { at })
             }
-            Kind::MMAP | Kind::MMAP2 if header.misc & MISC_MMAP_DATA == 0 => (
-                body.i32(0)?,
-                CodeWhat::Mapping(Box::new(mapping(header, body)?)),
-            ),
-            Kind::FORK => (
-                body.i32(0)?,
-                CodeWhat::Fork {
-                    parent: body.i32(4)?,
-                },
-            ),
+            Kind::MMAP | Kind::MMAP2 if header.misc & MISC_MMAP_DATA == 0 => {
+                (body.i32(0)?, CodeWhat::Mapping(Box::new(mapping(header, body)?)))
+            }
+            Kind::FORK => (body.i32(0)?, CodeWhat::Fork { parent: body.i32(4)? }),
             Kind::COMM => {
                 let said = perf::decode(header.kind, header.misc, body)?;
                 match said.kind {
@@ -199,9 +193,8 @@ impl PerfData<'_> {
     /// Notes which event each id is.
     pub(super) fn set_events(&mut self) {
         let ids = self.attrs.iter().enumerate();
-        self.event_of_id = ids
-            .flat_map(|(row, attr)| attr.ids.iter().map(move |&id| (id, row)))
-            .collect();
+        self.event_of_id =
+            ids.flat_map(|(row, attr)| attr.ids.iter().map(move |&id| (id, row))).collect();
     }
 }
 

@@ -79,9 +79,7 @@ fn stream(
     let mut input = InBuffer::around(packed);
     loop {
         let mut output = OutBuffer::around(step);
-        decoder
-            .run(&mut input, &mut output)
-            .map_err(|e| bad(0, &e.to_string()))?;
+        decoder.run(&mut input, &mut output).map_err(|e| bad(0, &e.to_string()))?;
         let n = output.pos();
         if out.len() + n > limit {
             return Err(Error::new(

@@ -61,15 +61,9 @@ impl Features {
             NRCPUS => part.u32(0).zip(part.u32(4)).map(|n| self.n_cpus = Some(n)),
             BUILD_ID => build_ids(part).map(|ids| self.build_ids = ids),
             CMDLINE => command(part).map(|args| self.cmdline = args),
-            SAMPLE_TIME => part
-                .u64(0)
-                .zip(part.u64(8))
-                .map(|times| self.sample_time = Some(times)),
+            SAMPLE_TIME => part.u64(0).zip(part.u64(8)).map(|times| self.sample_time = Some(times)),
             // u32 version, u32 clock, u64 wall clock, u64 clock.
-            CLOCK_DATA => part
-                .u64(8)
-                .zip(part.u64(16))
-                .map(|both| self.clock_data = Some(both)),
+            CLOCK_DATA => part.u64(8).zip(part.u64(16)).map(|both| self.clock_data = Some(both)),
             _ => return Ok(false),
         };
         match done {

@@ -38,10 +38,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], keep: &mut Keep<'_>) -> Result<PerfData<
     let words = Words::new(bytes, big_endian);
     let truncated = |need| Error::truncated("perf.data header", 0, bytes.len() as u64, need);
     let size = words.u64(8).ok_or_else(|| truncated(16))?;
-    let mut data = PerfData {
-        big_endian,
-        ..PerfData::default()
-    };
+    let mut data = PerfData { big_endian, ..PerfData::default() };
     match size {
         16 => {
             data.pipe = true;
@@ -72,12 +69,7 @@ fn section<'a>(words: Words<'a>, at: usize, what: &'static str) -> Result<(&'a [
     let len = words.bytes.len() as u64;
     match offset.checked_add(size) {
         Some(end) if end <= len => Ok((&words.bytes[offset as usize..end as usize], offset)),
-        _ => Err(Error::truncated(
-            what,
-            offset,
-            len.saturating_sub(offset),
-            size,
-        )),
+        _ => Err(Error::truncated(what, offset, len.saturating_sub(offset), size)),
     }
 }
 
@@ -95,10 +87,8 @@ fn sections<'a>(
         section(words, 40, "perf.data records")
     } else {
         let have = bytes.len() as u64;
-        Err(
-            Error::truncated("perf.data records", 48, 0, have.saturating_sub(offset))
-                .remedy(NOT_ENDED),
-        )
+        Err(Error::truncated("perf.data records", 48, 0, have.saturating_sub(offset))
+            .remedy(NOT_ENDED))
     };
     match records {
         Ok((records, base)) => (data.records, data.base) = (Cow::Borrowed(records), base),
@@ -160,8 +150,7 @@ fn attrs(data: &mut PerfData<'_>, words: Words<'_>, attr_bytes: usize) -> Result
 
 fn u64s(bytes: &[u8], big_endian: bool) -> Vec<u64> {
     let all = bytes.chunks_exact(8);
-    all.filter_map(|id| Words::new(id, big_endian).u64(0))
-        .collect()
+    all.filter_map(|id| Words::new(id, big_endian).u64(0)).collect()
 }
 
 /// The bitmap is an array of the recording machine's `long`. Its size is not in the file, but every perf sets the bit
@@ -228,10 +217,7 @@ pub(super) fn user_record(
         Error::damaged(
             "perf record",
             offset,
-            format!(
-                "a record of type {} with {} bytes",
-                header.kind, header.size
-            ),
+            format!("a record of type {} with {} bytes", header.kind, header.size),
             "room for its fields",
         )
     };
@@ -241,9 +227,7 @@ pub(super) fn user_record(
             // The attribute says how long it is; ids fill the rest.
             let size = body.u32(4).ok_or_else(short)? as usize;
             let own = body.bytes.get(..header.size - HEADER_BYTES);
-            let (attr, ids) = own
-                .and_then(|own| own.split_at_checked(size))
-                .ok_or_else(short)?;
+            let (attr, ids) = own.and_then(|own| own.split_at_checked(size)).ok_or_else(short)?;
             let mut attr = Attr::parse(attr, data.big_endian, base)?;
             attr.ids = u64s(ids, data.big_endian);
             data.attrs.push(attr);
@@ -292,10 +276,7 @@ pub(super) fn user_record(
             let entries = body.bytes.get(8..).ok_or_else(short)?;
             let pids = entries.chunks_exact(24);
             let pids = pids.filter_map(|entry| Words::new(entry, data.big_endian).u64(0));
-            data.asked_pids = pids
-                .map(|pid| pid as i32)
-                .filter(|&pid| pid != -1)
-                .collect();
+            data.asked_pids = pids.map(|pid| pid as i32).filter(|&pid| pid != -1).collect();
             data.system_wide = Some(data.asked_pids.is_empty());
             Ok(())
         }

@@ -42,12 +42,7 @@ impl Pieces {
                 piece.last = time;
                 piece.end = end;
             }
-            _ => self.all.push(Piece {
-                from,
-                end,
-                first: time,
-                last: time,
-            }),
+            _ => self.all.push(Piece { from, end, first: time, last: time }),
         }
     }
 

@@ -119,11 +119,7 @@ impl<L: Copy + PartialEq + Default> Layouts<L> {
         id: impl Fn(&L) -> Option<usize>,
     ) -> Result<Layouts<L>> {
         let first = attrs.clone().next().map(&layout).unwrap_or_default();
-        let mut out = Layouts {
-            first,
-            by_id: HashMap::new(),
-            id: id(&first),
-        };
+        let mut out = Layouts { first, by_id: HashMap::new(), id: id(&first) };
         if attrs.clone().all(|attr| layout(attr) == first) {
             return Ok(out);
         }
@@ -258,16 +254,12 @@ impl<'a> PerfData<'a> {
     /// CPUs with records, and how many.
     pub fn cpus(&self) -> impl Iterator<Item = (u16, u64)> {
         let all = self.cpus.iter().enumerate();
-        all.filter(|(_, pieces)| pieces.n > 0)
-            .map(|(cpu, pieces)| (cpu as u16, pieces.n))
+        all.filter(|(_, pieces)| pieces.n > 0).map(|(cpu, pieces)| (cpu as u16, pieces.n))
     }
 
     /// Reads the records of `cpu` from the first on.
     pub fn reader(&self, cpu: u16) -> CpuReader {
-        CpuReader {
-            cpu,
-            merge: Merge::default(),
-        }
+        CpuReader { cpu, merge: Merge::default() }
     }
 
     fn set_layouts(&mut self) -> Result<()> {
@@ -428,10 +420,7 @@ impl<'a> PerfData<'a> {
             (read(layout.time)?, cpu, read(layout.id)?)
         };
         let cpu = cpu.or_else(|| self.cpu_of_id.get(&id?).copied());
-        Some(Place {
-            time: time.unwrap_or(0),
-            cpu,
-        })
+        Some(Place { time: time.unwrap_or(0), cpu })
     }
 
     /// A record that perf made up from /proc when it began: it has no time.
@@ -447,11 +436,7 @@ impl<'a> PerfData<'a> {
         let ix = match self.threads[near..].iter().position(|t| t.tid == tid) {
             Some(ix) => near + ix,
             None => {
-                self.threads.push(FoundThread {
-                    pid,
-                    tid,
-                    ..FoundThread::default()
-                });
+                self.threads.push(FoundThread { pid, tid, ..FoundThread::default() });
                 self.threads.len() - 1
             }
         };
@@ -500,9 +485,7 @@ impl<'a> PerfData<'a> {
         let time = self.place(header, body)?.time;
         let what = if header.kind == Kind::SAMPLE {
             let layout = self.samples.get(|at| body.u64(at))?;
-            layout
-                .raw(body)
-                .map_or(RecordWhat::Sample, RecordWhat::Tracepoint)
+            layout.raw(body).map_or(RecordWhat::Sample, RecordWhat::Tracepoint)
         } else {
             let n = body.bytes.len();
             let layout = self.ids.get(|back| body.u64(n.checked_sub(back)?))?;
@@ -515,18 +498,9 @@ impl<'a> PerfData<'a> {
             };
             let own = own().unwrap_or((-1, -1));
             let (pid, tid) = said.about.unwrap_or(own);
-            RecordWhat::Record {
-                pid,
-                tid,
-                context: own.1,
-                kind: said.kind,
-            }
+            RecordWhat::Record { pid, tid, context: own.1, kind: said.kind }
         };
-        Some(CpuRecord {
-            time,
-            offset: self.base + at,
-            what,
-        })
+        Some(CpuRecord { time, offset: self.base + at, what })
     }
 }
 
@@ -541,10 +515,7 @@ fn no_room(header: Header, offset: u64) -> Error {
     Error::damaged(
         "perf record",
         offset,
-        format!(
-            "a record of type {} with {} bytes",
-            header.kind, header.size
-        ),
+        format!("a record of type {} with {} bytes", header.kind, header.size),
         "room for its fields and sample_id, and an id of the attributes",
     )
 }

@@ -42,16 +42,11 @@ impl Header {
     /// `words`: from the header on. Only that the size holds a header is certain.
     #[inline]
     pub fn read(words: Words<'_>, offset: u64) -> Result<Header> {
-        let header =
-            words
-                .u32(0)
-                .zip(words.u16(4))
-                .zip(words.u16(6))
-                .map(|((kind, misc), size)| Header {
-                    kind,
-                    misc,
-                    size: usize::from(size),
-                });
+        let header = words
+            .u32(0)
+            .zip(words.u16(4))
+            .zip(words.u16(6))
+            .map(|((kind, misc), size)| Header { kind, misc, size: usize::from(size) });
         match header {
             Some(header) if header.size >= HEADER_BYTES => Ok(header),
             Some(header) => Err(Error::damaged(

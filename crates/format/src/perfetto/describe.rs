@@ -253,10 +253,7 @@ impl<'a> TrackDescriptor<'a> {
     /// Bytes that are no fields.
     pub fn of_process(message: Message<'a>) -> Result<TrackDescriptor<'a>> {
         let process = Some(process(message)?);
-        Ok(TrackDescriptor {
-            process,
-            ..TrackDescriptor::default()
-        })
+        Ok(TrackDescriptor { process, ..TrackDescriptor::default() })
     }
 
     /// The thread of a sequence, and its reference stamp in us.
@@ -271,10 +268,7 @@ impl<'a> TrackDescriptor<'a> {
                 reference_us = field.i64();
             }
         }
-        let track = TrackDescriptor {
-            thread,
-            ..TrackDescriptor::default()
-        };
+        let track = TrackDescriptor { thread, ..TrackDescriptor::default() };
         Ok((track, reference_us))
     }
 }

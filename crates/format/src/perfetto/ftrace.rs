@@ -121,10 +121,7 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// Bytes that are no fields.
     pub fn parse(message: Message<'a>) -> Result<Bundle<'a>> {
-        let mut bundle = Bundle {
-            message: Some(message),
-            ..Bundle::default()
-        };
+        let mut bundle = Bundle { message: Some(message), ..Bundle::default() };
         let mut fields = message;
         while let Some(field) = fields.next_field()? {
             match field.number {
@@ -182,9 +179,8 @@ const FLAGS: u32 = 5;
 pub(super) const GENERIC: u32 = 327;
 
 /// Numbers of the events that [`Bundle::events`] tells apart.
-pub const READ_EVENTS: &[u32] = &[
-    4, 17, 20, 24, 25, 36, 37, 114, 235, 236, 237, 238, 239, 329, 330, 491,
-];
+pub const READ_EVENTS: &[u32] =
+    &[4, 17, 20, 24, 25, 36, 37, 114, 235, 236, 237, 238, 239, 329, 330, 491];
 
 /// Whether the field of an event is its message.
 pub(super) fn is_kind(number: u32) -> bool {
@@ -220,13 +216,7 @@ fn compact<'a>(message: Message<'a>, each: &mut dyn FnMut(FtraceEvent<'a>)) -> R
         flags,
     ] = columns;
     let name = |ix: u64| {
-        Name(
-            usize::try_from(ix)
-                .ok()
-                .and_then(|ix| names.get(ix))
-                .copied()
-                .unwrap_or_default(),
-        )
+        Name(usize::try_from(ix).ok().and_then(|ix| names.get(ix)).copied().unwrap_or_default())
     };
     let mut now = 0u64;
     let switches = time.zip(prev_state).zip(next_pid.zip(next_comm));
@@ -253,11 +243,7 @@ fn compact<'a>(message: Message<'a>, each: &mut dyn FnMut(FtraceEvent<'a>)) -> R
             time: now,
             pid: None,
             flags: flags.next().unwrap_or(0) as u32,
-            what: Ftrace::Waking {
-                pid: pid as i32,
-                comm: name(comm),
-                target_cpu: target as i32,
-            },
+            what: Ftrace::Waking { pid: pid as i32, comm: name(comm), target_cpu: target as i32 },
         });
     }
     Ok(())
@@ -265,12 +251,7 @@ fn compact<'a>(message: Message<'a>, each: &mut dyn FnMut(FtraceEvent<'a>)) -> R
 
 impl<'a> FtraceEvent<'a> {
     fn parse(mut message: Message<'a>) -> Result<FtraceEvent<'a>> {
-        let mut event = FtraceEvent {
-            time: 0,
-            pid: Some(0),
-            flags: 0,
-            what: Ftrace::Other,
-        };
+        let mut event = FtraceEvent { time: 0, pid: Some(0), flags: 0, what: Ftrace::Other };
         while let Some(field) = message.next_field()? {
             match field.number {
                 TIME => event.time = field.u64(),
@@ -342,11 +323,7 @@ fn thread_event(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
         235 => {
             let ([pid, flags], [comm]) = pick(field, [1, 3], [2])?;
             let (pid, clone_flags) = (pid as i32, flags as u64);
-            Ftrace::NewTask {
-                pid,
-                comm,
-                clone_flags,
-            }
+            Ftrace::NewTask { pid, comm, clone_flags }
         }
         236 => {
             let ([pid], [comm]) = pick(field, [1], [3])?;
@@ -364,19 +341,11 @@ fn thread_event(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
         }
         239 => {
             let ([parent, child], [comm]) = pick(field, [2, 4], [3])?;
-            Ftrace::Fork {
-                parent: parent as i32,
-                child: child as i32,
-                comm,
-            }
+            Ftrace::Fork { parent: parent as i32, child: child as i32, comm }
         }
         491 => {
             let ([pid, orig, dest], []) = pick(field, [2, 4, 5], [])?;
-            Ftrace::Migrate {
-                pid: pid as i32,
-                orig_cpu: orig as i32,
-                dest_cpu: dest as i32,
-            }
+            Ftrace::Migrate { pid: pid as i32, orig_cpu: orig as i32, dest_cpu: dest as i32 }
         }
         _ => return Ok(None),
     }))
@@ -387,21 +356,9 @@ fn waking(field: Field<'_>) -> Result<Ftrace<'_>> {
     let ([pid, target_cpu], [comm]) = pick(field, [2, 5], [1])?;
     let (pid, target_cpu) = (pid as i32, target_cpu as i32);
     Ok(match field.number {
-        17 => Ftrace::Wakeup {
-            pid,
-            comm,
-            target_cpu,
-        },
-        20 => Ftrace::Waking {
-            pid,
-            comm,
-            target_cpu,
-        },
-        _ => Ftrace::WakeupNew {
-            pid,
-            comm,
-            target_cpu,
-        },
+        17 => Ftrace::Wakeup { pid, comm, target_cpu },
+        20 => Ftrace::Waking { pid, comm, target_cpu },
+        _ => Ftrace::WakeupNew { pid, comm, target_cpu },
     })
 }
 
@@ -438,11 +395,7 @@ mod tests {
     fn the_list_of_what_is_read_is_what_is_read() {
         let read = (3..2000).filter(|&number| {
             let value = Value::Bytes(&[]);
-            let field = Field {
-                number,
-                value,
-                offset: 0,
-            };
+            let field = Field { number, value, offset: 0 };
             is_kind(number) && number != GENERIC && decoded(field).unwrap().is_some()
         });
         assert_eq!(read.collect::<Vec<_>>(), READ_EVENTS);

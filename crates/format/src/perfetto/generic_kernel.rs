@@ -22,10 +22,7 @@ impl<'a> TaskState<'a> {
     /// # Errors
     /// Bytes that are no fields.
     pub fn parse(mut message: Message<'a>) -> Result<TaskState<'a>> {
-        let mut task = TaskState {
-            cpu: -1,
-            ..TaskState::default()
-        };
+        let mut task = TaskState { cpu: -1, ..TaskState::default() };
         while let Some(field) = message.next_field()? {
             match field.number {
                 1 => task.cpu = field.i32(),

@@ -173,12 +173,7 @@ fn memory<'a>(field: Field<'a>, tell: &mut dyn FnMut(Mark<'a>)) -> Result<()> {
         3 => "mem.rss.shmem",
         _ => return Ok(()),
     };
-    tell(Mark::Memory {
-        what,
-        bytes,
-        space: of,
-        is_own,
-    });
+    tell(Mark::Memory { what, bytes, space: of, is_own });
     Ok(())
 }
 
@@ -239,11 +234,7 @@ mod tests {
             // Field 2 is the type of a kprobe's event.
             let bytes: &[u8] = if number == 542 { &[0x10, 1] } else { &[] };
             let value = Value::Bytes(bytes);
-            let field = Field {
-                number,
-                value,
-                offset: 0,
-            };
+            let field = Field { number, value, offset: 0 };
             let mut n = 0;
             decode(field, &mut |_| n += 1).unwrap();
             assert!(n > 0, "{number}");

@@ -160,10 +160,7 @@ impl<'a> Packets<'a> {
 
 impl<'a> Packet<'a> {
     fn parse(mut message: Message<'a>) -> Result<Packet<'a>> {
-        let mut packet = Packet {
-            offset: message.offset(),
-            ..Packet::default()
-        };
+        let mut packet = Packet { offset: message.offset(), ..Packet::default() };
         while let Some(field) = message.next_field()? {
             if !AROUND.contains(&field.number) {
                 packet.kind = field.number;
@@ -218,9 +215,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
     };
     let body = &rest[used..];
     let is_cut = length > body.len() as u64;
-    let body = &body[..body
-        .len()
-        .min(usize::try_from(length).unwrap_or(usize::MAX))];
+    let body = &body[..body.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
     let next = rest.get(used + body.len());
     let mut message = Message::new(body, 0);
     let mut n_fields = 0;
@@ -240,10 +235,5 @@ pub const MAX_UNPACKED: u64 = 256 << 20;
 
 /// A compressed packet that is too large, or cannot be unpacked.
 pub fn unpack_error(offset: u64, found: String) -> Error {
-    Error::damaged(
-        "compressed packet",
-        offset,
-        found,
-        "packed packets of at most 256 MiB",
-    )
+    Error::damaged("compressed packet", offset, found, "packed packets of at most 256 MiB")
 }

@@ -199,14 +199,8 @@ mod tests {
         assert_eq!(ftrace(20), "sched_waking");
         assert_eq!(ftrace(491), "sched_migrate_task");
         assert_eq!((ftrace(230), ftrace(327)), ("ext4_write_end", "generic"));
-        assert_eq!(
-            (ftrace(464), ftrace(542)),
-            ("trusty_enqueue_nop", "kprobe_event")
-        );
-        assert_eq!(
-            (ftrace(617), packet(132)),
-            ("long_softirq", "journald_event")
-        );
+        assert_eq!((ftrace(464), ftrace(542)), ("trusty_enqueue_nop", "kprobe_event"));
+        assert_eq!((ftrace(617), packet(132)), ("long_softirq", "journald_event"));
         assert_eq!((ftrace(1), ftrace(65_536)), ("", ""));
     }
 }

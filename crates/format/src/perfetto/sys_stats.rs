@@ -129,20 +129,13 @@ fn numbers<const N: usize>(
 }
 
 fn cpu_times(message: Message<'_>, each: &mut impl FnMut(&str, f64)) -> Result<()> {
-    const NAMES: [&str; 8] = [
-        "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
-    ];
+    const NAMES: [&str; 8] =
+        ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
     let mut fields = message;
     let (_, [cpu], _) = numbers(message, [1])?;
     while let Some(part) = fields.next_field()? {
-        if let Some(name) = (part.number as usize)
-            .checked_sub(2)
-            .and_then(|n| NAMES.get(n))
-        {
-            each(
-                &format!("cpu_time.{name}_ns [CPU {cpu}]"),
-                part.u64() as f64,
-            );
+        if let Some(name) = (part.number as usize).checked_sub(2).and_then(|n| NAMES.get(n)) {
+            each(&format!("cpu_time.{name}_ns [CPU {cpu}]"), part.u64() as f64);
         }
     }
     Ok(())

@@ -86,10 +86,7 @@ impl<'a> TrackEvent<'a> {
     /// # Errors
     /// Bytes that are no fields.
     pub fn parse(message: Message<'a>) -> Result<TrackEvent<'a>> {
-        let mut event = TrackEvent {
-            message: Some(message),
-            ..TrackEvent::default()
-        };
+        let mut event = TrackEvent { message: Some(message), ..TrackEvent::default() };
         let (mut tracks, mut double_tracks) = (Vec::new(), Vec::new());
         let (mut values, mut doubles) = (Vec::new(), Vec::new());
         let mut fields = message;
@@ -116,11 +113,8 @@ impl<'a> TrackEvent<'a> {
                 42 => event.ending_flows.extend(field.numbers()),
                 44 => event.value = Some(Number::Double(field.f64())),
                 45 => double_tracks.extend(field.numbers()),
-                46 => doubles.extend(
-                    field
-                        .fixed64s()
-                        .map(|bits| Number::Double(f64::from_bits(bits))),
-                ),
+                46 => doubles
+                    .extend(field.fixed64s().map(|bits| Number::Double(f64::from_bits(bits)))),
                 47 => event.flows.extend(field.fixed64s()),
                 48 => event.ending_flows.extend(field.fixed64s()),
                 _ => {}
@@ -251,25 +245,16 @@ fn arg<'a>(
         return Ok(());
     }
     let own = own_name(&name, iid, names);
-    let dot = if prefix.is_empty() || own.is_empty() {
-        ""
-    } else {
-        "."
-    };
+    let dot = if prefix.is_empty() || own.is_empty() { "" } else { "." };
     let (mut fields, mut n) = (message, 0);
     while let Some(field) = fields.next_field()? {
         if *left == 0 {
             break;
         }
         match field.number {
-            11 => arg(
-                field.message(),
-                &format!("{prefix}{dot}{own}"),
-                depth + 1,
-                names,
-                left,
-                each,
-            )?,
+            11 => {
+                arg(field.message(), &format!("{prefix}{dot}{own}"), depth + 1, names, left, each)?
+            }
             12 => {
                 let name = format!("{prefix}{dot}{own}[{n}]");
                 n += 1;

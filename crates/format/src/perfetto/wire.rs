@@ -81,11 +81,7 @@ impl<'a> Message<'a> {
             5 => Value::Fixed32(u32::from_le_bytes(self.array()?)),
             wire => return Err(self.wrong(format!("wire type {wire}"))),
         };
-        Ok(Some(Field {
-            number,
-            value,
-            offset,
-        }))
+        Ok(Some(Field { number, value, offset }))
     }
 
     #[inline]
@@ -97,10 +93,7 @@ impl<'a> Message<'a> {
 
     fn take(&mut self, length: u64) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
-        match usize::try_from(length)
-            .ok()
-            .and_then(|length| rest.get(..length))
-        {
+        match usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
             Some(part) => {
                 self.at += part.len();
                 Ok(part)
@@ -206,10 +199,7 @@ impl<'a> Field<'a> {
     pub fn numbers(&self) -> Numbers<'a> {
         match self.value {
             Value::Bytes(bytes) => Numbers { one: None, bytes },
-            _ => Numbers {
-                one: Some(self.u64()),
-                bytes: &[],
-            },
+            _ => Numbers { one: Some(self.u64()), bytes: &[] },
         }
     }
 
@@ -235,10 +225,7 @@ pub struct Numbers<'a> {
 
 impl Numbers<'_> {
     /// No numbers.
-    pub const NONE: Numbers<'static> = Numbers {
-        one: None,
-        bytes: &[],
-    };
+    pub const NONE: Numbers<'static> = Numbers { one: None, bytes: &[] };
 }
 
 impl Iterator for Numbers<'_> {
@@ -261,9 +248,8 @@ mod tests {
 
     #[test]
     fn fields_of_every_wire_type() {
-        let bytes = [
-            0x08, 0xac, 0x02, 0x11, 1, 0, 0, 0, 0, 0, 0, 0, 0x1a, 2, b'h', b'i', 0x25, 7, 0, 0, 0,
-        ];
+        let bytes =
+            [0x08, 0xac, 0x02, 0x11, 1, 0, 0, 0, 0, 0, 0, 0, 0x1a, 2, b'h', b'i', 0x25, 7, 0, 0, 0];
         let mut message = Message::new(&bytes, 100);
         let first = message.next_field().unwrap().unwrap();
         assert_eq!((first.number, first.u64(), first.offset), (1, 300, 101));
@@ -290,17 +276,9 @@ mod tests {
 
     #[test]
     fn numbers_packed_and_not() {
-        let packed = Field {
-            number: 1,
-            value: Value::Bytes(&[1, 0xac, 0x02, 3, 0x80]),
-            offset: 0,
-        };
+        let packed = Field { number: 1, value: Value::Bytes(&[1, 0xac, 0x02, 3, 0x80]), offset: 0 };
         assert_eq!(packed.numbers().collect::<Vec<_>>(), [1, 300, 3]);
-        let single = Field {
-            number: 1,
-            value: Value::Varint(9),
-            offset: 0,
-        };
+        let single = Field { number: 1, value: Value::Varint(9), offset: 0 };
         assert_eq!(single.numbers().collect::<Vec<_>>(), [9]);
     }
 }

@@ -62,11 +62,7 @@ impl Buffer {
             return chunks;
         }
         // The number of chunks before them does not count.
-        let before = if self.packed == Compression::None {
-            0
-        } else {
-            4
-        };
+        let before = if self.packed == Compression::None { 0 } else { 4 };
         let need = cpu.bytes.saturating_add(before);
         let have = (file.len() as u64).saturating_sub(cpu.offset);
         let bytes = need.min(have);
@@ -74,12 +70,8 @@ impl Buffer {
             chunks.error = Some(Error::truncated("pages of a CPU", cpu.offset, have, need));
         }
         let end = cpu.offset.min(file.len() as u64) + bytes;
-        chunks.reader = Reader::new(
-            &file[..end as usize],
-            cpu.offset,
-            big_endian,
-            "pages of a CPU",
-        );
+        chunks.reader =
+            Reader::new(&file[..end as usize], cpu.offset, big_endian, "pages of a CPU");
         if self.packed != Compression::None {
             match chunks.reader.u32() {
                 Ok(n) => chunks.left = n,
@@ -119,22 +111,14 @@ impl<'a> Chunks<'a> {
         let n = self.reader.u32()? as usize;
         let at = self.reader.offset();
         let bytes = self.reader.take(packed)?;
-        Ok(Chunk {
-            pages: self.packed.unpack(bytes, n, at)?.into(),
-            offset,
-            in_place: false,
-        })
+        Ok(Chunk { pages: self.packed.unpack(bytes, n, at)?.into(), offset, in_place: false })
     }
 
     fn plain_chunk(&mut self) -> Option<Chunk<'a>> {
         let n = self.reader.left() / self.page_bytes * self.page_bytes;
         let offset = self.reader.offset();
         let pages = self.reader.take(n).ok().filter(|p| !p.is_empty())?;
-        Some(Chunk {
-            pages: pages.into(),
-            offset,
-            in_place: true,
-        })
+        Some(Chunk { pages: pages.into(), offset, in_place: true })
     }
 }
 
@@ -180,10 +164,7 @@ pub(super) struct OptionBuffer {
 
 impl OptionBuffer {
     pub fn read(version: u32, mut data: Reader<'_>) -> Result<OptionBuffer> {
-        let mut out = OptionBuffer {
-            offset: data.u64()?,
-            ..OptionBuffer::default()
-        };
+        let mut out = OptionBuffer { offset: data.u64()?, ..OptionBuffer::default() };
         out.buffer.name = data.text()?;
         if version < 7 {
             return Ok(out);
@@ -201,11 +182,8 @@ impl OptionBuffer {
     }
 
     pub fn read_text(mut data: Reader<'_>) -> Result<OptionBuffer> {
-        let mut out = OptionBuffer {
-            offset: data.u64()?,
-            is_text: true,
-            ..OptionBuffer::default()
-        };
+        let mut out =
+            OptionBuffer { offset: data.u64()?, is_text: true, ..OptionBuffer::default() };
         out.buffer.name = data.text()?;
         out.buffer.clock = current_clock(&data.text()?);
         Ok(out)
@@ -220,11 +198,7 @@ pub(super) fn cpu_table(reader: &mut Reader<'_>, n_cpus: u32) -> Result<Vec<CpuD
     }
     let mut cpus = Vec::with_capacity(n_cpus as usize);
     for cpu in 0..n_cpus {
-        cpus.push(CpuData {
-            cpu,
-            offset: reader.u64()?,
-            bytes: reader.u64()?,
-        });
+        cpus.push(CpuData { cpu, offset: reader.u64()?, bytes: reader.u64()? });
     }
     Ok(cpus)
 }
@@ -238,10 +212,7 @@ impl TraceDat<'_> {
                 declaration.trim_end().ends_with(name)
             })?;
             let value = |key: &str| {
-                line.split(';')
-                    .find_map(|p| p.trim().strip_prefix(key))?
-                    .parse::<u32>()
-                    .ok()
+                line.split(';').find_map(|p| p.trim().strip_prefix(key))?.parse::<u32>().ok()
             };
             value("offset:")?.checked_add(value("size:")?)
         };
@@ -253,9 +224,5 @@ impl TraceDat<'_> {
 
 /// Text of a latency tracer that goes on to the end.
 pub(super) fn rest_as_text<'a>(reader: &Reader<'a>, name: &str) -> TextBuffer<'a> {
-    TextBuffer {
-        name: name.to_owned(),
-        clock: String::new(),
-        text: Bytes::Borrowed(reader.rest()),
-    }
+    TextBuffer { name: name.to_owned(), clock: String::new(), text: Bytes::Borrowed(reader.rest()) }
 }

@@ -2,8 +2,6 @@
 
 /// `local [mono] global`: the one in brackets.
 pub(super) fn current_clock(text: &str) -> String {
-    let inside = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(text.trim(), |(name, _)| name).to_owned()
 }

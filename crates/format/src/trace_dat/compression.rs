@@ -65,9 +65,9 @@ impl Compression {
         }
         let bad = |found: String| Error::damaged(what, offset, found, format!("{n} bytes"));
         match self {
-            Compression::None => Err(bad(
-                "a compressed section in a file without compression".into()
-            )),
+            Compression::None => {
+                Err(bad("a compressed section in a file without compression".into()))
+            }
             Compression::Zstd => unpack_zstd(packed, offset, n),
             Compression::Zlib => {
                 let mut out = Vec::with_capacity(n);

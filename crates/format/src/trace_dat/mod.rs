@@ -77,10 +77,7 @@ impl<'a> TraceDat<'a> {
     /// # Errors
     /// The first thing that is wrong, and where.
     pub fn parse(bytes: &'a [u8]) -> Result<TraceDat<'a>> {
-        let mut faults = Faults {
-            errors: Vec::new(),
-            stop: true,
-        };
+        let mut faults = Faults { errors: Vec::new(), stop: true };
         let file = TraceDat::read(bytes, &mut faults)?;
         Ok(file)
     }
@@ -90,10 +87,7 @@ impl<'a> TraceDat<'a> {
     /// # Errors
     /// When it is no such file, or its format files cannot be read, without which nothing can.
     pub fn salvage(bytes: &'a [u8]) -> Result<(TraceDat<'a>, Vec<Error>)> {
-        let mut faults = Faults {
-            errors: Vec::new(),
-            stop: false,
-        };
+        let mut faults = Faults { errors: Vec::new(), stop: false };
         let file = TraceDat::read(bytes, &mut faults)?;
         Ok((file, faults.errors))
     }
@@ -145,13 +139,8 @@ impl<'a> TraceDat<'a> {
                 "a power of two from 4096 to 1048576",
             ));
         }
-        let mut file = TraceDat {
-            version,
-            big_endian,
-            long_bytes,
-            page_bytes,
-            ..TraceDat::default()
-        };
+        let mut file =
+            TraceDat { version, big_endian, long_bytes, page_bytes, ..TraceDat::default() };
         match version {
             6 => v6::read(&mut file, reader, faults)?,
             _ => v7::read(&mut file, reader, faults)?,
@@ -171,11 +160,7 @@ impl<'a> TraceDat<'a> {
 
     /// The clock of a buffer's stamps, as tracefs names it; "" when the file does not say.
     pub fn clock<'s>(&'s self, buffer: &'s Buffer) -> &'s str {
-        if buffer.clock.is_empty() {
-            &self.options.clock
-        } else {
-            &buffer.clock
-        }
+        if buffer.clock.is_empty() { &self.options.clock } else { &buffer.clock }
     }
 }
 

@@ -171,9 +171,8 @@ impl TraceDat<'_> {
         match id {
             id::DATE => {
                 // Microseconds.
-                options.offset_ns = options
-                    .offset_ns
-                    .wrapping_add(number(&line(&data)).wrapping_mul(1000));
+                options.offset_ns =
+                    options.offset_ns.wrapping_add(number(&line(&data)).wrapping_mul(1000));
                 options.is_date = true;
             }
             id::OFFSET => options.offset_ns = options.offset_ns.wrapping_add(number(&line(&data))),
@@ -186,11 +185,8 @@ impl TraceDat<'_> {
             id::TIME_SHIFT => options.time_shift = Some(time_shift(data)?),
             id::GUEST => options.guests.push(guest(data)?),
             id::TSC2NSEC => {
-                options.tsc_to_ns = Some(TscToNs {
-                    mult: data.u32()?,
-                    shift: data.u32()?,
-                    offset: data.u64()?,
-                });
+                options.tsc_to_ns =
+                    Some(TscToNs { mult: data.u32()?, shift: data.u32()?, offset: data.u64()? });
             }
             id::BUFFER => buffers.push(OptionBuffer::read(version, data)?),
             id::BUFFER_TEXT => buffers.push(OptionBuffer::read_text(data)?),
@@ -216,9 +212,7 @@ fn number(text: &str) -> i64 {
         Some(hex) => (hex, 16),
         None => (digits, 10),
     };
-    let end = digits
-        .find(|c: char| !c.is_digit(radix))
-        .unwrap_or(digits.len());
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     let value = i128::from_str_radix(&digits[..end], radix).unwrap_or(0);
     let value = if negative { -value } else { value };
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -238,11 +232,7 @@ fn cpu_stat(text: &str) -> Option<CpuStat> {
 }
 
 fn guest(mut data: Reader<'_>) -> Result<Guest> {
-    let mut guest = Guest {
-        name: data.text()?,
-        trace_id: data.u64()?,
-        cpus: Vec::new(),
-    };
+    let mut guest = Guest { name: data.text()?, trace_id: data.u64()?, cpus: Vec::new() };
     for _ in 0..data.count(8)? {
         guest.cpus.push((data.u32()?, data.u32()? as i32));
     }
@@ -251,11 +241,7 @@ fn guest(mut data: Reader<'_>) -> Result<Guest> {
 
 /// Files of trace-cmd 3.1 and later hold, after the corrections of all CPUs, the fraction bits of each.
 fn time_shift(mut data: Reader<'_>) -> Result<TimeShift> {
-    let mut shift = TimeShift {
-        peer: data.u64()?,
-        flags: data.u32()?,
-        cpus: Vec::new(),
-    };
+    let mut shift = TimeShift { peer: data.u64()?, flags: data.u32()?, cpus: Vec::new() };
     for _ in 0..data.count(4)? {
         let n = data.count(24)?;
         let mut all = vec![Shift::default(); n];
@@ -316,30 +302,14 @@ mod tests {
     fn a_stats_file() {
         let text = "CPU: 3\nentries: 0\noverrun: 7\ncommit overrun: 1\nbytes: 0\ndropped events: 2\nread events: 9\n";
         let stat = cpu_stat(text).unwrap();
-        assert_eq!(
-            stat,
-            CpuStat {
-                cpu: 3,
-                overrun: 7,
-                commit_overrun: 1,
-                dropped: 2
-            }
-        );
+        assert_eq!(stat, CpuStat { cpu: 3, overrun: 7, commit_overrun: 1, dropped: 2 });
     }
 
     #[test]
     fn corrections_are_interpolated_when_asked_for() {
-        let at = |time, offset| Shift {
-            time,
-            offset,
-            scaling: 0,
-            fraction_bits: 0,
-        };
-        let mut shift = TimeShift {
-            peer: 1,
-            flags: 0,
-            cpus: vec![vec![at(100, 1000), at(200, 2000)]],
-        };
+        let at = |time, offset| Shift { time, offset, scaling: 0, fraction_bits: 0 };
+        let mut shift =
+            TimeShift { peer: 1, flags: 0, cpus: vec![vec![at(100, 1000), at(200, 2000)]] };
         assert_eq!(shift.apply(0, 150), 1150);
         shift.flags = 1;
         assert_eq!(shift.apply(0, 150), 1650);
@@ -350,20 +320,8 @@ mod tests {
 
     #[test]
     fn ticks_become_ns_without_overflow() {
-        let c = TscToNs {
-            mult: 1 << 31,
-            shift: 31,
-            offset: 0,
-        };
+        let c = TscToNs { mult: 1 << 31, shift: 31, offset: 0 };
         assert_eq!(c.ns(u64::MAX), u64::MAX);
-        assert_eq!(
-            TscToNs {
-                mult: 3,
-                shift: 200,
-                offset: 0
-            }
-            .ns(9),
-            0
-        );
+        assert_eq!(TscToNs { mult: 3, shift: 200, offset: 0 }.ns(9), 0);
     }
 }

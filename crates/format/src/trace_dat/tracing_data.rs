@@ -40,9 +40,6 @@ impl TracingData {
         if has_cmdlines {
             parts::cmdlines(&mut file, &mut reader)?;
         }
-        Ok(TracingData {
-            formats: file.formats,
-            cmdlines: file.cmdlines,
-        })
+        Ok(TracingData { formats: file.formats, cmdlines: file.cmdlines })
     }
 }

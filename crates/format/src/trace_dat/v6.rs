@@ -43,10 +43,7 @@ fn rest<'a>(file: &mut TraceDat<'a>, mut reader: Reader<'a>, faults: &mut Faults
     reader.rename("trace.dat options");
     file.n_cpus = reader.u32()?;
     if file.n_cpus > CPUS_MAX {
-        return Err(reader.damaged(
-            format!("{} CPUs", file.n_cpus),
-            format!("at most {CPUS_MAX}"),
-        ));
+        return Err(reader.damaged(format!("{} CPUs", file.n_cpus), format!("at most {CPUS_MAX}")));
     }
     let mut instances = Vec::new();
     let mut kind = reader.take(10)?;
@@ -57,12 +54,10 @@ fn rest<'a>(file: &mut TraceDat<'a>, mut reader: Reader<'a>, faults: &mut Faults
     let top = data(file, &mut reader, kind, String::new());
     faults.keep(top)?;
     for instance in instances {
-        let read = reader
-            .at(instance.offset, "trace.dat instance")
-            .and_then(|mut reader| {
-                let kind = reader.take(10)?;
-                data(file, &mut reader, kind, instance.buffer.name)
-            });
+        let read = reader.at(instance.offset, "trace.dat instance").and_then(|mut reader| {
+            let kind = reader.take(10)?;
+            data(file, &mut reader, kind, instance.buffer.name)
+        });
         faults.keep(read)?;
     }
     Ok(())

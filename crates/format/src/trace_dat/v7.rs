@@ -93,13 +93,7 @@ pub(super) fn read<'a>(
             "options 16 and 18",
         ));
     };
-    let section = Section::read(
-        file,
-        &reader,
-        headers,
-        id::HEADER_INFO,
-        "trace.dat header page",
-    )?;
+    let section = Section::read(file, &reader, headers, id::HEADER_INFO, "trace.dat header page")?;
     parts::headers(file, &mut section.reader(file, "trace.dat header page"))?;
     let what = "trace.dat format files";
     if let Some(offset) = places.ftrace {
@@ -172,13 +166,8 @@ fn options<'a>(
 
 fn buffer<'a>(file: &mut TraceDat<'a>, reader: &Reader<'a>, option: OptionBuffer) -> Result<()> {
     if option.is_text {
-        let section = Section::read(
-            file,
-            reader,
-            option.offset,
-            id::BUFFER_TEXT,
-            "trace.dat text",
-        )?;
+        let section =
+            Section::read(file, reader, option.offset, id::BUFFER_TEXT, "trace.dat text")?;
         file.texts.push(TextBuffer {
             name: option.buffer.name,
             clock: option.buffer.clock,

@@ -67,11 +67,7 @@ impl Field {
         let at = self.offset as usize + ix * elem;
         let value = crate::bytes::uint(event.get(at..at + elem)?, big_endian);
         let unused = 64 - 8 * elem.clamp(1, 8) as u32;
-        Some(if self.signed {
-            (value as i64) << unused >> unused
-        } else {
-            value as i64
-        })
+        Some(if self.signed { (value as i64) << unused >> unused } else { value as i64 })
     }
 
     /// The bytes of this field of an event; `None`: they are not inside the event.
@@ -127,10 +123,7 @@ impl EventFormat {
             let trimmed = line.trim();
             if let Some(number) = trimmed.strip_prefix("ID:") {
                 id = Some(
-                    number
-                        .trim()
-                        .parse()
-                        .map_err(|_| bad(trimmed, "a number from 0 to 65535"))?,
+                    number.trim().parse().map_err(|_| bad(trimmed, "a number from 0 to 65535"))?,
                 );
             } else if let Some(field) = trimmed.strip_prefix("field:") {
                 let field = parse_field(field)
@@ -168,9 +161,7 @@ impl EventFormat {
 }
 
 fn clip(text: &str) -> &str {
-    text.char_indices()
-        .nth(80)
-        .map_or(text, |(at, _)| &text[..at])
+    text.char_indices().nth(80).map_or(text, |(at, _)| &text[..at])
 }
 
 /// `char prev_comm[16]; offset:8; size:16; signed:0;`
@@ -255,10 +246,7 @@ impl<'a> Declaration<'a> {
             (Some(Some(count)), _)
                 if count > 0 && matches!(size / count, 2 | 4 | 8) && size.is_multiple_of(count) =>
             {
-                FieldKind::Ints {
-                    elem: size / count,
-                    count,
-                }
+                FieldKind::Ints { elem: size / count, count }
             }
             _ => FieldKind::Bytes,
         })
@@ -281,10 +269,7 @@ impl EventTable {
     /// # Errors
     /// The first format that is not understood.
     pub fn from_meta(kernel: &KernelMeta) -> Result<EventTable> {
-        let types = kernel
-            .formats
-            .iter()
-            .map(|(name, text)| EventFormat::parse(name, text));
+        let types = kernel.formats.iter().map(|(name, text)| EventFormat::parse(name, text));
         Ok(EventTable::new(types.collect::<Result<_>>()?))
     }
 
@@ -316,10 +301,7 @@ impl EventTable {
         types.truncate(60_000);
         let unknown = types.len() as u16;
         types.push(unknown_format());
-        let n_ids = types[..usize::from(unknown)]
-            .iter()
-            .map(|t| usize::from(t.id) + 1)
-            .max();
+        let n_ids = types[..usize::from(unknown)].iter().map(|t| usize::from(t.id) + 1).max();
         let mut by_id = vec![unknown; n_ids.unwrap_or(0)];
         for (ix, format) in types[..usize::from(unknown)].iter().enumerate() {
             by_id[usize::from(format.id)] = ix as u16;
@@ -334,10 +316,7 @@ impl EventTable {
 
     /// The type with this name: `sched/sched_switch`.
     pub fn find(&self, name: &str) -> Option<u16> {
-        self.types
-            .iter()
-            .position(|t| t.name == name)
-            .map(|ix| ix as u16)
+        self.types.iter().position(|t| t.name == name).map(|ix| ix as u16)
     }
 
     /// The type of an event id; the index of [`UNKNOWN_EVENT`] for others.
@@ -365,10 +344,7 @@ fn unknown_format() -> EventFormat {
     EventFormat {
         name: UNKNOWN_EVENT.into(),
         id: 0,
-        fields: vec![
-            field("common_type", 2, FieldKind::Int),
-            field("raw", 0, FieldKind::Tail),
-        ],
+        fields: vec![field("common_type", 2, FieldKind::Int), field("raw", 0, FieldKind::Tail)],
         fixed_bytes: 2,
         print_fmt: String::new(),
     }
@@ -385,15 +361,9 @@ mod tests {
     #[test]
     fn declarations_of_every_shape() {
         let f = field("\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;").unwrap();
-        assert_eq!(
-            (f.name.as_str(), f.kind, f.offset),
-            ("prev_comm", FieldKind::Bytes, 8)
-        );
+        assert_eq!((f.name.as_str(), f.kind, f.offset), ("prev_comm", FieldKind::Bytes, 8));
         let f = field("field:unsigned long args[6]; offset:16; size:48; signed:0;").unwrap();
-        assert_eq!(
-            (f.name.as_str(), f.kind),
-            ("args", FieldKind::Ints { elem: 8, count: 6 })
-        );
+        assert_eq!((f.name.as_str(), f.kind), ("args", FieldKind::Ints { elem: 8, count: 6 }));
         let f = field("field:const char * name; offset:8; size:8; signed:0;").unwrap();
         assert_eq!(
             (f.name.as_str(), f.type_name.as_str(), f.kind),

@@ -79,18 +79,12 @@ impl PageLayout {
         }
         if !matches!(self.commit_bytes, 4 | 8) || self.commit_offset < 8 {
             return bad(
-                format!(
-                    "commit at {}, {} bytes",
-                    self.commit_offset, self.commit_bytes
-                ),
+                format!("commit at {}, {} bytes", self.commit_offset, self.commit_bytes),
                 "4 or 8 bytes after the stamp",
             );
         }
         if self.data_offset < self.commit_offset + self.commit_bytes || self.data_offset > 64 {
-            return bad(
-                format!("data at {}", self.data_offset),
-                "after commit, at most at 64",
-            );
+            return bad(format!("data at {}", self.data_offset), "after commit, at most at 64");
         }
         Ok(())
     }
@@ -98,11 +92,7 @@ impl PageLayout {
 
 /// `field: local_t commit; offset:8; size:8; signed:1;`
 fn header_field(line: &str) -> Option<(&str, usize, usize)> {
-    let mut parts = line
-        .trim()
-        .strip_prefix("field:")?
-        .split(';')
-        .map(str::trim);
+    let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
     let name = parts.next()?.rsplit(' ').next()?;
     let (mut offset, mut size) = (None, None);
     for part in parts {
@@ -112,11 +102,7 @@ fn header_field(line: &str) -> Option<(&str, usize, usize)> {
             _ => {}
         }
     }
-    Some((
-        name,
-        offset.filter(|&o| o < 4096)?,
-        size.filter(|&s| s <= 1 << 20)?,
-    ))
+    Some((name, offset.filter(|&o| o < 4096)?, size.filter(|&s| s <= 1 << 20)?))
 }
 
 /// Count of events lost before a page, as the page gives it.
@@ -220,11 +206,7 @@ impl<'a> Page<'a> {
 
     /// The events from a place on that [`PageEvents::place`] of this page gave.
     pub fn events_from(&self, place: Place) -> PageEvents<'a> {
-        PageEvents {
-            at: place.at,
-            stamp: place.stamp,
-            ..self.events()
-        }
+        PageEvents { at: place.at, stamp: place.stamp, ..self.events() }
     }
 }
 
@@ -267,20 +249,13 @@ impl<'a> PageEvents<'a> {
     /// Where the next event is looked for.
     #[inline]
     pub fn place(&self) -> Place {
-        Place {
-            at: self.at,
-            stamp: self.stamp,
-        }
+        Place { at: self.at, stamp: self.stamp }
     }
 
     #[inline]
     fn word(&self, at: usize) -> Option<u32> {
         let word = *self.data.get(at..)?.first_chunk::<4>()?;
-        Some(if self.big_endian {
-            u32::from_be_bytes(word)
-        } else {
-            u32::from_le_bytes(word)
-        })
+        Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
     /// Steps to the next data event: `None` at the end, `Err` with the place where sense ends.
@@ -308,9 +283,8 @@ impl<'a> PageEvents<'a> {
                     };
                     match type_len {
                         30 => {
-                            self.stamp = self
-                                .stamp
-                                .wrapping_add((u64::from(next) << 27) + u64::from(delta));
+                            self.stamp =
+                                self.stamp.wrapping_add((u64::from(next) << 27) + u64::from(delta));
                             self.at = at + 8;
                             continue;
                         }
@@ -359,11 +333,7 @@ impl<'a> PageEvents<'a> {
 fn absolute(stamp: u64, clock: u64) -> u64 {
     let top = clock & STAMP_TOP;
     let full = stamp | top;
-    if top != 0 && full < clock {
-        full.wrapping_add(1 << 59)
-    } else {
-        full
-    }
+    if top != 0 && full < clock { full.wrapping_add(1 << 59) } else { full }
 }
 
 impl<'a> Iterator for PageEvents<'a> {
@@ -379,10 +349,7 @@ impl<'a> Iterator for PageEvents<'a> {
                 Some(Err(Error::damaged(
                     "ring-buffer event",
                     self.data_at + at as u64,
-                    format!(
-                        "header {word:#010x} with {} bytes left",
-                        self.data.len() - at
-                    ),
+                    format!("header {word:#010x} with {} bytes left", self.data.len() - at),
                     "an event that ends inside its page",
                 )))
             }

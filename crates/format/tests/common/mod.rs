@@ -10,26 +10,11 @@ use zerocopy::{FromZeros, IntoBytes};
 
 pub const FORMATS: [(&str, &str); 6] = [
     ("ftrace/print", include_str!("../data/formats/print")),
-    (
-        "raw_syscalls/sys_enter",
-        include_str!("../data/formats/sys_enter"),
-    ),
-    (
-        "sched/sched_migrate_task",
-        include_str!("../data/formats/sched_migrate_task"),
-    ),
-    (
-        "sched/sched_process_exec",
-        include_str!("../data/formats/sched_process_exec"),
-    ),
-    (
-        "sched/sched_switch",
-        include_str!("../data/formats/sched_switch"),
-    ),
-    (
-        "sched/sched_waking",
-        include_str!("../data/formats/sched_waking"),
-    ),
+    ("raw_syscalls/sys_enter", include_str!("../data/formats/sys_enter")),
+    ("sched/sched_migrate_task", include_str!("../data/formats/sched_migrate_task")),
+    ("sched/sched_process_exec", include_str!("../data/formats/sched_process_exec")),
+    ("sched/sched_switch", include_str!("../data/formats/sched_switch")),
+    ("sched/sched_waking", include_str!("../data/formats/sched_waking")),
 ];
 
 pub const LE64: PageLayout = PageLayout::LE64;
@@ -60,10 +45,7 @@ pub fn meta() -> Meta {
     meta.kernel.source = "tracefs".into();
     meta.kernel.clock = "mono".into();
     meta.kernel.page_bytes = 4096;
-    meta.kernel.formats = FORMATS
-        .iter()
-        .map(|(n, t)| (n.to_string(), t.to_string()))
-        .collect();
+    meta.kernel.formats = FORMATS.iter().map(|(n, t)| (n.to_string(), t.to_string())).collect();
     meta
 }
 
@@ -112,13 +94,7 @@ pub struct PageBuilder {
 
 impl PageBuilder {
     pub fn new(layout: PageLayout) -> PageBuilder {
-        PageBuilder {
-            layout,
-            out: Vec::new(),
-            page: Vec::new(),
-            stamp: 0,
-            missed: None,
-        }
+        PageBuilder { layout, out: Vec::new(), page: Vec::new(), stamp: 0, missed: None }
     }
 
     fn number(&self, value: u64, bytes: usize) -> Vec<u8> {
@@ -135,11 +111,8 @@ impl PageBuilder {
 
     fn header(&mut self, type_len: u32, delta: u64) {
         let delta = delta as u32;
-        let word = if self.layout.big_endian {
-            type_len << 27 | delta
-        } else {
-            type_len | delta << 5
-        };
+        let word =
+            if self.layout.big_endian { type_len << 27 | delta } else { type_len | delta << 5 };
         self.put(word.into(), 4);
     }
 
@@ -264,10 +237,7 @@ pub struct Small {
     pub anchors: Vec<Anchor>,
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "one part of a recording after the other"
-)]
+#[expect(clippy::too_many_lines, reason = "one part of a recording after the other")]
 pub fn small(seed: u64) -> Small {
     let mut random = Random(seed);
     let mut pages = PageBuilder::new(PageLayout::LE64);
@@ -298,13 +268,7 @@ pub fn small(seed: u64) -> Small {
                 let base = 1_000_000 + seq * 500_000;
                 let stamp = base + u64::from(ix) * 1000 + random.below(900);
                 events.push(match ix % 4 {
-                    0 => Ev {
-                        stamp,
-                        kind: 1,
-                        aux: 0,
-                        site: 1 + ix % 3,
-                        payload: vec![],
-                    },
+                    0 => Ev { stamp, kind: 1, aux: 0, site: 1 + ix % 3, payload: vec![] },
                     1 => Ev {
                         stamp,
                         kind: 7,
@@ -312,29 +276,11 @@ pub fn small(seed: u64) -> Small {
                         site: 0,
                         payload: [0x7000u64.to_le_bytes(), [0; 8]].concat(),
                     },
-                    2 => Ev {
-                        stamp,
-                        kind: 18,
-                        aux: 5,
-                        site: 2,
-                        payload: b"hello".to_vec(),
-                    },
-                    _ => Ev {
-                        stamp,
-                        kind: 2,
-                        aux: 0,
-                        site: 0,
-                        payload: vec![],
-                    },
+                    2 => Ev { stamp, kind: 18, aux: 5, site: 2, payload: b"hello".to_vec() },
+                    _ => Ev { stamp, kind: 2, aux: 0, site: 0, payload: vec![] },
                 });
             }
-            put_chunk(
-                &mut chunks,
-                stream,
-                seq,
-                (seq == 1 && stream == 2) as u32 * 3,
-                &events,
-            );
+            put_chunk(&mut chunks, stream, seq, (seq == 1 && stream == 2) as u32 * 3, &events);
         }
     }
     let site = |id, name: &str| Site {
@@ -353,21 +299,16 @@ pub fn small(seed: u64) -> Small {
     };
     let mut perf = Vec::new();
     for ix in 0..10u64 {
-        let header = [
-            14u32.to_le_bytes(),
-            (((ix % 2) as u32 * (1 << 13)) | (32 << 16)).to_le_bytes(),
-        ]
-        .concat();
+        let header =
+            [14u32.to_le_bytes(), (((ix % 2) as u32 * (1 << 13)) | (32 << 16)).to_le_bytes()]
+                .concat();
         perf.extend_from_slice(&header);
         for word in [500u64 | 501 << 32, 1_000_000 + ix * 777, 1] {
             perf.extend_from_slice(&word.to_le_bytes());
         }
     }
-    let anchor = |ix: u64| Anchor {
-        native: ix * 2_600_000,
-        monotonic_ns: ix * 1_000_000,
-        realtime_ns: 0,
-    };
+    let anchor =
+        |ix: u64| Anchor { native: ix * 2_600_000, monotonic_ns: ix * 1_000_000, realtime_ns: 0 };
     Small {
         meta: meta(),
         pages: pages.finish(),
@@ -385,19 +326,10 @@ impl Small {
         let mut writer = Writer::new(Vec::new(), &self.meta).unwrap();
         writer.anchors(&self.anchors).unwrap();
         writer
-            .procs(&[Proc {
-                pid: 500,
-                tid: 500,
-                comm: "small".into(),
-                ..Proc::default()
-            }])
+            .procs(&[Proc { pid: 500, tid: 500, comm: "small".into(), ..Proc::default() }])
             .unwrap();
         writer
-            .kernel_losses(&[KernelLoss {
-                cpu: 1,
-                overrun: 17,
-                ..KernelLoss::default()
-            }])
+            .kernel_losses(&[KernelLoss { cpu: 1, overrun: 17, ..KernelLoss::default() }])
             .unwrap();
         writer
             .client_losses(&[ClientLoss {
@@ -413,13 +345,9 @@ impl Small {
         let (chunks, error) = parse_chunks(&self.chunks);
         assert_eq!(error, None);
         for stream in streams(&chunks) {
-            writer
-                .blocks(&encode_annotation_blocks(500, 0, &stream, &options))
-                .unwrap();
+            writer.blocks(&encode_annotation_blocks(500, 0, &stream, &options)).unwrap();
         }
-        writer
-            .blocks(&encode_perf_blocks(1, &self.perf, false, &options))
-            .unwrap();
+        writer.blocks(&encode_perf_blocks(1, &self.perf, false, &options)).unwrap();
         let (file, bytes) = writer.finish().unwrap();
         assert_eq!(file.len() as u64, bytes);
         file

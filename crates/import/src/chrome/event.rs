@@ -106,10 +106,7 @@ pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
     if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
         return None;
     }
-    let mut digits = whole
-        .bytes()
-        .chain(fraction.bytes())
-        .map(|b| i64::from(b - b'0'));
+    let mut digits = whole.bytes().chain(fraction.bytes()).map(|b| i64::from(b - b'0'));
     // So many digits of the number are those of whole nanoseconds.
     let places = whole.len() as i64 + i64::from(exponent) + 3;
     let mut ns = 0i64;
@@ -130,10 +127,7 @@ pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
 pub(super) fn integer(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text
-            .parse::<u64>()
-            .ok()
-            .or_else(|| text.parse::<i64>().ok().map(|v| v as u64)),
+        None => text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(|v| v as u64)),
     }
 }
 
@@ -257,18 +251,9 @@ mod tests {
             args(
                 r#"{"a": {"b": [1, [2.5, {"c": "x"}]], "d": 18446744073709551615}, "e": [], "f": -3}"#
             ),
-            [
-                "a.b[0]=1",
-                "a.b[1][0]=2.5",
-                "a.b[1][1].c=x",
-                "a.d=18446744073709551615",
-                "f=-3"
-            ]
+            ["a.b[0]=1", "a.b[1][0]=2.5", "a.b[1][1].c=x", "a.d=18446744073709551615", "f=-3"]
         );
-        assert!(
-            args("[1, 2]").is_empty() && args("7").is_empty(),
-            "no object"
-        );
+        assert!(args("[1, 2]").is_empty() && args("7").is_empty(), "no object");
     }
 
     #[test]
@@ -277,11 +262,7 @@ mod tests {
         assert_eq!(args(&nested(MAX_DEPTH)), ["a.a.a.a.a.a.a.a=1"]);
         let deeper = args(&nested(MAX_DEPTH + 1));
         assert_eq!(deeper, [r#"a.a.a.a.a.a.a.a={"a":1}"#]);
-        let lists = format!(
-            r#"{{"a":{}1{}}}"#,
-            "[".repeat(MAX_DEPTH),
-            "]".repeat(MAX_DEPTH)
-        );
+        let lists = format!(r#"{{"a":{}1{}}}"#, "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
         assert_eq!(args(&lists), ["a[0][0][0][0][0][0][0]=[1]"]);
         let many: Vec<String> = (0..=MAX_ARGS).map(|n| format!(r#""a{n}":{n}"#)).collect();
         assert_eq!(args(&format!("{{{}}}", many.join(","))).len(), MAX_ARGS);
@@ -359,9 +340,7 @@ mod tests {
         )
         .unwrap();
         let mut found = Vec::new();
-        each_arg(Some(raw), &mut |name, value| {
-            found.push((name.to_owned(), format!("{value:?}")))
-        });
+        each_arg(Some(raw), &mut |name, value| found.push((name.to_owned(), format!("{value:?}"))));
         let wanted = [
             ("z", "Int(-1)"),
             ("a.b[0]", "Float(1.5)"),

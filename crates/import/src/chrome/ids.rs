@@ -63,7 +63,5 @@ fn small(text: &str) -> Option<i32> {
     if text.is_empty() {
         return Some(0);
     }
-    integer(text)
-        .and_then(|id| i32::try_from(id).ok())
-        .filter(|&id| id < FOREIGN)
+    integer(text).and_then(|id| i32::try_from(id).ok()).filter(|&id| id < FOREIGN)
 }

@@ -120,10 +120,7 @@ pub(crate) fn open<'a>(
                 let value = String::from_utf8_lossy(&value[..value.len().min(60)]);
                 let value = value.escape_debug();
                 let looks = format!("is JSON whose `traceEvents` is no list of events: {value}");
-                return Err(Error::Unknown {
-                    file: file.name.to_owned(),
-                    looks,
-                });
+                return Err(Error::Unknown { file: file.name.to_owned(), looks });
             }
             Item::Member(name, value) => reader.member(name, value),
         }

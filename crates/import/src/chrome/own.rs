@@ -31,9 +31,7 @@ pub(super) fn add<'a>(
     };
     let n_cpus = about["n_cpus"].as_u64().unwrap_or(0);
     let is_cpu = |cpu: &u32| u64::from(*cpu) < n_cpus.min(CPUS_MAX);
-    let known = threads
-        .iter()
-        .filter(|t| t.2 > 0 && !born.contains(&(t.0, t.2)));
+    let known = threads.iter().filter(|t| t.2 > 0 && !born.contains(&(t.0, t.2)));
     let known = known.map(|(time, pid, tid, comm)| KnownThread {
         time: Time(*time),
         pid: *pid,

@@ -146,8 +146,7 @@ impl<'s> Reader<'s> {
     /// Notes damage as a loss. A file of noise must not fill the memory, so the list is limited.
     pub fn damage(&mut self, error: Error) {
         if self.losses.len() < 1000 {
-            self.losses
-                .push(format!("file damaged at byte {}", error.offset));
+            self.losses.push(format!("file damaged at byte {}", error.offset));
         }
     }
 
@@ -178,15 +177,12 @@ impl<'s> Reader<'s> {
         {
             return self.parsed(&event, offset);
         }
-        let lines = bytes
-            .split_inclusive(|&b| b == b'\n')
-            .take(error.line().saturating_sub(1));
+        let lines = bytes.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1));
         let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
         // Its position is in lines and columns of the event; the byte in the file is said instead.
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or(&why);
-        self.broken
-            .count(offset + at as u64, || shown(why).to_owned());
+        self.broken.count(offset + at as u64, || shown(why).to_owned());
     }
 
     /// Takes in an event, whose object begins at `offset`.
@@ -311,9 +307,7 @@ impl<'s> Reader<'s> {
                 object = address(&value);
                 return;
             }
-            thread
-                .args
-                .push((strings.intern(name), own_value(value, strings)));
+            thread.args.push((strings.intern(name), own_value(value, strings)));
         });
         // An end need not repeat the name.
         let name = match e.name {
@@ -347,22 +341,12 @@ impl<'s> Reader<'s> {
             values.push((series.to_owned(), value));
         });
         let own = text(e.name);
-        let id =
-            e.id.map(|id| format!("[{}]", text(Some(id))))
-                .unwrap_or_default();
+        let id = e.id.map(|id| format!("[{}]", text(Some(id)))).unwrap_or_default();
         let log = (self.counters.entry(head.pid))
             .or_insert_with(|| AnnotationLog::new(head.pid, head.pid));
         for (series, value) in values {
-            let name = self
-                .strings
-                .intern(&series_name(own.as_ref(), &id, &series));
-            log.push(&event(
-                Time(head.time),
-                ring::Kind::Counter,
-                0,
-                name,
-                value.to_bits(),
-            ));
+            let name = self.strings.intern(&series_name(own.as_ref(), &id, &series));
+            log.push(&event(Time(head.time), ring::Kind::Counter, 0, name, value.to_bits()));
         }
     }
 
@@ -428,11 +412,7 @@ impl<'s> Reader<'s> {
         let (id, is_global) = ids(e);
         let scope = (text(e.cat), text(e.name), (!is_global).then_some(head.pid));
         // Arrows may cross processes: an id counts for the whole trace, unless `id2` makes it local.
-        let scope = if e.id2.is_some() {
-            scope
-        } else {
-            (scope.0, scope.1, None)
-        };
+        let scope = if e.id2.is_some() { scope } else { (scope.0, scope.1, None) };
         let role = match phase {
             "s" => Role::Begin,
             "t" => Role::Step,
@@ -536,10 +516,9 @@ impl<'s> Reader<'s> {
             let whole = trace.span.clone();
             let origin = trace.origin_monotonic_ns;
             let at = |ns: i64| Time(ns.saturating_sub(origin));
-            let own = own_losses.into_iter().map(|(loss, when)| Loss {
-                when: at(when.start)..at(when.end),
-                ..loss
-            });
+            let own = own_losses
+                .into_iter()
+                .map(|(loss, when)| Loss { when: at(when.start)..at(when.end), ..loss });
             trace.losses.extend(own);
             if n_kernel_events > 0 {
                 trace.n_kernel_events = n_kernel_events;
@@ -570,11 +549,9 @@ impl<'s> Reader<'s> {
             "complete events have no duration of 0 or more (dur) and are drawn as points in time",
         ));
         if !self.unread.is_empty() {
-            let list: Vec<String> = (self.unread.iter())
-                .map(|(ph, n)| format!("{n} of phase {ph}"))
-                .collect();
-            info.missing
-                .push(format!("events that are not read: {}", list.join(", ")));
+            let list: Vec<String> =
+                (self.unread.iter()).map(|(ph, n)| format!("{n} of phase {ph}")).collect();
+            info.missing.push(format!("events that are not read: {}", list.join(", ")));
         }
         let other = self.other.take().unwrap_or_default();
         let kernel_text = self.kernel_text.take();
@@ -602,10 +579,7 @@ impl<'s> Reader<'s> {
         (info.host, info.kernel, info.machine) = (text("host"), text("kernel"), text("machine"));
         info.cpu_model = text("cpu_model");
         let words = other["command"].as_array().into_iter().flatten();
-        info.command = words
-            .filter_map(|w| w.as_str())
-            .map(str::to_owned)
-            .collect();
+        info.command = words.filter_map(|w| w.as_str()).map(str::to_owned).collect();
         opened.clock = Clock::Monotonic;
         opened.realtime_offset_ns = other["realtime_minus_monotonic_ns"].as_i64();
         let at = |key: &str| other[key].as_i64();
@@ -619,9 +593,8 @@ impl<'s> Reader<'s> {
         });
         match added {
             Some(Ok(())) => {}
-            Some(Err(why)) => (opened.info.missing).push(format!(
-                "the scheduler's events of this export are not read: {why}"
-            )),
+            Some(Err(why)) => (opened.info.missing)
+                .push(format!("the scheduler's events of this export are not read: {why}")),
             None => {}
         }
     }

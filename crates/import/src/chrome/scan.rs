@@ -43,16 +43,8 @@ pub(super) struct Scanner<'a> {
 impl<'a> Scanner<'a> {
     /// A scanner at the start of the file, after a byte order mark.
     pub fn new(bytes: &'a [u8]) -> Scanner<'a> {
-        let at = if bytes.starts_with(b"\xef\xbb\xbf") {
-            3
-        } else {
-            0
-        };
-        Scanner {
-            bytes,
-            at,
-            place: Place::Start,
-        }
+        let at = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        Scanner { bytes, at, place: Place::Start }
     }
 
     /// The next part; none: the end. The list form may end after any event, as a writer that crashed leaves it; the
@@ -210,13 +202,7 @@ mod tests {
         for text in ["[", "[{}", "[{},", "[{}\n{}"] {
             assert!(parts(text).is_ok(), "{text}");
         }
-        for text in [
-            "[{",
-            "[{\"a",
-            "{\"traceEvents\":[{}",
-            "{\"traceEvents\":[{}]",
-            "{\"a\\",
-        ] {
+        for text in ["[{", "[{\"a", "{\"traceEvents\":[{}", "{\"traceEvents\":[{}]", "{\"a\\"] {
             let error = parts(text).unwrap_err();
             assert_eq!(error.offset, text.len() as u64, "{text}");
             assert_eq!(error.kind, kasuri_format::ErrorKind::Truncated);

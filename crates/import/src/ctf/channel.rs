@@ -91,9 +91,7 @@ impl<'a> Channel<'a> {
 
     /// A stamp of the current stream class in ns.
     pub fn ns(&self, cycles: u64) -> i64 {
-        self.clocks
-            .get(self.stream)
-            .map_or(0, |clock| clock.ns(cycles))
+        self.clocks.get(self.stream).map_or(0, |clock| clock.ns(cycles))
     }
 
     /// The next item; none: the end.
@@ -147,9 +145,7 @@ impl<'a> Channel<'a> {
         self.reader.leave();
         self.in_packet = false;
         let packet = self.at.checked_sub(1).and_then(|at| self.packets.get(at));
-        let end = packet
-            .and_then(|p| p.end)
-            .map_or(self.last, |end| self.ns(end));
+        let end = packet.and_then(|p| p.end).map_or(self.last, |end| self.ns(end));
         self.losses.borrow_mut().push(FoundLoss {
             cause: error.to_string(),
             cpu: self.cpu,
@@ -182,10 +178,7 @@ impl<'a> Channel<'a> {
     /// Detects packets that are missing before this one.
     fn before_packet(&mut self, packet: &Packet) -> Option<Next> {
         let before = std::mem::replace(&mut self.sequence, packet.sequence)?;
-        let missing = packet
-            .sequence?
-            .checked_sub(before + 1)
-            .filter(|&n| n > 0)?;
+        let missing = packet.sequence?.checked_sub(before + 1).filter(|&n| n > 0)?;
         let from = self.last;
         let to = packet.begin.map_or(from, |begin| self.ns(begin));
         self.losses.borrow_mut().push(FoundLoss {
@@ -210,11 +203,7 @@ impl<'a> Channel<'a> {
             i64::MIN => packet.begin.map_or(0, |begin| self.ns(begin)),
             last => last,
         };
-        let next = self
-            .packets
-            .get(self.at)
-            .and_then(|p| p.begin)
-            .or(packet.end);
+        let next = self.packets.get(self.at).and_then(|p| p.begin).or(packet.end);
         let to = next.map_or(from, |cycles| self.ns(cycles)).max(from);
         self.losses.borrow_mut().push(FoundLoss {
             cause: "ring buffer full".into(),

@@ -47,9 +47,8 @@ impl Clocks {
     /// the epoch in common.
     pub fn of(layouts: &[Rc<Layout>]) -> Clocks {
         let clocks = || {
-            let streams = layouts
-                .iter()
-                .flat_map(|l| (0..l.streams.len()).map(move |s| l.clock(s)));
+            let streams =
+                layouts.iter().flat_map(|l| (0..l.streams.len()).map(move |s| l.clock(s)));
             streams.flatten()
         };
         let mut domain = Clock::Other;
@@ -65,10 +64,7 @@ impl Clocks {
                 realtime_offset_ns = Some(0);
             }
         }
-        Clocks {
-            domain,
-            realtime_offset_ns,
-        }
+        Clocks { domain, realtime_offset_ns }
     }
 
     /// The conversion for a stream class of a trace.

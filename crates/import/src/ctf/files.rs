@@ -75,12 +75,7 @@ fn source<'a>(
     let parsed = Metadata::parse(metadata.bytes).map_err(wrong)?;
     let layout = Rc::new(Layout::new(parsed).map_err(wrong)?);
     let dir = split(metadata.name).0;
-    let mut out = Source {
-        name: dir,
-        layout,
-        streams: Vec::new(),
-        damage: Vec::new(),
-    };
+    let mut out = Source { name: dir, layout, streams: Vec::new(), damage: Vec::new() };
     for file in files {
         let (there, base) = split(file.name);
         if there != dir || base == "metadata" || base.starts_with('.') || file.bytes.is_empty() {
@@ -94,18 +89,9 @@ fn source<'a>(
             None => {}
         }
         found.sort_by_key(|p| p.begin);
-        out.streams.push(Stream {
-            name: file.name,
-            bytes: file.bytes,
-            packets: found,
-        });
+        out.streams.push(Stream { name: file.name, bytes: file.bytes, packets: found });
     }
     // The files of one rotated stream follow one another in time.
-    out.streams.sort_by_key(|s| {
-        (
-            s.packets.first().map(|p| (p.cpu, p.stream, p.begin)),
-            s.name,
-        )
-    });
+    out.streams.sort_by_key(|s| (s.packets.first().map(|p| (p.cpu, p.stream, p.begin)), s.name));
     Ok(out)
 }

@@ -37,11 +37,7 @@ const fn fields(role: Role) -> (Names, Names) {
     const FLAGS: &[&str] = &["common_flags"];
     match role {
         Role::Switch => (
-            &[
-                &["prev_tid", "prev_pid"],
-                &["prev_state"],
-                &["next_tid", "next_pid"],
-            ],
+            &[&["prev_tid", "prev_pid"], &["prev_state"], &["next_tid", "next_pid"]],
             &[&["prev_comm"], &["next_comm"]],
         ),
         Role::Waking => (&[TID, &["target_cpu"], FLAGS], &[&["comm"]]),
@@ -77,12 +73,7 @@ enum Place {
     #[default]
     None,
     /// At byte `at` of a body of fixed size.
-    Fixed {
-        at: u32,
-        bytes: u8,
-        signed: bool,
-        big_endian: bool,
-    },
+    Fixed { at: u32, bytes: u8, signed: bool, big_endian: bool },
     /// The leaf with this index, found by decoding the body.
     Leaf(u32),
 }
@@ -118,34 +109,13 @@ fn place(program: &Program, names: &[&str]) -> Place {
 fn place_of(program: &Program, leaf: u32) -> Place {
     let field = &program.leaves[leaf as usize];
     match (field.offset, &field.kind) {
-        (
-            Some(at),
-            LeafKind::Int {
-                bits,
-                signed,
-                big_endian,
-                ..
-            },
-        ) => Place::Fixed {
-            at,
-            bytes: bits / 8,
-            signed: *signed,
-            big_endian: *big_endian,
-        },
+        (Some(at), LeafKind::Int { bits, signed, big_endian, .. }) => {
+            Place::Fixed { at, bytes: bits / 8, signed: *signed, big_endian: *big_endian }
+        }
         (Some(at), LeafKind::Text(1)) => {
-            let next = program
-                .leaves
-                .iter()
-                .filter_map(|l| l.offset)
-                .filter(|&o| o > at)
-                .min();
+            let next = program.leaves.iter().filter_map(|l| l.offset).filter(|&o| o > at).min();
             let end = next.or(program.fixed).unwrap_or(at);
-            Place::Fixed {
-                at,
-                bytes: (end - at).min(255) as u8,
-                signed: false,
-                big_endian: false,
-            }
+            Place::Fixed { at, bytes: (end - at).min(255) as u8, signed: false, big_endian: false }
         }
         _ => Place::Leaf(leaf),
     }
@@ -260,9 +230,8 @@ impl Kernel {
 /// The meaning of `prev_state` on a kernel release. LTTng writes the kernel's own bits, which changed in Linux 4.2 and
 /// 4.14, and has no print format that explains them.
 fn states(release: &str) -> PrevState {
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let plus = match version {
         (0, _) => return PrevState::newest(),
@@ -310,13 +279,7 @@ impl kernel_events::Values for Found {
 /// Reads a number of up to eight bytes from a body of fixed size.
 #[inline]
 fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
-    let Place::Fixed {
-        at,
-        bytes,
-        signed,
-        big_endian,
-    } = place
-    else {
+    let Place::Fixed { at, bytes, signed, big_endian } = place else {
         return None;
     };
     let raw = body.get(at as usize..at as usize + usize::from(bytes))?;
@@ -341,9 +304,9 @@ fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
 /// The bytes of a text in a body of fixed size.
 fn fixed_text(body: &[u8], place: Place) -> &[u8] {
     match place {
-        Place::Fixed { at, bytes, .. } => body
-            .get(at as usize..at as usize + usize::from(bytes))
-            .unwrap_or(&[]),
+        Place::Fixed { at, bytes, .. } => {
+            body.get(at as usize..at as usize + usize::from(bytes)).unwrap_or(&[])
+        }
         _ => &[],
     }
 }
@@ -422,10 +385,7 @@ pub(super) struct KernelCpu<'a> {
 
 impl<'a> KernelCpu<'a> {
     pub fn new(kernel: Rc<Kernel>, channels: Vec<Channel<'a>>) -> KernelCpu<'a> {
-        let channels = channels.into_iter().map(|channel| Ahead {
-            channel,
-            next: None,
-        });
+        let channels = channels.into_iter().map(|channel| Ahead { channel, next: None });
         KernelCpu {
             kernel,
             channels: channels.collect(),
@@ -451,8 +411,7 @@ impl<'a> KernelCpu<'a> {
         self.start()?;
         let mut events = Vec::new();
         while let Some((ix, _)) = self.oldest() {
-            self.take(ix, strings, &mut events)
-                .map_err(crate::error::source)?;
+            self.take(ix, strings, &mut events).map_err(crate::error::source)?;
             for event in events.drain(..) {
                 match self.cpu {
                     // Whose events are missing is not known.
@@ -464,10 +423,7 @@ impl<'a> KernelCpu<'a> {
                 }
             }
         }
-        Ok(out
-            .into_iter()
-            .map(|(cpu, events)| (cpu, Buffered(events.into_iter())))
-            .collect())
+        Ok(out.into_iter().map(|(cpu, events)| (cpu, Buffered(events.into_iter()))).collect())
     }
 
     /// Reads each channel's first item.
@@ -539,12 +495,7 @@ impl<'a> KernelCpu<'a> {
     fn lost(&mut self, next: Next, out: &mut Vec<Event>) {
         let (Next::Lost(time) | Next::Event(time, _)) = next;
         (self.current, self.interrupts, self.softirqs) = (-1, 0, 0);
-        out.push(Event {
-            time: Time(time),
-            context: -1,
-            in_interrupt: false,
-            what: What::Lost,
-        });
+        out.push(Event { time: Time(time), context: -1, in_interrupt: false, what: What::Lost });
     }
 
     /// Reads the body of an event; none: no pass uses it.
@@ -638,9 +589,7 @@ impl<'a> KernelCpu<'a> {
         }
         match &mut event.what {
             What::Switch { next, .. } => self.current = *next,
-            What::Fork {
-                pid, same_process, ..
-            } if role == Role::Fork => {
+            What::Fork { pid, same_process, .. } if role == Role::Fork => {
                 *pid = v.ints[2].map(|pid| pid as i32);
                 *same_process = pid.map(|pid| Some(i64::from(pid)) == v.ints[3]);
             }
@@ -671,12 +620,9 @@ impl<'a> KernelCpu<'a> {
             Role::LockBegin | Role::SyscallEntry if !name.is_some() && v.texts[0].is_empty() => {
                 let number = v.ints[0].unwrap_or(-1);
                 let machine = &self.kernel.machine;
-                names[0] = *self
-                    .numbered
-                    .entry((role == Role::LockBegin, number))
-                    .or_insert_with(|| {
-                        role.name_of(number, machine, strings)
-                            .unwrap_or(StrIx::NONE)
+                names[0] =
+                    *self.numbered.entry((role == Role::LockBegin, number)).or_insert_with(|| {
+                        role.name_of(number, machine, strings).unwrap_or(StrIx::NONE)
                     });
             }
             Role::IrqEntry | Role::LockBegin => names[0] = intern(trim(v.texts[0]), strings),
@@ -735,12 +681,7 @@ mod tests {
     fn numbers_of_each_size_order_and_sign() {
         let body = [0x11, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x80];
         let read = |at, bytes, signed, big_endian| {
-            let place = Place::Fixed {
-                at,
-                bytes,
-                signed,
-                big_endian,
-            };
+            let place = Place::Fixed { at, bytes, signed, big_endian };
             fixed_int(&body, place)
         };
         assert_eq!(read(1, 1, false, false), Some(0xfe));
@@ -750,10 +691,7 @@ mod tests {
         assert_eq!(read(1, 2, true, true), Some(-257));
         assert_eq!(read(0, 4, false, true), Some(0x11fe_ffff));
         assert_eq!(read(1, 4, true, false), Some(-2));
-        assert_eq!(
-            read(1, 8, false, false),
-            Some(0x80ff_ffff_ffff_fffe_u64 as i64)
-        );
+        assert_eq!(read(1, 8, false, false), Some(0x80ff_ffff_ffff_fffe_u64 as i64));
         assert_eq!(read(1, 8, true, true), Some(-0x0100_0000_0000_0080));
         assert_eq!(read(8, 2, false, false), None, "beyond the body");
         assert_eq!(fixed_int(&body, Place::None), None);
@@ -798,15 +736,9 @@ mod tests {
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             bytes
         };
-        for (text, slot) in [
-            ("make", 0),
-            ("cc1", 1),
-            ("make", 0),
-            ("cc1", 0),
-            ("make", 1),
-            ("", 0),
-            ("make", 0),
-        ] {
+        for (text, slot) in
+            [("make", 0), ("cc1", 1), ("make", 0), ("cc1", 0), ("make", 1), ("", 0), ("make", 0)]
+        {
             let found = comms.get(&name(text), slot, &mut strings);
             assert_eq!(strings.get(found), text);
         }

@@ -67,9 +67,7 @@ pub(crate) fn open<'a>(
     let mut kernels: Vec<(Rc<Kernel>, Rc<Layout>)> = Vec::new();
     for source in &sources {
         let layout = &source.layout;
-        let to_ns: Vec<ToNs> = (0..layout.streams.len())
-            .map(|s| clocks.to_ns(layout, s))
-            .collect();
+        let to_ns: Vec<ToNs> = (0..layout.streams.len()).map(|s| clocks.to_ns(layout, s)).collect();
         let to_ns = Rc::new(to_ns);
         let of_packets = packet_extent(source, &to_ns);
         packets = joined(packets, of_packets);
@@ -105,9 +103,7 @@ pub(crate) fn open<'a>(
     }
     for source in sources {
         let damage = source.damage.iter();
-        losses
-            .borrow_mut()
-            .extend(damage.map(|error| file_loss(error, start, end)));
+        losses.borrow_mut().extend(damage.map(|error| file_loss(error, start, end)));
     }
     let processes = std::mem::take(&mut user.processes);
     opened.streams = user.streams();
@@ -190,14 +186,7 @@ fn open_kernel<'s, 'a>(
 
 /// The loss for a damaged stream file: somewhere in the trace.
 fn file_loss(error: &kasuri_format::Error, from: i64, to: i64) -> FoundLoss {
-    FoundLoss {
-        cause: error.to_string(),
-        cpu: None,
-        from,
-        to,
-        count: 0,
-        remedy: "",
-    }
+    FoundLoss { cause: error.to_string(), cpu: None, from, to, count: 0, remedy: "" }
 }
 
 /// The smallest span that contains both.
@@ -334,11 +323,7 @@ fn info(sources: &[Source<'_>]) -> Info {
             let clocks = &metadata.clocks;
             info.kernel_clock = clocks.first().map_or(String::new(), |c| c.name.clone());
         }
-        let version = |name| {
-            metadata
-                .env_int(name)
-                .map_or(String::new(), |n| format!(".{n}"))
-        };
+        let version = |name| metadata.env_int(name).map_or(String::new(), |n| format!(".{n}"));
         let numbers =
             version("tracer_major") + &version("tracer_minor") + &version("tracer_patchlevel");
         let tracer = text("tracer_name");

@@ -80,11 +80,7 @@ fn meaning(event: &EventLayout, names: &HashSet<&str>, strings: &mut Strings) ->
     let own = own_provider(name, &field);
     if let Some(meaning) = own {
         let name = StrIx::NONE;
-        return Named {
-            meaning,
-            name,
-            plain,
-        };
+        return Named { meaning, name, plain };
     }
     for (first, last) in PAIRS {
         for (suffix, other, meaning) in [(first, last, Meaning::Begin), (last, first, Meaning::End)]
@@ -93,19 +89,11 @@ fn meaning(event: &EventLayout, names: &HashSet<&str>, strings: &mut Strings) ->
                 && names.contains(format!("{base}{other}").as_str())
             {
                 let name = strings.intern(base);
-                return Named {
-                    meaning,
-                    name,
-                    plain,
-                };
+                return Named { meaning, name, plain };
             }
         }
     }
-    Named {
-        meaning: Meaning::Instant,
-        name: plain,
-        plain,
-    }
+    Named { meaning: Meaning::Instant, name: plain, plain }
 }
 
 /// The meaning of events of LTTng's libraries and of Kasuri's export; none: another provider.

@@ -120,18 +120,12 @@ fn uses(program: &Program, leaf: &Leaf, strings: &mut Strings) -> Use {
         "pid" if is_context => Use::Pid,
         "procname" if is_context => Use::Name,
         name => {
-            let hidden = name
-                .strip_prefix('_')
-                .and_then(|n| n.strip_suffix("_length"));
+            let hidden = name.strip_prefix('_').and_then(|n| n.strip_suffix("_length"));
             if hidden.is_some_and(|base| program.leaf(base).is_some()) {
                 return Use::Hidden;
             }
             let name = strings.intern(name);
-            if leaf.repeated {
-                Use::Element(name)
-            } else {
-                Use::Arg(name)
-            }
+            if leaf.repeated { Use::Element(name) } else { Use::Arg(name) }
         }
     }
 }
@@ -155,24 +149,16 @@ impl User {
             let mut of_stream = Vec::new();
             for event in &stream.events {
                 let leaves = event.program.leaves.iter();
-                let none = Named {
-                    meaning: Meaning::Instant,
-                    name: StrIx::NONE,
-                    plain: StrIx::NONE,
-                };
+                let none =
+                    Named { meaning: Meaning::Instant, name: StrIx::NONE, plain: StrIx::NONE };
                 of_stream.push(Plan {
                     named: meanings.next().unwrap_or(none),
-                    uses: leaves
-                        .map(|leaf| uses(&event.program, leaf, strings))
-                        .collect(),
+                    uses: leaves.map(|leaf| uses(&event.program, leaf, strings)).collect(),
                 });
             }
             plans.push(of_stream);
         }
-        let of_process = layout
-            .metadata
-            .env_int("vpid")
-            .and_then(|pid| i32::try_from(pid).ok());
+        let of_process = layout.metadata.env_int("vpid").and_then(|pid| i32::try_from(pid).ok());
         // With buffers per process, the trace itself has the process's name.
         if let (Some(pid), Some(name)) = (of_process, layout.metadata.env_text("procname")) {
             self.processes.push((pid, strings.intern(name)));
@@ -218,9 +204,7 @@ impl User {
                 continue;
             };
             let plan = &plans[channel.stream][head.class as usize];
-            let leaves = &layout.streams[channel.stream].events[head.class as usize]
-                .program
-                .leaves;
+            let leaves = &layout.streams[channel.stream].events[head.class as usize].program.leaves;
             current.args.clear();
             current.arrays.clear();
             (current.tid, current.pid, current.status) = (None, None, None);
@@ -267,10 +251,7 @@ impl User {
         self.without_thread += 1;
         match pid.filter(|_| current.pid.is_some()) {
             Some(pid) => {
-                let track = Track {
-                    pid,
-                    ..track.clone()
-                };
+                let track = Track { pid, ..track.clone() };
                 let thread = self.on_track(&track, time, strings);
                 thread.add(time, plan.named, current, false, strings);
             }
@@ -466,22 +447,12 @@ fn hex(bytes: &[u8]) -> String {
 
 impl Thread {
     fn new(pid: i32, tid: i32) -> Thread {
-        Thread {
-            log: AnnotationLog::new(pid, tid),
-            name: StrIx::NONE,
-        }
+        Thread { log: AnnotationLog::new(pid, tid), name: StrIx::NONE }
     }
 
     /// Appends an annotation.
     fn push(&mut self, time: i64, kind: Kind, aux: u16, name: StrIx, a: u64) {
-        self.log.push(&Annotation {
-            time: Time(time),
-            kind: kind as u8,
-            aux,
-            name,
-            a,
-            b: 0,
-        });
+        self.log.push(&Annotation { time: Time(time), kind: kind as u8, aux, name, a, b: 0 });
     }
 
     /// Appends the arguments of the annotation before them.
@@ -513,11 +484,7 @@ impl Thread {
         slices: bool,
         strings: &mut Strings,
     ) {
-        let Named {
-            meaning,
-            name,
-            plain,
-        } = named;
+        let Named { meaning, name, plain } = named;
         match meaning {
             Meaning::Own(kind) => {
                 let (aux, a) = own_payload(kind, current);

@@ -89,10 +89,8 @@ struct Pass {
 /// Reads all call chains; `switch_id`: the id of sched_switch, if it was recorded.
 pub(super) fn read(data: &PerfData<'_>, switch_id: Option<u64>) -> Stacks {
     let uses = uses(data, switch_id);
-    let mut pass = Pass {
-        build_ids: data.features.build_ids.iter().cloned().collect(),
-        ..Pass::default()
-    };
+    let mut pass =
+        Pass { build_ids: data.features.build_ids.iter().cloned().collect(), ..Pass::default() };
     let clock = uses.iter().position(|of| *of == Use::Clock);
     if let Some(attr) = clock.map(|row| &data.attrs[row]) {
         pass.out.event = attr.name.clone();
@@ -195,20 +193,14 @@ impl Pass {
                 space.pieces = Rc::default();
             }
         }
-        insert(
-            Rc::make_mut(&mut space.pieces),
-            mapping.start,
-            Piece { end, shift, module },
-        );
+        insert(Rc::make_mut(&mut space.pieces), mapping.start, Piece { end, shift, module });
     }
 
     /// The module of a mapping, and whether its code is numbered by addresses in memory.
     fn module(&mut self, pid: i32, mapping: &Mapping) -> (u32, bool) {
         let path = mapping.path.as_str();
         let is_file = path.starts_with('/')
-            && !["//", "/memfd:", "/dev/", "/SYSV"]
-                .iter()
-                .any(|p| path.starts_with(p));
+            && !["//", "/memfd:", "/dev/", "/SYSV"].iter().any(|p| path.starts_with(p));
         let kind = match path {
             "[vdso]" => ModuleKind::Vdso,
             _ if is_file => ModuleKind::Elf,
@@ -222,11 +214,7 @@ impl Pass {
         let is_jit = kind == ModuleKind::Jit;
         let module = Module {
             kind,
-            path: if is_jit {
-                String::new()
-            } else {
-                path.to_owned()
-            },
+            path: if is_jit { String::new() } else { path.to_owned() },
             build_id,
             pid: if is_jit { pid } else { 0 },
         };
@@ -268,10 +256,7 @@ impl Pass {
         };
         let frames = &mut self.out.tables.frames;
         let row = *self.frames.entry((module, place)).or_insert_with(|| {
-            frames.push(Frame {
-                module,
-                address: place,
-            });
+            frames.push(Frame { module, address: place });
             frames.len() as u32 - 1
         });
         let known = match is_kernel {
@@ -290,22 +275,16 @@ impl Pass {
             let address = address.wrapping_sub(u64::from(!is_exact));
             let frame = self.frame(sample.pid, address, is_kernel);
             let paths = &mut self.out.tables.paths;
-            path = *self
-                .paths
-                .entry((path, frame))
-                .or_insert_with_key(|&(caller, frame)| {
-                    paths.push(Path { caller, frame });
-                    paths.len() as u32 - 1
-                });
+            path = *self.paths.entry((path, frame)).or_insert_with_key(|&(caller, frame)| {
+                paths.push(Path { caller, frame });
+                paths.len() as u32 - 1
+            });
         }
         self.out.rows.push(Row {
             time,
             pid: sample.pid,
             tid: sample.tid,
-            cpu: sample
-                .cpu
-                .and_then(|cpu| u16::try_from(cpu).ok())
-                .unwrap_or(u16::MAX),
+            cpu: sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(u16::MAX),
             kind,
             path,
             weight,
@@ -425,12 +404,8 @@ fn weigh_unknown(rows: &mut [Sample]) {
         return;
     }
     rows.sort_by_key(|row| (row.thread, row.time));
-    let of_thread = rows
-        .windows(2)
-        .filter(|pair| pair[0].thread == pair[1].thread);
-    let mut apart: Vec<i64> = of_thread
-        .map(|pair| (pair[1].time - pair[0].time).ns())
-        .collect();
+    let of_thread = rows.windows(2).filter(|pair| pair[0].thread == pair[1].thread);
+    let mut apart: Vec<i64> = of_thread.map(|pair| (pair[1].time - pair[0].time).ns()).collect();
     let weight = match apart.len() {
         0 => 1,
         n => *apart.select_nth_unstable(n / 2).1,

@@ -65,11 +65,7 @@ pub(super) struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     pub fn new(file: &'a [u8]) -> Blocks<'a> {
-        Blocks {
-            file,
-            packed: Vec::new(),
-            at_hand: RefCell::new(VecDeque::new()),
-        }
+        Blocks { file, packed: Vec::new(), at_hand: RefCell::new(VecDeque::new()) }
     }
 
     /// Registers and unpacks a compressed packet. None: the packet is not compressed.
@@ -77,10 +73,7 @@ impl<'a> Blocks<'a> {
         if !matches!(packet.data, Data::Deflated(_) | Data::Zstd(_)) {
             return Ok(None);
         }
-        self.packed.push(Packed {
-            data: packet.data,
-            offset: packet.offset,
-        });
+        self.packed.push(Packed { data: packet.data, offset: packet.offset });
         let number = self.packed.len() as u32;
         Ok(Some((number, self.unpacked(number)?)))
     }

@@ -102,8 +102,7 @@ impl Clocks {
         for clock in &snapshot.clocks {
             let id = key(clock.id, sequence);
             let unit = self.units.get(&id).map_or(1, |unit| unit.ns);
-            self.last
-                .insert(id, (clock.timestamp as i64).saturating_mul(unit));
+            self.last.insert(id, (clock.timestamp as i64).saturating_mul(unit));
         }
     }
 
@@ -174,20 +173,14 @@ mod tests {
             is_incremental: id == 64,
             unit_ns: if id == 64 { 1000 } else { 0 },
         });
-        ClockSnapshot {
-            clocks: clocks.collect(),
-            primary: None,
-        }
+        ClockSnapshot { clocks: clocks.collect(), primary: None }
     }
 
     #[test]
     fn stamps_follow_the_snapshot_before_them() {
         let mut clocks = Clocks::default();
         clocks.add(&snapshot(&[(BOOTTIME, 1000), (MONOTONIC, 900)]), 1);
-        clocks.add(
-            &snapshot(&[(BOOTTIME, 5000), (MONOTONIC, 1900), (REALTIME, 77)]),
-            1,
-        );
+        clocks.add(&snapshot(&[(BOOTTIME, 5000), (MONOTONIC, 1900), (REALTIME, 77)]), 1);
         clocks.sort();
         assert_eq!(clocks.time(BOOTTIME, 1, 5), Some(5));
         assert_eq!(clocks.time(MONOTONIC, 1, 850), Some(950));

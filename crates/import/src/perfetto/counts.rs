@@ -47,10 +47,8 @@ impl Counts {
     /// Counts a packet. Those with nothing but state of their writer have no kind; bundles are counted event by event, and
     /// compressed packets packet by packet.
     pub fn packet(&mut self, packet: &Packet) {
-        let is_container = matches!(
-            packet.data,
-            Data::Ftrace(_) | Data::Deflated(_) | Data::Zstd(_)
-        );
+        let is_container =
+            matches!(packet.data, Data::Ftrace(_) | Data::Deflated(_) | Data::Zstd(_));
         if packet.kind == 0 || is_container {
             return;
         }
@@ -68,13 +66,7 @@ impl Counts {
         let rest = (self.rest > 0).then(|| ("packets of other kinds".to_owned(), self.rest));
         let events = self.events.kinds().into_iter();
         let all = (events.map(|(name, _, n)| (name, n)).chain(packets)).chain(rest);
-        all.map(|(name, n)| EventCost {
-            name,
-            n,
-            n_program: n,
-            ..EventCost::default()
-        })
-        .collect()
+        all.map(|(name, n)| EventCost { name, n, n_program: n, ..EventCost::default() }).collect()
     }
 
     /// What is not read, in sentences.

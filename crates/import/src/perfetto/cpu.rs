@@ -197,17 +197,9 @@ impl<'a> Cpu<'a> {
         let (Some(from), Some(next)) = (self.last, out.get(first).map(|e| e.time)) else {
             return;
         };
-        self.kernel.gaps.borrow_mut().push(Gap {
-            cpu: self.number,
-            from,
-            to: next,
-        });
-        let lost = Event {
-            time: from.min(next),
-            context: -1,
-            in_interrupt: false,
-            what: What::Lost,
-        };
+        self.kernel.gaps.borrow_mut().push(Gap { cpu: self.number, from, to: next });
+        let lost =
+            Event { time: from.min(next), context: -1, in_interrupt: false, what: What::Lost };
         out.insert(first, lost);
     }
 
@@ -256,21 +248,16 @@ impl<'a> Cpu<'a> {
         match event.what {
             Ftrace::Other => None,
             Ftrace::Wakeup { .. } if self.kernel.has_waking => None,
-            _ => self
-                .thread_event(event, strings)
-                .or_else(|| self.span_event(&event.what, strings)),
+            _ => {
+                self.thread_event(event, strings).or_else(|| self.span_event(&event.what, strings))
+            }
         }
     }
 
     /// What happened to a thread: it ran, was woken, moved, began, changed its name, ended.
     fn thread_event(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
         Some(match event.what {
-            Ftrace::Switch {
-                prev,
-                prev_state,
-                next,
-                next_comm,
-            } => {
+            Ftrace::Switch { prev, prev_state, next, next_comm } => {
                 let (prev, comm) = prev.unwrap_or((CURRENT, Name::default()));
                 What::Switch {
                     prev,
@@ -280,59 +267,32 @@ impl<'a> Cpu<'a> {
                     next_comm: self.name(next_comm, strings),
                 }
             }
-            Ftrace::Waking {
-                pid,
-                comm,
-                target_cpu,
-            }
-            | Ftrace::Wakeup {
-                pid,
-                comm,
-                target_cpu,
-            }
-            | Ftrace::WakeupNew {
-                pid,
-                comm,
-                target_cpu,
-            } => What::Waking {
+            Ftrace::Waking { pid, comm, target_cpu }
+            | Ftrace::Wakeup { pid, comm, target_cpu }
+            | Ftrace::WakeupNew { pid, comm, target_cpu } => What::Waking {
                 tid: pid,
                 comm: self.name(comm, strings),
                 cpu: target_cpu,
                 in_softirq: event.flags & u32::from(IN_SOFTIRQ) != 0,
             },
-            Ftrace::Migrate {
-                pid,
-                orig_cpu,
-                dest_cpu,
-            } => {
+            Ftrace::Migrate { pid, orig_cpu, dest_cpu } => {
                 // A number that does not fit is damage, and the event is left out.
-                let cpu = |cpu: i32| {
-                    u16::try_from(cpu)
-                        .ok()
-                        .filter(|&cpu| u32::from(cpu) < MAX_CPUS)
-                };
+                let cpu =
+                    |cpu: i32| u16::try_from(cpu).ok().filter(|&cpu| u32::from(cpu) < MAX_CPUS);
                 let (Some(from), Some(to)) = (cpu(orig_cpu), cpu(dest_cpu)) else {
                     *self.kernel.n_odd.borrow_mut() += 1;
                     return None;
                 };
                 What::Migrate { tid: pid, from, to }
             }
-            Ftrace::Rename { pid, comm } => What::Rename {
-                tid: pid,
-                comm: self.name(comm, strings),
-            },
-            Ftrace::Exec { pid, old_pid } => What::Exec {
-                tid: pid,
-                old_tid: old_pid,
-            },
-            Ftrace::Exit { pid } => What::Exit {
-                tid: pid,
-                at_once: false,
-            },
-            Ftrace::RunTime { pid, ns } => What::RunTime {
-                tid: pid,
-                ns: u32::try_from(ns).unwrap_or(u32::MAX),
-            },
+            Ftrace::Rename { pid, comm } => {
+                What::Rename { tid: pid, comm: self.name(comm, strings) }
+            }
+            Ftrace::Exec { pid, old_pid } => What::Exec { tid: pid, old_tid: old_pid },
+            Ftrace::Exit { pid } => What::Exit { tid: pid, at_once: false },
+            Ftrace::RunTime { pid, ns } => {
+                What::RunTime { tid: pid, ns: u32::try_from(ns).unwrap_or(u32::MAX) }
+            }
             _ => return self.fork(&event.what, strings),
         })
     }
@@ -340,44 +300,26 @@ impl<'a> Cpu<'a> {
     /// A thread or process began.
     fn fork(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
         let (parent, child, comm, same_process) = match *event {
-            Ftrace::NewTask {
-                pid,
-                comm,
-                clone_flags,
-            } => (-1, pid, comm, Some(clone_flags & CLONE_THREAD != 0)),
-            Ftrace::Fork {
-                parent,
-                child,
-                comm,
-            } => (parent, child, comm, None),
+            Ftrace::NewTask { pid, comm, clone_flags } => {
+                (-1, pid, comm, Some(clone_flags & CLONE_THREAD != 0))
+            }
+            Ftrace::Fork { parent, child, comm } => (parent, child, comm, None),
             _ => return None,
         };
-        Some(What::Fork {
-            parent,
-            child,
-            comm: self.name(comm, strings),
-            pid: None,
-            same_process,
-        })
+        Some(What::Fork { parent, child, comm: self.name(comm, strings), pid: None, same_process })
     }
 
     /// What a thread or its CPU began or ended meanwhile: an interrupt or a system call.
     fn span_event(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
         Some(match *event {
-            Ftrace::IrqEntry { name } => What::IrqEntry {
-                name: self.name(name, strings),
-            },
+            Ftrace::IrqEntry { name } => What::IrqEntry { name: self.name(name, strings) },
             Ftrace::IrqExit => What::IrqExit,
             Ftrace::SoftirqEntry { vec } => {
                 let name = SOFTIRQS.get(vec as usize).copied().unwrap_or("softirq");
-                What::SoftirqEntry {
-                    name: strings.intern(name),
-                }
+                What::SoftirqEntry { name: strings.intern(name) }
             }
             Ftrace::SoftirqExit => What::SoftirqExit,
-            Ftrace::SysEnter { id } => What::SyscallEntry {
-                name: self.syscall(id, strings),
-            },
+            Ftrace::SysEnter { id } => What::SyscallEntry { name: self.syscall(id, strings) },
             Ftrace::SysExit => What::SyscallExit,
             _ => return None,
         })

@@ -255,9 +255,7 @@ impl Events {
 
     /// The annotations of a row's stream.
     fn log(&mut self, row: Row) -> &mut AnnotationLog {
-        self.logs
-            .entry((row.pid, row.tid))
-            .or_insert_with(|| AnnotationLog::new(row.pid, row.tid))
+        self.logs.entry((row.pid, row.tid)).or_insert_with(|| AnnotationLog::new(row.pid, row.tid))
     }
 
     /// Appends an annotation. A new stream of a track begins with the track's name.
@@ -287,12 +285,7 @@ impl Events {
         // Critical sections may cross slices, so an export puts them on a track below the thread's. Here they belong to
         // the thread again.
         let row = match (category, row.thread) {
-            (Category::LockHold, Some((pid, tid))) => Row {
-                pid,
-                tid,
-                name: None,
-                ..row
-            },
+            (Category::LockHold, Some((pid, tid))) => Row { pid, tid, name: None, ..row },
             _ => row,
         };
         self.begun.entry(uuid).or_default().push(Begun {
@@ -322,12 +315,7 @@ impl Events {
         let row = if (pid, tid) == (row.pid, row.tid) {
             row
         } else {
-            Row {
-                pid,
-                tid,
-                name: None,
-                ..row
-            }
+            Row { pid, tid, name: None, ..row }
         };
         self.push(row, &category.end(time, name, object));
     }
@@ -448,24 +436,14 @@ impl Events {
     /// another space, so their highest bit is flipped.
     fn flows(&mut self, time: Time, row: Row, category: Category, name: StrIx, e: &TrackEvent) {
         // Arrows do not inherit the name of a slice.
-        let name = if category == Category::Arrow {
-            name
-        } else {
-            StrIx::NONE
-        };
+        let name = if category == Category::Arrow { name } else { StrIx::NONE };
         let end = (row.pid, row.tid);
         if !e.flows.is_empty() || !e.ending_flows.is_empty() || e.legacy.is_some() {
             // A thread that only has ends of arrows needs a stream, too.
             if !self.logs.contains_key(&end) {
                 self.push(
                     row,
-                    &event(
-                        time,
-                        ring::Kind::ThreadName,
-                        0,
-                        row.name.unwrap_or_default(),
-                        0,
-                    ),
+                    &event(time, ring::Kind::ThreadName, 0, row.name.unwrap_or_default(), 0),
                 );
             }
         }
@@ -636,14 +614,8 @@ fn row(
     strings: &mut Strings,
 ) -> (u64, Row) {
     let thread = |pid, tid| {
-        let row = Row {
-            pid,
-            tid,
-            name: None,
-            thread: Some((pid, tid)),
-            counter: None,
-            is_state: false,
-        };
+        let row =
+            Row { pid, tid, name: None, thread: Some((pid, tid)), counter: None, is_state: false };
         // Random ids of real tracks do not collide with this pattern, except by chance.
         let uuid = 0x7468_7264_0000_0000 ^ ((pid as u64) << 40) ^ u64::from(tid as u32);
         (uuid, row)

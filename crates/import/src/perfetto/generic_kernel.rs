@@ -146,13 +146,8 @@ impl Cpus {
         match (e.state, at) {
             (0, _) => {}
             (CREATED, _) => {
-                let birth = What::Fork {
-                    parent: -1,
-                    child: tid,
-                    comm,
-                    pid: None,
-                    same_process: None,
-                };
+                let birth =
+                    What::Fork { parent: -1, child: tid, comm, pid: None, same_process: None };
                 self.push(cpu, e.time, birth);
             }
             (RUNNING, _) => self.run(e, at),
@@ -165,16 +160,7 @@ impl Cpus {
             }
             (RUNNABLE, None) => {
                 let queue = e.cpu.map_or(-1, i32::from);
-                self.push(
-                    cpu,
-                    e.time,
-                    What::Waking {
-                        tid,
-                        comm,
-                        cpu: queue,
-                        in_softirq: false,
-                    },
-                );
+                self.push(cpu, e.time, What::Waking { tid, comm, cpu: queue, in_softirq: false });
             }
             (DEAD | DESTROYED, None) => {
                 self.push(cpu, e.time, What::Exit { tid, at_once: true });
@@ -234,11 +220,7 @@ fn left_as(state: u64) -> ThreadState {
 pub(super) fn known(time: Time, task: &Task) -> Option<KnownThread> {
     let number = |n: i64| i32::try_from(n).ok();
     let pid = number(task.pid)?;
-    let tid = if task.tid == 0 {
-        pid
-    } else {
-        number(task.tid)?
-    };
+    let tid = if task.tid == 0 { pid } else { number(task.tid)? };
     (tid > 0 && !task.is_idle).then(|| KnownThread {
         time,
         pid: if pid > 0 { pid } else { tid },

@@ -56,12 +56,7 @@ impl KernelMarks {
                 };
                 return Some((0, strings.intern(&name), value as f64));
             }
-            Mark::Memory {
-                what,
-                bytes,
-                space,
-                is_own,
-            } => {
+            Mark::Memory { what, bytes, space, is_own } => {
                 let owner = self.owner(tid, space, is_own);
                 self.n_foreign_memory += u64::from(owner.is_none());
                 return Some((owner?, strings.intern(what), bytes as f64));

@@ -207,8 +207,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Data::ClockSnapshot(message) => {
-                self.clocks
-                    .add(&ClockSnapshot::parse(message)?, packet.sequence);
+                self.clocks.add(&ClockSnapshot::parse(message)?, packet.sequence);
             }
             Data::ProcessTree(message) => {
                 let time = Time(packet.timestamp.unwrap_or(0) as i64);
@@ -316,8 +315,7 @@ impl<'a> Reader<'a> {
         let is_whole = sequence.enter(packet, strings)?;
         match packet.data {
             Data::ClockSnapshot(message) => {
-                self.clocks
-                    .pass(&ClockSnapshot::parse(message)?, packet.sequence);
+                self.clocks.pass(&ClockSnapshot::parse(message)?, packet.sequence);
             }
             Data::ProcessDescriptor(message) => {
                 let track = TrackDescriptor::of_process(message)?;
@@ -412,8 +410,7 @@ impl<'a> Reader<'a> {
                 count(&format!("cpufreq_khz [CPU {cpu}]"), hz as f64 / 1000.0);
             }
             Data::TaskState(message) => {
-                self.generic
-                    .state(time, &TaskState::parse(message)?, strings);
+                self.generic.state(time, &TaskState::parse(message)?, strings);
             }
             Data::TaskRename(message) => {
                 let (tid, comm) = task_rename(message)?;
@@ -652,10 +649,7 @@ impl<'a> Reader<'a> {
                 events.kernel.n_foreign_memory,
                 "changes of a process's memory by another, of which the trace does not say whose it is: left out",
             ),
-            (
-                events.n_thread_costs,
-                "samples of threads' CPU time or instructions: not read",
-            ),
+            (events.n_thread_costs, "samples of threads' CPU time or instructions: not read"),
         ] {
             if n > 0 {
                 info.missing.push(format!("{n} {what}"));
@@ -699,14 +693,8 @@ fn losses(trace: &mut Trace, kernel: &Kernel, damage: &[Damage]) {
         .chain(in_bundles.iter())
         .map(|error| (0, format!("file damaged at byte {}", error.offset)));
     let unread = [
-        (
-            *kernel.n_unread.borrow(),
-            "kernel events of an unknown clock",
-        ),
-        (
-            *kernel.n_odd.borrow(),
-            "migrations to or from CPUs that no machine has",
-        ),
+        (*kernel.n_unread.borrow(), "kernel events of an unknown clock"),
+        (*kernel.n_odd.borrow(), "migrations to or from CPUs that no machine has"),
     ];
     let unread = unread.into_iter().filter(|(n, _)| *n > 0);
     let unread = unread.map(|(n, cause)| (n, cause.to_owned()));

@@ -104,11 +104,7 @@ impl TrackTable {
         if !name.is_empty() {
             self.threads.insert((tid, *pid), name.clone().into_owned());
         }
-        Some(Described {
-            pid: *pid,
-            tid,
-            name: name.clone().into_owned(),
-        })
+        Some(Described { pid: *pid, tid, name: name.clone().into_owned() })
     }
 
     /// Pids and names of processes.
@@ -123,9 +119,7 @@ impl TrackTable {
         self.threads
             .iter()
             .filter(move |thread| {
-                let of_tid = self
-                    .threads
-                    .range((tid(thread), i32::MIN)..=(tid(thread), i32::MAX));
+                let of_tid = self.threads.range((tid(thread), i32::MIN)..=(tid(thread), i32::MAX));
                 of_tid.take(2).count() > 1
             })
             .map(|((tid, pid), name)| (*pid, *tid, name.as_str()))
@@ -156,14 +150,7 @@ impl TrackTable {
         let pid = pid.unwrap_or(0);
         let counter = track.and_then(|t| t.counter);
         if let (None, Some((pid, tid))) = (counter, track.and_then(|t| t.thread)) {
-            return Row {
-                pid,
-                tid,
-                name: None,
-                thread,
-                counter,
-                is_state: false,
-            };
+            return Row { pid, tid, name: None, thread, counter, is_state: false };
         }
         let name = match track {
             Some(track) if !track.name.is_empty() => strings.intern(&track.name),

@@ -50,22 +50,12 @@ impl<'r> Clients<'r> {
         clock: ClockMap,
         origin_ns: i64,
     ) -> Clients<'r> {
-        Clients {
-            recording,
-            pool,
-            clock,
-            origin_ns,
-            losses: RefCell::new(Vec::new()),
-        }
+        Clients { recording, pool, clock, origin_ns, losses: RefCell::new(Vec::new()) }
     }
 
     /// A stamp of an annotation as time.
     pub fn time(&self, stamp: u64) -> Time {
-        Time(
-            self.clock
-                .monotonic_ns(stamp)
-                .saturating_sub(self.origin_ns),
-        )
+        Time(self.clock.monotonic_ns(stamp).saturating_sub(self.origin_ns))
     }
 }
 
@@ -83,9 +73,7 @@ impl SiteNames {
         for table in sites.tables() {
             // Ids count from 1; those of the parent come first.
             let own = table.sites.iter().map(|s| s.id).max().unwrap_or(0);
-            let last = own
-                .max(table.parent_next_id.saturating_sub(1))
-                .min(MAX_SITE);
+            let last = own.max(table.parent_next_id.saturating_sub(1)).min(MAX_SITE);
             let mut names = vec![StrIx::NONE; last as usize + 1];
             for id in 1..=last {
                 let Some(site) = sites.resolve(table.pid, table.generation, id) else {
@@ -94,9 +82,7 @@ impl SiteNames {
                 let name = strings.intern(&site.name);
                 names[id as usize] = name;
                 if site.line > 0 && !site.file.is_empty() {
-                    places
-                        .entry(name)
-                        .or_insert_with(|| format!("{}:{}", site.file, site.line));
+                    places.entry(name).or_insert_with(|| format!("{}:{}", site.file, site.line));
                 }
             }
             by_client.insert((table.pid, table.generation), Rc::new(names));
@@ -106,10 +92,7 @@ impl SiteNames {
 
     /// The names of one client.
     pub fn client(&self, pid: u32, generation: u32) -> Rc<Vec<StrIx>> {
-        self.by_client
-            .get(&(pid, generation))
-            .cloned()
-            .unwrap_or_default()
+        self.by_client.get(&(pid, generation)).cloned().unwrap_or_default()
     }
 }
 
@@ -209,13 +192,9 @@ impl<'r> Stream<'r> {
         };
         self.block = self.decode(ix).map_err(source)?;
         self.times.clear();
-        self.clients
-            .clock
-            .convert(&self.block.stamps, &mut self.times);
+        self.clients.clock.convert(&self.block.stamps, &mut self.times);
         let origin = self.clients.origin_ns;
-        self.times
-            .iter_mut()
-            .for_each(|t| *t = t.saturating_sub(origin));
+        self.times.iter_mut().for_each(|t| *t = t.saturating_sub(origin));
         (self.row, self.pair, self.blob) = (0, 0, 0);
         self.read += 1;
         // The passes may rewind a stream and read it again.

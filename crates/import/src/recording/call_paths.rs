@@ -13,11 +13,7 @@ pub(super) fn add_to(
     at: impl Fn(u64) -> Time,
 ) -> u64 {
     let path_of = paths::expand(recording.call_paths(), trace);
-    trace.sampling = recording
-        .sampling()
-        .iter()
-        .map(|row| change(row, &at))
-        .collect();
+    trace.sampling = recording.sampling().iter().map(|row| change(row, &at)).collect();
     // Readers look the changes up by time.
     trace.sampling.sort_by_key(|change| change.time);
     add_samples(trace, recording, &path_of, at)

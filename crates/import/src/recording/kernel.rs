@@ -58,10 +58,7 @@ impl Kernel {
         let probes: Vec<_> = types.iter().map(|t| meanings.remove(&t.name)).collect();
         let role = |(t, probe): (&EventFormat, &Option<Meaning>)| match probe {
             None => Role::of(&t.name, has_waking),
-            Some(Meaning {
-                lock: Some((step, n)),
-                ..
-            }) => Role::LockCall(*step, *n),
+            Some(Meaning { lock: Some((step, n)), .. }) => Role::LockCall(*step, *n),
             Some(_) => Role::Probe,
         };
         Kernel {
@@ -106,10 +103,7 @@ impl Kernel {
 fn pauses(recording: &Recording<'_>, origin_ns: i64) -> Vec<Range<Time>> {
     let changes = &recording.meta().budget;
     let at = |ns: u64| Time((ns as i64).saturating_sub(origin_ns));
-    let end = recording
-        .meta()
-        .end
-        .map_or(u64::MAX >> 1, |end| end.monotonic_ns);
+    let end = recording.meta().end.map_or(u64::MAX >> 1, |end| end.monotonic_ns);
     let ends = changes.iter().skip(1).map(|c| c.monotonic_ns).chain([end]);
     changes
         .iter()
@@ -258,9 +252,7 @@ impl<'r> KernelCpu<'r> {
         self.times.clear();
         self.kernel.clock.convert(&block.stamps, &mut self.times);
         let origin = self.kernel.origin_ns;
-        self.times
-            .iter_mut()
-            .for_each(|t| *t = t.saturating_sub(origin));
+        self.times.iter_mut().for_each(|t| *t = t.saturating_sub(origin));
         self.types.clear();
         self.types.extend_from_slice(&block.types);
         self.ahead = block
@@ -270,11 +262,7 @@ impl<'r> KernelCpu<'r> {
             .map(|g| Gap {
                 before: g.before as usize,
                 count: g.count,
-                cause: if g.damaged {
-                    GapCause::Damaged
-                } else {
-                    GapCause::Overrun
-                },
+                cause: if g.damaged { GapCause::Damaged } else { GapCause::Overrun },
                 from: None,
             })
             .collect();
@@ -323,12 +311,8 @@ impl<'r> KernelCpu<'r> {
         let kernel = self.kernel.clone();
         for pause in &kernel.pauses[self.n_pauses..] {
             self.n_pauses += 1;
-            let gap = Gap {
-                before: 0,
-                count: None,
-                cause: GapCause::Paused,
-                from: Some(pause.start),
-            };
+            let gap =
+                Gap { before: 0, count: None, cause: GapCause::Paused, from: Some(pause.start) };
             out.push(self.lost(gap, pause.end));
         }
     }
@@ -373,10 +357,7 @@ impl<'r> KernelCpu<'r> {
         for (column, field) in out.names.iter_mut().zip(names) {
             *column = read_names(group, field, strings)?;
         }
-        if matches!(
-            role,
-            Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin
-        ) {
+        if matches!(role, Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin) {
             let machine = &self.recording.meta().host.machine;
             for &number in &out.ints[0] {
                 let name = self.numbered.entry((group.event_type, number));
@@ -402,12 +383,7 @@ impl<'r> KernelCpu<'r> {
             cause: gap.cause,
         };
         lock(&self.gaps).push(gap);
-        Event {
-            time: self.last,
-            context: -1,
-            in_interrupt: false,
-            what: What::Lost,
-        }
+        Event { time: self.last, context: -1, in_interrupt: false, what: What::Lost }
     }
 
     /// Takes the next event; none: its type is not used.
@@ -510,10 +486,9 @@ fn read_probe(
                 .into_iter()
                 .map(|text| u64::from(text.0))
                 .collect(),
-            (usdt::From::Field(field), _) => read_ints(group, field)?
-                .into_iter()
-                .map(|n| n as u64)
-                .collect(),
+            (usdt::From::Field(field), _) => {
+                read_ints(group, field)?.into_iter().map(|n| n as u64).collect()
+            }
         };
         args.push((arg.kind, strings.intern(&arg.name), values));
     }

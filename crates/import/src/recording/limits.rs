@@ -26,10 +26,8 @@ pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) 
             let group = match known {
                 Some(group) => group,
                 None => {
-                    out.groups.push(GroupLimit {
-                        group: row.group.clone(),
-                        ..GroupLimit::default()
-                    });
+                    out.groups
+                        .push(GroupLimit { group: row.group.clone(), ..GroupLimit::default() });
                     out.groups.last_mut().expect("pushed above")
                 }
             };

@@ -45,10 +45,7 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
     for pair in readings.windows(2).filter(|p| p[0].cpu == p[1].cpu) {
         between(trace, recording, [pair[0], pair[1]], &mut met, &remedy, out);
     }
-    out.extend(
-        met.iter()
-            .map(|(gap, count)| gap_loss(gap, *count, &remedy)),
-    );
+    out.extend(met.iter().map(|(gap, count)| gap_loss(gap, *count, &remedy)));
 }
 
 /// A gap, and how many events it lost, when that is known.
@@ -74,16 +71,8 @@ fn between(
     let is_shown = overrun > 0 && share_out(overrun, cpu, &when, met);
     let is_meant = when.end <= trace.span.start || recording.meta().mode == "flight";
     let rows = [
-        (
-            rise(|r| r.unwritten),
-            "disk full",
-            "free disk space where the recording is written",
-        ),
-        (
-            if is_shown || is_meant { 0 } else { overrun },
-            OVERRUN,
-            remedy,
-        ),
+        (rise(|r| r.unwritten), "disk full", "free disk space where the recording is written"),
+        (if is_shown || is_meant { 0 } else { overrun }, OVERRUN, remedy),
         (rise(|r| r.dropped), "kernel buffer full", remedy),
         (
             rise(|r| r.commit_overrun),
@@ -124,10 +113,7 @@ fn gap_loss(gap: &MetGap, count: Option<u64>, overrun_remedy: &str) -> Loss {
             "record again: the file was changed or truncated after it was recorded",
         ),
         GapCause::Overrun => (OVERRUN, overrun_remedy),
-        GapCause::Paused => (
-            "paused to keep the budget",
-            "a larger --budget, or fewer --events",
-        ),
+        GapCause::Paused => ("paused to keep the budget", "a larger --budget, or fewer --events"),
     };
     loss(cause, gap.cpu, gap.from..gap.to, count.unwrap_or(0), remedy)
 }
@@ -169,12 +155,7 @@ fn annotations(
         });
     }
     for client in recording.client_losses() {
-        for (number, &count) in client
-            .lost
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-        {
+        for (number, &count) in client.lost.iter().enumerate().filter(|(_, count)| **count > 0) {
             let (cause, remedy) = cause(Lost::from_number(number as u8));
             // An overwritten event that is in no chunk of the copy: its chunk was being emptied at that moment.
             let is_overwritten = number == Lost::Overwritten as usize;
@@ -199,9 +180,7 @@ fn annotations(
 fn inner_thread(trace: &Trace, met: &super::annotation::MetLoss) -> Option<ThreadIx> {
     let client = (met.pid, met.generation);
     let mut names = trace.inner_names.iter();
-    names
-        .find(|name| name.client == client && name.tid == met.tid)
-        .map(|name| name.thread)
+    names.find(|name| name.client == client && name.tid == met.tid).map(|name| name.thread)
 }
 
 /// The thread with these ids that was alive at `time`, or else closest to it. Ids may be reused.
@@ -212,12 +191,7 @@ fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {
     };
     let distance = |ix: &usize| {
         let alive = &trace.threads[*ix].alive;
-        alive
-            .start
-            .0
-            .saturating_sub(time.0)
-            .max(time.0.saturating_sub(alive.end.0))
-            .max(0)
+        alive.start.0.saturating_sub(time.0).max(time.0.saturating_sub(alive.end.0)).max(0)
     };
     (0..trace.threads.len())
         .filter(same)

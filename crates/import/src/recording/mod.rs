@@ -105,12 +105,7 @@ fn streams_of<'a>(
     let origin_ns = origin(meta, &recording, &clocks);
     let mut places = Places::new();
     let names = SiteNames::new(&recording, strings, &mut places);
-    let clients = Clients::new(
-        recording.clone(),
-        pool.clone(),
-        clocks.client.clone(),
-        origin_ns,
-    );
+    let clients = Clients::new(recording.clone(), pool.clone(), clocks.client.clone(), origin_ns);
     let clients = Rc::new(clients);
     let gaps = Arc::new(Mutex::new(Vec::new()));
     let mut setup = setup(&recording, &clocks, origin_ns);
@@ -144,12 +139,7 @@ fn streams_of<'a>(
     opened.info = info(meta);
     opened.places = places;
     opened.pool = pool;
-    let rest = Rest {
-        recording: recording.clone(),
-        clients,
-        kernel,
-        gaps,
-    };
+    let rest = Rest { recording: recording.clone(), clients, kernel, gaps };
     opened.finish = Box::new(move |trace| rest.add_to(trace));
     Ok(opened)
 }
@@ -167,12 +157,10 @@ impl Rest<'_> {
     fn add_to(self, trace: &mut Trace) {
         let (recording, meta) = (&self.recording, self.recording.meta());
         let origin_ns = trace.origin_monotonic_ns;
-        trace.limits = limits::limits(recording.limits(), &mut trace.strings, |ns| {
-            time_at(ns, origin_ns)
-        });
-        trace.ends = ends(recording.procs(), &trace.threads, &trace.processes, |ns| {
-            time_at(ns, origin_ns)
-        });
+        trace.limits =
+            limits::limits(recording.limits(), &mut trace.strings, |ns| time_at(ns, origin_ns));
+        trace.ends =
+            ends(recording.procs(), &trace.threads, &trace.processes, |ns| time_at(ns, origin_ns));
         let unknown = call_paths::add_to(trace, recording, |ns| time_at(ns, origin_ns));
         if unknown > 0 {
             trace.info.missing.push(format!(
@@ -244,10 +232,8 @@ fn extent(recording: &Recording<'_>, clocks: &Clocks) -> Option<(i64, i64)> {
             // The recorder asks perf for CLOCK_MONOTONIC.
             _ => &ClockMap::identity(),
         };
-        let (first, last) = (
-            clock.monotonic_ns(block.first_stamp),
-            clock.monotonic_ns(block.last_stamp),
-        );
+        let (first, last) =
+            (clock.monotonic_ns(block.first_stamp), clock.monotonic_ns(block.last_stamp));
         let (low, high) = extent.unwrap_or((first, last));
         extent = Some((low.min(first), high.max(last)));
     }
@@ -312,9 +298,9 @@ fn span(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Range<Tim
     let extent = extent(recording, clocks).map(|(first, last)| (time(first), time(last)));
     let (first, last) = extent.unwrap_or((Time(0), Time(0)));
     let end = (meta.end).map_or(last, |end| time_at(end.monotonic_ns, origin_ns));
-    let kept = meta.keep_ns.map_or(Time(0), |ns| {
-        Time(end.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX)))
-    });
+    let kept = meta
+        .keep_ns
+        .map_or(Time(0), |ns| Time(end.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX))));
     let start = match keeps_the_end(recording) {
         true => first.max(kept).max(Time(0)),
         false => Time(0),
@@ -339,16 +325,8 @@ fn known_threads(recording: &Recording<'_>, origin_ns: i64) -> Vec<KnownThread> 
 
 /// What threads did when the recorder looked, in order of time.
 fn states(rows: &[Proc], origin_ns: i64) -> Vec<(i32, Time, ThreadState)> {
-    let told = rows
-        .iter()
-        .filter(|row| row.pid != 0 && !row.state.is_empty());
-    let told = told.map(|row| {
-        (
-            row.tid,
-            time_at(row.monotonic_ns, origin_ns),
-            state(&row.state),
-        )
-    });
+    let told = rows.iter().filter(|row| row.pid != 0 && !row.state.is_empty());
+    let told = told.map(|row| (row.tid, time_at(row.monotonic_ns, origin_ns), state(&row.state)));
     let mut told: Vec<_> = told.collect();
     told.sort_by_key(|&(_, time, _)| time);
     told
@@ -372,21 +350,15 @@ fn ends(
     processes: &[Process],
     at: impl Fn(u64) -> Time,
 ) -> Vec<ThreadEnd> {
-    let rows = rows
-        .iter()
-        .filter_map(|row| Some((row, row.at_end.as_ref()?)))
-        .take(meta::ENDS_MAX);
+    let rows = rows.iter().filter_map(|row| Some((row, row.at_end.as_ref()?))).take(meta::ENDS_MAX);
     let ends = rows.filter_map(|(row, end)| {
         let is_it = |t: &Thread| {
             t.tid == row.tid && (processes.get(t.process.ix())).is_some_and(|p| p.pid == row.pid)
         };
         // Of several with this number the last lives.
         let thread = threads.iter().rposition(is_it)?;
-        let peer = |peer: &meta::Peer| Peer {
-            pid: peer.pid,
-            tid: peer.tid,
-            name: peer.comm.clone(),
-        };
+        let peer =
+            |peer: &meta::Peer| Peer { pid: peer.pid, tid: peer.tid, name: peer.comm.clone() };
         Some(ThreadEnd {
             thread: ThreadIx(thread as u32),
             state: state(&row.state),
@@ -495,10 +467,7 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
     let targets = trace.processes.iter().filter(|p| p.is_target);
     let threads =
         targets.flat_map(|p| &trace.threads[p.threads.start as usize..p.threads.end as usize]);
-    let ours: HashSet<i64> = threads
-        .map(|t| i64::from(t.tid))
-        .filter(|&t| t > 0)
-        .collect();
+    let ours: HashSet<i64> = threads.map(|t| i64::from(t.tid)).filter(|&t| t > 0).collect();
     let kinds = recording.event_types().iter().map(|t| t.name.as_str());
     let kernel = kinds.zip(payers).map(|(name, payers)| {
         let n_program = payers.paid_by(|tid| ours.contains(&tid));
@@ -509,9 +478,7 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
     let probes: HashMap<&str, &str> = probes.map(|p| (&*p.event, &*p.name)).collect();
     let mut out: Vec<EventCost> = Vec::new();
     for (name, n, n_program) in kernel.chain([("annotation", annotations, annotations)]) {
-        let shown = probes
-            .get(name)
-            .map_or(name.to_owned(), |p| usdt::counted_as(p));
+        let shown = probes.get(name).map_or(name.to_owned(), |p| usdt::counted_as(p));
         // A probe may have several places.
         let known = out.iter_mut().find(|cost| cost.name == shown);
         match known {
@@ -537,12 +504,7 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
 /// META has the changes of the budget's governor by time; each lasts until the next.
 fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
     let end = meta.end.map_or(0, |end| end.monotonic_ns);
-    let ends = meta
-        .budget
-        .iter()
-        .skip(1)
-        .map(|c| c.monotonic_ns)
-        .chain([end]);
+    let ends = meta.budget.iter().skip(1).map(|c| c.monotonic_ns).chain([end]);
     let mut off: BTreeMap<&str, u64> = BTreeMap::new();
     let mut paused = 0;
     for (change, end) in meta.budget.iter().zip(ends) {
@@ -550,10 +512,7 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
         if change.paused {
             paused += ns;
         } else {
-            change
-                .off
-                .iter()
-                .for_each(|event| *off.entry(event).or_default() += ns);
+            change.off.iter().for_each(|event| *off.entry(event).or_default() += ns);
         }
     }
     let span = (trace.span.end - trace.span.start).ns().max(1) as f64;

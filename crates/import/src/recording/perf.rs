@@ -46,25 +46,16 @@ impl<'r> PerfCpu<'r> {
 
     /// The event of a record. A record of lost events becomes a gap from the last event to its own stamp.
     fn event(&mut self, record: &Record, strings: &mut Strings) -> Event {
-        let mut time = Time(
-            i64::try_from(record.time_ns)
-                .unwrap_or(i64::MAX)
-                .saturating_sub(self.origin_ns),
-        );
+        let mut time =
+            Time(i64::try_from(record.time_ns).unwrap_or(i64::MAX).saturating_sub(self.origin_ns));
         let tid = record.tid;
         let what = match &record.kind {
             RecordKind::SwitchIn { .. } => What::In { tid },
-            RecordKind::SwitchOut {
-                preempted: true, ..
-            } => What::Out {
-                tid,
-                left_as: ThreadState::RunnablePreempted,
-            },
+            RecordKind::SwitchOut { preempted: true, .. } => {
+                What::Out { tid, left_as: ThreadState::RunnablePreempted }
+            }
             // The record does not say how the thread sleeps.
-            RecordKind::SwitchOut { .. } => What::Out {
-                tid,
-                left_as: ThreadState::Sleeping,
-            },
+            RecordKind::SwitchOut { .. } => What::Out { tid, left_as: ThreadState::Sleeping },
             // perf has both processes, so it is known whether the new task is a thread.
             RecordKind::Fork { ppid, ptid } => What::Fork {
                 parent: *ptid,
@@ -75,10 +66,7 @@ impl<'r> PerfCpu<'r> {
             },
             // No departure follows: the counter of a thread ends before its last switch.
             RecordKind::Exit { .. } => What::Exit { tid, at_once: true },
-            RecordKind::Comm { comm, .. } => What::Rename {
-                tid,
-                comm: strings.intern(comm),
-            },
+            RecordKind::Comm { comm, .. } => What::Rename { tid, comm: strings.intern(comm) },
             RecordKind::Lost { count } => {
                 let gap = MetGap {
                     cpu: self.cpu,
@@ -93,12 +81,7 @@ impl<'r> PerfCpu<'r> {
             }
         };
         self.last = self.last.max(time);
-        Event {
-            time,
-            context: -1,
-            in_interrupt: false,
-            what,
-        }
+        Event { time, context: -1, in_interrupt: false, what }
     }
 }
 

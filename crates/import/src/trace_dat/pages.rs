@@ -116,10 +116,7 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is needed, none belongs to another"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "each is needed, none belongs to another")]
     pub fn new(
         cpu: u16,
         chunks: Chunks<'a>,
@@ -167,12 +164,7 @@ impl<'a> Pages<'a> {
             count,
             damaged,
         });
-        out.push(Event {
-            time: self.last,
-            context: -1,
-            in_interrupt: false,
-            what: What::Lost,
-        });
+        out.push(Event { time: self.last, context: -1, in_interrupt: false, what: What::Lost });
     }
 
     /// Decodes the next page, or goes to the next chunk. False: there is no more.
@@ -263,14 +255,8 @@ struct Ahead<'a> {
 
 impl<'a> Several<'a> {
     pub fn new(buffers: Vec<Pages<'a>>) -> Several<'a> {
-        let ahead = |pages| Ahead {
-            pages,
-            events: Vec::new(),
-            at: 0,
-        };
-        Several {
-            buffers: buffers.into_iter().map(ahead).collect(),
-        }
+        let ahead = |pages| Ahead { pages, events: Vec::new(), at: 0 };
+        Several { buffers: buffers.into_iter().map(ahead).collect() }
     }
 }
 

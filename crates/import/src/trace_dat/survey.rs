@@ -42,16 +42,8 @@ impl Print {
     /// None: the file has no such event type.
     fn of(formats: &[EventFormat]) -> Option<Print> {
         let format = formats.iter().find(|f| f.name == "ftrace/print")?;
-        let at = |name: &str| {
-            format
-                .find(name)
-                .map(|ix| format.fields[ix].offset as usize)
-        };
-        Some(Print {
-            id: format.id,
-            tid: at("common_pid")?,
-            text: at("buf")?,
-        })
+        let at = |name: &str| format.find(name).map(|ix| format.fields[ix].offset as usize);
+        Some(Print { id: format.id, tid: at("common_pid")?, text: at("buf")? })
     }
 
     /// The thread and the text of an event.
@@ -73,11 +65,7 @@ impl Survey {
         for format in formats {
             known[usize::from(format.id)] = true;
         }
-        Survey {
-            known,
-            print: Print::of(formats),
-            ..Survey::default()
-        }
+        Survey { known, print: Print::of(formats), ..Survey::default() }
     }
 
     /// Number of events of a type, in the buffer that has most of them.

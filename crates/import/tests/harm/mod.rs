@@ -4,13 +4,7 @@ use kasuri_import::{File, Options, load};
 fn survives(name: &str, bytes: &[u8], what: &str) {
     for salvage in [false, true] {
         let file = File { name, bytes };
-        match load(
-            &[file],
-            &Options {
-                salvage,
-                ..Options::default()
-            },
-        ) {
+        match load(&[file], &Options { salvage, ..Options::default() }) {
             Ok(trace) => {
                 let problems = trace.broken_rules();
                 assert!(problems.is_empty(), "{what}: {problems:?}");

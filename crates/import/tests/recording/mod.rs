@@ -15,10 +15,7 @@ use parts::{
 };
 
 fn tid(trace: &Trace, thread: ThreadIx) -> i32 {
-    trace
-        .threads
-        .get(thread.0 as usize)
-        .map_or(-1, |thread| thread.tid)
+    trace.threads.get(thread.0 as usize).map_or(-1, |thread| thread.tid)
 }
 
 /// Kind, start, end, thread and name of each kernel span, by time.
@@ -47,16 +44,9 @@ fn interrupts_calls_and_kernel_locks_have_their_names() {
     // An exit without an entry says nothing.
     events.push((110, event("irq/softirq_exit", 7, 0, &[Int(3)])));
     events.push((120, event("raw_syscalls/sys_exit", 7, 0, &[Int(1)])));
-    for (at, number, name) in [
-        (200, 1, "write"),
-        (300, 231, "exit_group"),
-        (400, 60, "exit"),
-    ] {
+    for (at, number, name) in [(200, 1, "write"), (300, 231, "exit_group"), (400, 60, "exit")] {
         events.push((at, event("raw_syscalls/sys_enter", 7, 0, &[Int(number)])));
-        events.push((
-            at + 50,
-            event("raw_syscalls/sys_exit", 7, 0, &[Int(number)]),
-        ));
+        events.push((at + 50, event("raw_syscalls/sys_exit", 7, 0, &[Int(number)])));
         expected.push((Syscall, at as i64, at as i64 + 50, 7, name));
     }
     let softirqs = [
@@ -136,15 +126,8 @@ fn lost_events_end_what_was_open_on_their_cpu() {
     let mut parts = program();
     parts.pages = vec![(0, cpu0.finish()), (1, cpu1)];
     let trace = parts.load();
-    assert_eq!(
-        spans(&trace),
-        [(KernelSpanKind::Softirq, 300, 950, 8, "RCU")]
-    );
-    let losses: Vec<_> = trace
-        .losses
-        .iter()
-        .map(|l| (l.cpu, l.when.clone(), l.count))
-        .collect();
+    assert_eq!(spans(&trace), [(KernelSpanKind::Softirq, 300, 950, 8, "RCU")]);
+    let losses: Vec<_> = trace.losses.iter().map(|l| (l.cpu, l.when.clone(), l.count)).collect();
     assert_eq!(losses, [(Some(0), Time(200)..Time(900), 5)]);
 }
 
@@ -180,15 +163,7 @@ fn each_loss_has_its_cause_time_and_count() {
     let kernel: Vec<_> = trace
         .losses
         .iter()
-        .map(|l| {
-            (
-                l.cpu.unwrap(),
-                l.cause.as_str(),
-                l.when.start.0,
-                l.when.end.0,
-                l.count,
-            )
-        })
+        .map(|l| (l.cpu.unwrap(), l.cause.as_str(), l.when.start.0, l.when.end.0, l.count))
         .collect();
     let mut expected = vec![
         (0, "kernel buffer overrun", 1000, 2000, 40),
@@ -206,11 +181,7 @@ fn each_loss_has_its_cause_time_and_count() {
     };
     assert_eq!(sorted(kernel.clone()), sorted(expected.clone()));
     assert!(kernel.is_sorted_by_key(|row| (row.2, row.0)));
-    assert!(
-        trace.losses[0].remedy.contains("64 KiB"),
-        "{:?}",
-        trace.losses[0]
-    );
+    assert!(trace.losses[0].remedy.contains("64 KiB"), "{:?}", trace.losses[0]);
     // What a flight recorder overwrote before anybody read it is no loss.
     parts.meta.mode = "flight".into();
     expected.pop();
@@ -226,46 +197,28 @@ fn lost_annotations_name_their_thread_and_program() {
     let emitted = [annotation(10, 3, 0, 1, &[])];
     put_chunk(&mut chunks, 1, 0, 4, &emitted);
     parts.chunks = vec![(7, 0, chunks)];
-    let counts = |pid, lost| ClientLoss {
-        pid,
-        generation: 0,
-        lost,
-    };
+    let counts = |pid, lost| ClientLoss { pid, generation: 0, lost };
     parts.client_losses = vec![
         counts(7, [1, 2, 0, 0, 0, 0, 0, 0]),
         counts(0, [3, 0, 0, 0, 0, 0, 0, 0]),
         counts(9, [0, 0, 4, 5, 6, 0, 0, 7]),
     ];
     let trace = parts.load();
-    let rows: Vec<_> = trace
-        .losses
-        .iter()
-        .map(|l| (tid(&trace, l.thread), l.cause.as_str(), l.count))
-        .collect();
+    let rows: Vec<_> =
+        trace.losses.iter().map(|l| (tid(&trace, l.thread), l.cause.as_str(), l.count)).collect();
     let never = "threads of process 9 that never had a chunk";
     let expected = [
         (1001, "ring full".to_owned(), 4),
-        (
-            -1,
-            "ring full (threads of process 7 that never had a chunk)".into(),
-            1,
-        ),
+        (-1, "ring full (threads of process 7 that never had a chunk)".into(), 1),
         (-1, "overwritten (threads of process 7)".into(), 2),
-        (
-            -1,
-            "ring full (programs that had no memory for a single chunk)".into(),
-            3,
-        ),
+        (-1, "ring full (programs that had no memory for a single chunk)".into(), 3),
         (-1, format!("too big ({never})"), 4),
         (-1, format!("no site ({never})"), 5),
         (-1, format!("frozen ({never})"), 6),
         (-1, format!("unknown cause ({never})"), 7),
     ];
     for (tid, cause, count) in &expected {
-        assert!(
-            rows.contains(&(*tid, cause.as_str(), *count)),
-            "{cause}: {rows:?}"
-        );
+        assert!(rows.contains(&(*tid, cause.as_str(), *count)), "{cause}: {rows:?}");
     }
     assert_eq!(rows.len(), expected.len());
     let remedies: std::collections::HashSet<_> = trace.losses.iter().map(|l| &l.remedy).collect();
@@ -310,11 +263,7 @@ fn time_begins_with_the_recording_or_with_its_first_event() {
 fn stamps_of_a_counter_become_nanoseconds() {
     let mut parts = program();
     // Two ticks a nanosecond.
-    let anchor = |at| Anchor {
-        native: 2 * at,
-        monotonic_ns: at,
-        realtime_ns: at,
-    };
+    let anchor = |at| Anchor { native: 2 * at, monotonic_ns: at, realtime_ns: at };
     parts.meta.start = anchor(START);
     parts.meta.end = Some(anchor(START + 100_000));
     parts.anchors = vec![anchor(START + 50_000)];
@@ -338,10 +287,7 @@ fn stamps_of_a_counter_become_nanoseconds() {
     parts.meta.end = None;
     parts.meta.start.native = 0;
     let bytes = parts.write();
-    let file = File {
-        name: "run.kasuri",
-        bytes: &bytes,
-    };
+    let file = File { name: "run.kasuri", bytes: &bytes };
     assert!(kasuri_import::load(&[file], &Options::default()).is_err());
     (parts.pages, parts.chunks) = (Vec::new(), Vec::new());
     assert_eq!(parts.load().n_annotation_events, 0);
@@ -364,11 +310,7 @@ fn a_budget_says_what_it_left_out() {
         change(60_000, false, &["irq/softirq_entry"]),
         change(65_000, true, &[]),
     ];
-    let events = [
-        (1000, switch(0, 0, 7)),
-        (61_000, switch(7, 1, 0)),
-        (62_000, switch(0, 0, 7)),
-    ];
+    let events = [(1000, switch(0, 0, 7)), (61_000, switch(7, 1, 0)), (62_000, switch(0, 0, 7))];
     parts.pages = vec![(0, pages(&events))];
     let trace = parts.load();
     let said = |text: &str| trace.info.missing.iter().any(|m| m.contains(text));
@@ -377,9 +319,7 @@ fn a_budget_says_what_it_left_out() {
         "{:?}",
         trace.info.missing
     );
-    assert!(said(
-        "raw_syscalls/sys_enter was off for 30 % of the time to keep the budget of 2 %"
-    ));
+    assert!(said("raw_syscalls/sys_enter was off for 30 % of the time to keep the budget of 2 %"));
     assert!(said("irq/softirq_entry was off for 5 % of the time"));
     let paused: Vec<_> = trace
         .losses
@@ -398,12 +338,7 @@ fn a_budget_says_what_it_left_out() {
     let states: Vec<_> = seven
         .states
         .clone()
-        .map(|r| {
-            (
-                trace.states.start[r as usize].0,
-                trace.states.state[r as usize],
-            )
-        })
+        .map(|r| (trace.states.start[r as usize].0, trace.states.state[r as usize]))
         .collect();
     use kasuri_model::ThreadState::{Running, Sleeping, Unknown};
     assert_eq!(
@@ -422,18 +357,12 @@ fn a_budget_says_what_it_left_out() {
 #[test]
 fn events_are_counted_for_who_paid_for_them() {
     let mut parts = program();
-    let costs = [
-        ("raw_syscalls/sys_enter", [1.0, 2.0, 3.0]),
-        ("annotation", [4.0, 5.0, 6.0]),
-    ];
+    let costs = [("raw_syscalls/sys_enter", [1.0, 2.0, 3.0]), ("annotation", [4.0, 5.0, 6.0])];
     for (name, ns) in costs {
         parts.meta.event_costs.insert(name.into(), ns);
     }
     let apart = vec![[10.0, 1.0, 2.0, 3.0]];
-    parts
-        .meta
-        .event_costs_apart
-        .insert("annotation".into(), apart.clone());
+    parts.meta.event_costs_apart.insert("annotation".into(), apart.clone());
     let call = |tid| event("raw_syscalls/sys_enter", tid, 0, &[Int(1)]);
     // Thread 9 is not the program's: of the three calls two are. The cost of a switch is charged to the thread that comes.
     parts.pages = vec![(
@@ -459,13 +388,7 @@ fn events_are_counted_for_who_paid_for_them() {
         .collect();
     assert_eq!(rows.len(), 3);
     for row in [
-        (
-            "raw_syscalls/sys_enter",
-            3,
-            2,
-            Some([1.0, 2.0, 3.0]),
-            vec![],
-        ),
+        ("raw_syscalls/sys_enter", 3, 2, Some([1.0, 2.0, 3.0]), vec![]),
         ("sched/sched_switch", 2, 1, None, vec![]),
         ("annotation", 2, 2, Some([4.0, 5.0, 6.0]), apart),
     ] {
@@ -479,10 +402,7 @@ fn events_are_counted_for_who_paid_for_them() {
 #[test]
 fn limits_are_sorted_by_what_they_limit() {
     let mut parts = program();
-    let row = |at: u64| LimitRow {
-        monotonic_ns: START + at,
-        ..LimitRow::default()
-    };
+    let row = |at: u64| LimitRow { monotonic_ns: START + at, ..LimitRow::default() };
     let group = |at, n_throttled| LimitRow {
         group: "/b".into(),
         text: "150000 100000".into(),
@@ -495,27 +415,11 @@ fn limits_are_sorted_by_what_they_limit() {
     parts.limits = vec![
         group(900, 3),
         group(100, 1),
-        LimitRow {
-            group: "/a".into(),
-            text: "50000".into(),
-            quota_us: 50_000,
-            ..row(200)
-        },
-        LimitRow {
-            pid: 7,
-            group: "/b".into(),
-            ..row(300)
-        },
-        LimitRow {
-            cpus: "0-1,4".into(),
-            cpuset: "0-4".into(),
-            ..row(400)
-        },
+        LimitRow { group: "/a".into(), text: "50000".into(), quota_us: 50_000, ..row(200) },
+        LimitRow { pid: 7, group: "/b".into(), ..row(300) },
+        LimitRow { cpus: "0-1,4".into(), cpuset: "0-4".into(), ..row(400) },
         // No quota: it limits nothing.
-        LimitRow {
-            group: "/c".into(),
-            ..row(500)
-        },
+        LimitRow { group: "/c".into(), ..row(500) },
     ];
     let trace = parts.load();
     let limits = &trace.limits;
@@ -524,10 +428,7 @@ fn limits_are_sorted_by_what_they_limit() {
         .iter()
         .map(|g| (g.group.as_str(), trace.strings.get(g.text), g.cpus))
         .collect();
-    assert_eq!(
-        groups,
-        [("/a", "50000", 50_000.0), ("/b", "150000 100000", 1.5)]
-    );
+    assert_eq!(groups, [("/a", "50000", 50_000.0), ("/b", "150000 100000", 1.5)]);
     let readings: Vec<_> = limits.groups[1]
         .readings
         .iter()
@@ -535,9 +436,7 @@ fn limits_are_sorted_by_what_they_limit() {
         .collect();
     assert_eq!(readings, [(100, 1, 10), (900, 3, 30)]);
     assert_eq!(limits.members, [(Time(300), 7, "/b".to_owned())]);
-    let [allowed] = &limits.allowed[..] else {
-        panic!("{:?}", limits.allowed)
-    };
+    let [allowed] = &limits.allowed[..] else { panic!("{:?}", limits.allowed) };
     assert_eq!(allowed.since, Time(400));
     assert_eq!(allowed.cpus, [0, 1, 4]);
     assert_eq!(allowed.cpuset, [0, 1, 2, 3, 4]);
@@ -549,11 +448,7 @@ fn annotations_bear_names_places_and_texts() {
     let site = |id, name: &str, line| Site {
         id,
         name: name.into(),
-        file: if line > 0 {
-            "a.c".into()
-        } else {
-            String::new()
-        },
+        file: if line > 0 { "a.c".into() } else { String::new() },
         function: "main".into(),
         line,
     };
@@ -562,11 +457,7 @@ fn annotations_bear_names_places_and_texts() {
         generation: 0,
         parent: None,
         parent_next_id: 0,
-        sites: vec![
-            site(1, "solve", 10),
-            site(3, "solve", 30),
-            site(4, "size", 0),
-        ],
+        sites: vec![site(1, "solve", 10), site(3, "solve", 30), site(4, "size", 0)],
     }];
     let mut chunks = Vec::new();
     let address = 0x7f01_2345_6780u64;
@@ -587,39 +478,21 @@ fn annotations_bear_names_places_and_texts() {
     parts.chunks = vec![(7, 0, chunks)];
     let trace = parts.load();
     let text = |ix| trace.strings.get(ix);
-    let solve = trace
-        .slices
-        .name
-        .iter()
-        .position(|&n| text(n) == "solve")
-        .unwrap();
-    assert_eq!(
-        (trace.slices.start[solve], trace.slices.end[solve]),
-        (Time(10), Time(80))
-    );
+    let solve = trace.slices.name.iter().position(|&n| text(n) == "solve").unwrap();
+    assert_eq!((trace.slices.start[solve], trace.slices.end[solve]), (Time(10), Time(80)));
     assert_eq!(trace.places[&trace.slices.name[solve]], "a.c:10");
     let args: Vec<_> = (0..trace.args.name.len())
         .map(|i| (text(trace.args.name[i]), trace.args.value[i]))
         .collect();
-    let ArgValue::Str(large) = args[0].1 else {
-        panic!("{args:?}")
-    };
+    let ArgValue::Str(large) = args[0].1 else { panic!("{args:?}") };
     assert_eq!((args[0].0, text(large)), ("size", "large"));
     assert_eq!(args[1], ("size", ArgValue::Uint(12)));
     let names: Vec<_> = trace.instants.name.iter().map(|&n| text(n)).collect();
     assert_eq!(names, ["hello", "(no name)"]);
     let thread = trace.threads.iter().find(|t| t.tid == 1001).unwrap();
     assert_eq!(text(thread.name), "the painter");
-    let hold = trace
-        .slices
-        .object
-        .iter()
-        .position(|&o| o == address)
-        .unwrap();
-    assert_eq!(
-        (trace.slices.start[hold], trace.slices.end[hold]),
-        (Time(60), Time(70))
-    );
+    let hold = trace.slices.object.iter().position(|&o| o == address).unwrap();
+    assert_eq!((trace.slices.start[hold], trace.slices.end[hold]), (Time(60), Time(70)));
     assert_eq!(trace.slices.parent[hold].ix(), solve);
 }
 
@@ -639,13 +512,7 @@ fn locks_say_what_they_are() {
     let mut events = Vec::new();
     for (number, _) in kinds {
         let object = 0x1000 + u64::from(number);
-        events.push(annotation(
-            u64::from(number) * 10,
-            23,
-            number,
-            0,
-            &pair(object, 0),
-        ));
+        events.push(annotation(u64::from(number) * 10, 23, number, 0, &pair(object, 0)));
     }
     let flags = [
         (0x100, 0x2001),
@@ -656,13 +523,7 @@ fn locks_say_what_they_are() {
         (0x2000, 0x2006),
     ];
     for (i, (flag, object)) in flags.into_iter().enumerate() {
-        events.push(annotation(
-            500 + i as u64,
-            23,
-            1 | flag,
-            0,
-            &pair(object, 0),
-        ));
+        events.push(annotation(500 + i as u64, 23, 1 | flag, 0, &pair(object, 0)));
     }
     let mut chunks = Vec::new();
     put_chunk(&mut chunks, 1, 0, 0, &events);
@@ -700,10 +561,7 @@ fn damage_that_is_met_late_is_told_as_what_it_is() {
     let told = (0..whole.len()).filter(|&at| {
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
-        let file = File {
-            name: "run.kasuri",
-            bytes: &bytes,
-        };
+        let file = File { name: "run.kasuri", bytes: &bytes };
         match kasuri_import::load(&[file], &Options::default()) {
             Ok(_) => false,
             Err(error @ kasuri_import::Error::Model(_)) => {
@@ -713,10 +571,7 @@ fn damage_that_is_met_late_is_told_as_what_it_is() {
             Err(_) => false,
         }
     });
-    assert!(
-        told.count() > 20,
-        "a block's bytes are read when its events are"
-    );
+    assert!(told.count() > 20, "a block's bytes are read when its events are");
 }
 
 /// A call path as text, outermost first.
@@ -738,19 +593,12 @@ fn path_text(trace: &Trace, path: kasuri_model::PathIx) -> String {
 /// A recorded program has Kasuri's libraries and its header in it. Whatever they call, it was the program's function that asked for it.
 #[test]
 fn kasuris_own_code_is_no_part_of_a_call_path() {
-    let module = |path: &str| Module {
-        kind: ModuleKind::Elf,
-        path: path.into(),
-        ..Module::default()
-    };
+    let module =
+        |path: &str| Module { kind: ModuleKind::Elf, path: path.into(), ..Module::default() };
     let names = |frame, functions: &[(&str, &str)]| Names {
         frame,
         calls: (functions.iter())
-            .map(|&(function, file)| Call {
-                function: function.into(),
-                file: file.into(),
-                line: 1,
-            })
+            .map(|&(function, file)| Call { function: function.into(), file: file.into(), line: 1 })
             .collect(),
     };
     let mut parts = program();
@@ -787,11 +635,7 @@ fn kasuris_own_code_is_no_part_of_a_call_path() {
             .to_vec(),
     };
     let trace = parts.load();
-    let rows = trace
-        .samples
-        .path
-        .iter()
-        .map(|&path| path_text(&trace, path));
+    let rows = trace.samples.path.iter().map(|&path| path_text(&trace, path));
     let rows: Vec<String> = rows.collect();
     assert_eq!(
         rows,
@@ -805,25 +649,14 @@ fn kasuris_own_code_is_no_part_of_a_call_path() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a recording as a list, and its rows")]
 fn addresses_become_the_functions_that_were_inlined_there() {
-    let module = |kind, path: &str| Module {
-        kind,
-        path: path.into(),
-        ..Module::default()
-    };
+    let module = |kind, path: &str| Module { kind, path: path.into(), ..Module::default() };
     let call = |function: &str, file: &str, line| Call {
         function: function.into(),
         file: file.into(),
         line,
     };
-    let sample = |time_ns, tid, kind, end, path| Sample {
-        time_ns,
-        pid: 7,
-        tid,
-        cpu: 1,
-        kind,
-        end,
-        path,
-    };
+    let sample =
+        |time_ns, tid, kind, end, path| Sample { time_ns, pid: 7, tid, cpu: 1, kind, end, path };
     let mut parts = program();
     parts.pages = vec![(0, pages(&[(100, switch(0, 0, 7))]))];
     parts.call_paths = Log {
@@ -833,26 +666,15 @@ fn addresses_become_the_functions_that_were_inlined_there() {
                 module(ModuleKind::Kernel, "[kernel]"),
                 module(ModuleKind::Jit, "[python]"),
             ],
-            frames: [
-                (0, 0x10),
-                (0, 0x20),
-                (0, 0x24),
-                (1, 0xfff0),
-                (NONE, 0x77),
-                (2, 1),
-                (2, 2),
-            ]
-            .map(|(module, address)| Frame { module, address })
-            .to_vec(),
+            frames: [(0, 0x10), (0, 0x20), (0, 0x24), (1, 0xfff0), (NONE, 0x77), (2, 1), (2, 2)]
+                .map(|(module, address)| Frame { module, address })
+                .to_vec(),
             // main > 0x20, main > 0x24, main > 0x24 > kernel, an address of nobody, main > Python's > JavaScript's.
             paths: [(NONE, 0), (0, 1), (0, 2), (2, 3), (NONE, 4), (0, 5), (5, 6)]
                 .map(|(caller, frame)| Path { caller, frame })
                 .to_vec(),
             names: vec![
-                Names {
-                    frame: 0,
-                    calls: vec![call("main", "solve.c", 90)],
-                },
+                Names { frame: 0, calls: vec![call("main", "solve.c", 90)] },
                 // Both addresses are in the same line of `step`, inlined into `run`.
                 Names {
                     frame: 1,
@@ -862,18 +684,9 @@ fn addresses_become_the_functions_that_were_inlined_there() {
                     frame: 2,
                     calls: vec![call("step", "solve.c", 10), call("run", "solve.c", 40)],
                 },
-                Names {
-                    frame: 3,
-                    calls: vec![call("do_futex", "", 0)],
-                },
-                Names {
-                    frame: 5,
-                    calls: vec![call("py::work", "x.py", 3)],
-                },
-                Names {
-                    frame: 6,
-                    calls: vec![call("JS:*work", "x.js", 4)],
-                },
+                Names { frame: 3, calls: vec![call("do_futex", "", 0)] },
+                Names { frame: 5, calls: vec![call("py::work", "x.py", 3)] },
+                Names { frame: 6, calls: vec![call("JS:*work", "x.js", 4)] },
             ],
         },
         samples: vec![

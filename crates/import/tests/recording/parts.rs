@@ -34,18 +34,9 @@ const TYPES: [(&str, &[(&str, i32)]); 12] = [
             ("next_pid", -4),
         ],
     ),
-    (
-        "sched/sched_waking",
-        &[("comm", 16), ("pid", -4), ("target_cpu", -4)],
-    ),
-    (
-        "sched/sched_migrate_task",
-        &[("pid", -4), ("orig_cpu", -2), ("dest_cpu", -2)],
-    ),
-    (
-        "task/task_newtask",
-        &[("pid", -4), ("comm", 16), ("clone_flags", 8)],
-    ),
+    ("sched/sched_waking", &[("comm", 16), ("pid", -4), ("target_cpu", -4)]),
+    ("sched/sched_migrate_task", &[("pid", -4), ("orig_cpu", -2), ("dest_cpu", -2)]),
+    ("task/task_newtask", &[("pid", -4), ("comm", 16), ("clone_flags", 8)]),
     ("task/task_rename", &[("pid", -4), ("newcomm", 16)]),
     ("irq/irq_handler_entry", &[("irq", -4), ("name", 16)]),
     ("irq/irq_handler_exit", &[("irq", -4)]),
@@ -96,10 +87,8 @@ pub use Value::{Int, Text};
 
 /// The bytes of an event, written while `context` was on the CPU.
 pub fn event(name: &str, context: i32, flags: u8, values: &[Value<'_>]) -> Vec<u8> {
-    let (id, (_, fields)) = types()
-        .enumerate()
-        .find(|(_, (n, _))| *n == name)
-        .expect("one of TYPES");
+    let (id, (_, fields)) =
+        types().enumerate().find(|(_, (n, _))| *n == name).expect("one of TYPES");
     let mut data = (id as u16 + 1).to_le_bytes().to_vec();
     data.extend_from_slice(&[flags, 0]);
     data.extend_from_slice(&context.to_le_bytes());
@@ -119,13 +108,8 @@ pub fn event(name: &str, context: i32, flags: u8, values: &[Value<'_>]) -> Vec<u
 
 pub fn switch(prev: i32, state: i64, next: i32) -> Vec<u8> {
     let name = |tid| if tid == 0 { "swapper" } else { "worker" };
-    let values = [
-        Text(name(prev)),
-        Int(prev.into()),
-        Int(state),
-        Text(name(next)),
-        Int(next.into()),
-    ];
+    let values =
+        [Text(name(prev)), Int(prev.into()), Int(state), Text(name(next)), Int(next.into())];
     event("sched/sched_switch", prev, 0, &values)
 }
 
@@ -157,17 +141,8 @@ pub fn program() -> Parts {
         root_pids: vec![7],
         ..Meta::default()
     };
-    meta.host = Host {
-        n_cpus: 2,
-        online: vec![0, 1],
-        machine: "x86_64".into(),
-        ..Host::default()
-    };
-    meta.start = Anchor {
-        native: START,
-        monotonic_ns: START,
-        realtime_ns: 5_000_000,
-    };
+    meta.host = Host { n_cpus: 2, online: vec![0, 1], machine: "x86_64".into(), ..Host::default() };
+    meta.start = Anchor { native: START, monotonic_ns: START, realtime_ns: 5_000_000 };
     meta.end = Some(Anchor {
         native: START + 100_000,
         monotonic_ns: START + 100_000,
@@ -182,22 +157,11 @@ pub fn program() -> Parts {
         let text = format_text(id + 1, fields);
         meta.kernel.formats.insert(name.into(), text);
     }
-    Parts {
-        meta,
-        procs: vec![proc(0, 7, 7), proc(0, 7, 8)],
-        ..Parts::default()
-    }
+    Parts { meta, procs: vec![proc(0, 7, 7), proc(0, 7, 8)], ..Parts::default() }
 }
 
 pub fn proc(at: u64, pid: i32, tid: i32) -> Proc {
-    Proc {
-        monotonic_ns: START + at,
-        pid,
-        tid,
-        ppid: 1,
-        comm: format!("t{tid}"),
-        ..Proc::default()
-    }
+    Proc { monotonic_ns: START + at, pid, tid, ppid: 1, comm: format!("t{tid}"), ..Proc::default() }
 }
 
 /// One CPU's events, at so many ns after the start.
@@ -210,13 +174,7 @@ pub fn pages(events: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 pub fn annotation(at: u64, kind: u8, aux: u16, site: u32, payload: &[u8]) -> Ev {
-    Ev {
-        stamp: START + at,
-        kind,
-        aux,
-        site,
-        payload: payload.to_vec(),
-    }
+    Ev { stamp: START + at, kind, aux, site, payload: payload.to_vec() }
 }
 
 pub fn pair(a: u64, b: u64) -> Vec<u8> {
@@ -262,10 +220,7 @@ impl Parts {
 
     pub fn load(&self) -> Trace {
         let bytes = self.write();
-        let file = File {
-            name: "run.kasuri",
-            bytes: &bytes,
-        };
+        let file = File { name: "run.kasuri", bytes: &bytes };
         let trace = kasuri_import::load(&[file], &Options::default()).unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
         trace

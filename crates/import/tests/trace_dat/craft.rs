@@ -52,19 +52,14 @@ fn pages(file: &[u8], dat: &TraceDat<'_>, buffer: &Buffer) -> Vec<(u32, Vec<u8>)
 /// A version 6 file of this machine as one with another byte order and other longs would have recorded it.
 pub fn for_machine(file: &[u8], big_endian: bool, long_bytes: usize) -> Vec<u8> {
     let dat = TraceDat::parse(file).unwrap();
-    let [buffer] = &dat.buffers[..] else {
-        panic!("one buffer")
-    };
+    let [buffer] = &dat.buffers[..] else { panic!("one buffer") };
     let types: BTreeMap<u16, Moved> = (dat.formats.iter())
         .map(|(name, text)| {
             let format = EventFormat::parse(name, text).unwrap();
             (format.id, Moved::new(format, text, long_bytes))
         })
         .collect();
-    let mut out = Out {
-        bytes: kasuri_format::trace_dat::MAGIC.to_vec(),
-        big_endian,
-    };
+    let mut out = Out { bytes: kasuri_format::trace_dat::MAGIC.to_vec(), big_endian };
     out.text("6");
     out.blob(&[big_endian as u8, long_bytes as u8]);
     out.int(4096, 4);
@@ -99,9 +94,8 @@ pub fn for_machine(file: &[u8], big_endian: bool, long_bytes: usize) -> Vec<u8> 
     }
     out.int(0, 4); // symbols
     out.int(0, 4); // formats of trace_printk
-    let cmdlines: String = (dat.cmdlines.iter())
-        .map(|(tid, comm)| format!("{tid} {comm}\n"))
-        .collect();
+    let cmdlines: String =
+        (dat.cmdlines.iter()).map(|(tid, comm)| format!("{tid} {comm}\n")).collect();
     out.int(cmdlines.len() as u64, 8);
     out.blob(cmdlines.as_bytes());
     out.int(buffer.cpus.len() as u64, 4);
@@ -162,19 +156,12 @@ impl Moved {
             at += moved.size as usize;
             let line = |f: &Field| format!("\toffset:{};\tsize:{};", f.offset, f.size);
             // The line of this field only: names of fields are unique.
-            let start = lines
-                .find(&format!("{};", declared(&lines, field)))
-                .unwrap();
+            let start = lines.find(&format!("{};", declared(&lines, field))).unwrap();
             let tail = lines[start..].replacen(&line(field), &line(&moved), 1);
             lines.replace_range(start.., &tail);
             new.push(moved);
         }
-        Moved {
-            old,
-            new,
-            fixed: at,
-            text: lines,
-        }
+        Moved { old, new, fixed: at, text: lines }
     }
 
     fn event(&self, data: &[u8], big_endian: bool) -> Vec<u8> {
@@ -183,10 +170,7 @@ impl Moved {
             let at = new.offset as usize;
             let size = new.size as usize;
             let mut put = |value: u64, at: usize, size: usize| {
-                let mut n = Out {
-                    bytes: Vec::new(),
-                    big_endian,
-                };
+                let mut n = Out { bytes: Vec::new(), big_endian };
                 n.int(value, size);
                 out[at..at + size].copy_from_slice(&n.bytes);
             };
@@ -205,10 +189,7 @@ impl Moved {
                 FieldKind::DataLoc => {
                     let bytes = old.bytes(data, false).unwrap();
                     let loc = out.len() as u64 | (bytes.len() as u64) << 16;
-                    let mut n = Out {
-                        bytes: Vec::new(),
-                        big_endian,
-                    };
+                    let mut n = Out { bytes: Vec::new(), big_endian };
                     n.int(loc, 4);
                     out[at..at + 4].copy_from_slice(&n.bytes);
                     out.extend(bytes);
@@ -247,10 +228,7 @@ fn other_pages(
     let mut out = Vec::new();
     for page in pages.chunks(4096) {
         let page = Page::parse(page, &PageLayout::LE64, 0).unwrap();
-        let mut events = Out {
-            bytes: Vec::new(),
-            big_endian,
-        };
+        let mut events = Out { bytes: Vec::new(), big_endian };
         let mut last = page.stamp;
         for event in page.events() {
             let event: RawEvent<'_> = event.unwrap();
@@ -275,10 +253,7 @@ fn other_pages(
             }
             events.blob(&data);
         }
-        let mut page_out = Out {
-            bytes: Vec::new(),
-            big_endian,
-        };
+        let mut page_out = Out { bytes: Vec::new(), big_endian };
         page_out.int(page.stamp, 8);
         page_out.int(events.bytes.len() as u64, long_bytes);
         page_out.blob(&events.bytes);
@@ -397,10 +372,7 @@ fn packed_buffer(
     out.int(1, 2);
     out.int(0, 4);
     out.int(0, 8);
-    let mut option = Out {
-        bytes: Vec::new(),
-        big_endian: false,
-    };
+    let mut option = Out { bytes: Vec::new(), big_endian: false };
     option.int(place, 8);
     option.text(&buffer.name);
     option.text(dat.clock(buffer));

@@ -29,14 +29,7 @@ impl Mapping {
     fn new(fd: &OwnedFd, bytes: usize, access: libc::c_int) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                access,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -83,9 +76,7 @@ pub struct Memory {
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory {
-            table: vec![1; WALKED[WORK_MOST as usize] * KIB],
-        }
+        Memory { table: vec![1; WALKED[WORK_MOST as usize] * KIB] }
     }
 }
 
@@ -121,11 +112,7 @@ struct PageFault(Mapping);
 pub fn page_fault() -> io::Result<Box<dyn Operation>> {
     let bytes = FAULTS * FAULT_AROUND;
     let fd = file(bytes)?;
-    Ok(Box::new(PageFault(Mapping::new(
-        &fd,
-        bytes,
-        libc::PROT_READ,
-    )?)))
+    Ok(Box::new(PageFault(Mapping::new(&fd, bytes, libc::PROT_READ)?)))
 }
 
 impl Operation for PageFault {

@@ -251,15 +251,10 @@ mod tests {
         for definition in ALL {
             let mut operation = (definition.open)()
                 .unwrap_or_else(|e| panic!("{} cannot be set up: {e}", definition.name));
-            let ns = operation
-                .run(20, false)
-                .unwrap_or_else(|e| panic!("{}: {e}", definition.name));
+            let ns =
+                operation.run(20, false).unwrap_or_else(|e| panic!("{}: {e}", definition.name));
             // Context switches have their overhead subtracted: twenty of them may come out as anything.
-            assert!(
-                ns > 0.0 || definition.subtracts,
-                "{}: {ns}",
-                definition.name
-            );
+            assert!(ns > 0.0 || definition.subtracts, "{}: {ns}", definition.name);
         }
     }
 

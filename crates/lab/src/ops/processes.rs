@@ -27,9 +27,7 @@ fn child(f: impl FnOnce()) -> io::Result<()> {
     if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
         Ok(())
     } else {
-        Err(io::Error::other(format!(
-            "the child ended with status {status:#x}"
-        )))
+        Err(io::Error::other(format!("the child ended with status {status:#x}")))
     }
 }
 
@@ -41,11 +39,7 @@ pub fn fork_exit() -> io::Result<Box<dyn Operation>> {
 }
 
 fn exec(path: &CStr, arguments: &[&CStr]) {
-    let pointers: Vec<_> = arguments
-        .iter()
-        .map(|a| a.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
+    let pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: a NULL-terminated vector of NUL-terminated strings; returns only when it failed.
     unsafe { libc::execv(path.as_ptr(), pointers.as_ptr()) };
 }

@@ -88,14 +88,7 @@ pub fn ring(n: usize, kib: usize) -> io::Result<Box<dyn Operation>> {
             Ok((from, to, new_set()))
         })
         .collect::<io::Result<Vec<_>>>()?;
-    Ok(Box::new(Ring {
-        n: n as u64,
-        first,
-        last: from,
-        set: new_set(),
-        own,
-        _children: children,
-    }))
+    Ok(Box::new(Ring { n: n as u64, first, last: from, set: new_set(), own, _children: children }))
 }
 
 impl Operation for Ring {
@@ -149,11 +142,7 @@ pub fn pipe_round_trip() -> io::Result<Box<dyn Operation>> {
     let (there, to) = pipe()?;
     let (from, back) = pipe()?;
     let pid = child(|| echo(&there, &back))?;
-    Ok(Box::new(RoundTrip {
-        to,
-        from,
-        _child: Children(vec![pid]),
-    }))
+    Ok(Box::new(RoundTrip { to, from, _child: Children(vec![pid]) }))
 }
 
 pub fn unix_round_trip() -> io::Result<Box<dyn Operation>> {

@@ -23,11 +23,7 @@ pub fn null_io() -> io::Result<Box<dyn Operation>> {
     let mut read = false;
     repeat(move || {
         read = !read;
-        if read {
-            zero.read_exact(&mut [0])
-        } else {
-            null.write_all(&[0])
-        }
+        if read { zero.read_exact(&mut [0]) } else { null.write_all(&[0]) }
     })
 }
 

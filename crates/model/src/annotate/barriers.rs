@@ -14,9 +14,8 @@ type Ends = Vec<(Time, ThreadIx)>;
 pub(super) fn end_unseen(threads: &[Thread], s: &mut crate::Slices) {
     let is_barrier = |s: &crate::Slices, row: usize| s.kind[row] == SliceKind::Barrier;
     let is_open = |s: &crate::Slices, row: usize| s.open[row] & open::END_UNSEEN != 0;
-    let rows: Vec<usize> = (0..s.start.len())
-        .filter(|&row| is_open(s, row) && is_barrier(s, row))
-        .collect();
+    let rows: Vec<usize> =
+        (0..s.start.len()).filter(|&row| is_open(s, row) && is_barrier(s, row)).collect();
     if rows.is_empty() {
         return;
     }

@@ -34,12 +34,7 @@ pub(super) struct Edges {
 
 impl Edges {
     pub fn say(&mut self, time: Time, kind: TaskEdgeKind, task: u64, on: u64) {
-        self.said.push(Said {
-            time,
-            kind,
-            task,
-            on,
-        });
+        self.said.push(Said { time, kind, task, on });
     }
 
     /// Forgets what the current process said.

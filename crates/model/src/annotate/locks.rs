@@ -38,13 +38,7 @@ pub(super) type Lengths = (usize, usize, usize);
 
 impl LockFacts {
     pub fn define(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
-        self.definitions.push(Definition {
-            thread,
-            time,
-            object: e.a,
-            kind: e.aux,
-            site: e.name,
-        });
+        self.definitions.push(Definition { thread, time, object: e.a, kind: e.aux, site: e.name });
     }
 
     pub fn condition(&mut self, thread: ThreadIx, condition: u64, mutex: u64) {
@@ -271,9 +265,7 @@ impl Trace {
     pub fn lock_of(&self, process: ProcessIx, object: u64, time: Time) -> Option<LockIx> {
         let key = |l: &Lock| (l.process, l.object);
         let first = self.locks.partition_point(|l| key(l) < (process, object));
-        let lives = self.locks[first..]
-            .iter()
-            .take_while(|l| key(l) == (process, object));
+        let lives = self.locks[first..].iter().take_while(|l| key(l) == (process, object));
         let (mut n, mut before) = (0, 0);
         for life in lives {
             n += 1;

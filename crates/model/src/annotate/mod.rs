@@ -123,10 +123,7 @@ pub(crate) fn annotate<S: AnnotationEvents>(
         }
     }
     if out.slices.start.len() >= u32::MAX as usize {
-        return Err(Error::TooMany {
-            what: "slices",
-            max: u32::MAX,
-        });
+        return Err(Error::TooMany { what: "slices", max: u32::MAX });
     }
     trace.folded_tasks = shared.take_folded();
     let folded = &trace.folded_tasks;
@@ -172,17 +169,10 @@ fn by_process<S: AnnotationEvents>(
         let Some((_, threads)) = out.last_mut() else {
             continue;
         };
-        let cursor = Cursor {
-            stream,
-            batch: Vec::new(),
-            at: 0,
-        };
+        let cursor = Cursor { stream, batch: Vec::new(), at: 0 };
         match threads.last_mut() {
             Some(last) if last.thread == thread => last.streams.push(cursor),
-            _ => threads.push(ThreadStreams {
-                thread,
-                streams: vec![cursor],
-            }),
+            _ => threads.push(ThreadStreams { thread, streams: vec![cursor] }),
         }
     }
     out
@@ -332,16 +322,9 @@ fn truncate(out: &mut Out, (slices, args, instants, locks): (usize, usize, usize
 }
 
 fn append(out: &mut Out, own: Out) {
-    let (slices, instants) = (
-        out.slices.start.len() as u32,
-        out.instants.time.len() as u32,
-    );
+    let (slices, instants) = (out.slices.start.len() as u32, out.instants.time.len() as u32);
     let moved = |ix: SliceIx| {
-        if ix.is_some() {
-            SliceIx(ix.0 + slices)
-        } else {
-            ix
-        }
+        if ix.is_some() { SliceIx(ix.0 + slices) } else { ix }
     };
     out.locks.append(own.locks);
     let s = &mut out.slices;
@@ -350,22 +333,18 @@ fn append(out: &mut Out, own: Out) {
     s.thread.extend(own.slices.thread.iter().copied());
     s.name.extend(own.slices.name);
     s.depth.extend(own.slices.depth);
-    s.parent
-        .extend(own.slices.parent.iter().copied().map(moved));
+    s.parent.extend(own.slices.parent.iter().copied().map(moved));
     s.kind.extend(own.slices.kind);
     s.task.extend(own.slices.task.iter().copied());
     s.object.extend(own.slices.object.iter().copied());
     s.open.extend(own.slices.open.iter().copied());
     out.args.slice.extend(own.args.slice.into_iter().map(moved));
-    out.args
-        .instant
-        .extend(own.args.instant.into_iter().map(|ix| {
-            if ix.is_some() {
-                crate::InstantIx(ix.0 + instants)
-            } else {
-                ix
-            }
-        }));
+    out.args.instant.extend(
+        own.args
+            .instant
+            .into_iter()
+            .map(|ix| if ix.is_some() { crate::InstantIx(ix.0 + instants) } else { ix }),
+    );
     out.args.name.extend(own.args.name);
     out.args.value.extend(own.args.value);
     out.instants.time.extend(own.instants.time);

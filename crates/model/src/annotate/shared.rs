@@ -107,12 +107,8 @@ impl Shared {
     pub fn enter(&mut self, process: ProcessIx) {
         self.settle_edges();
         self.process = process;
-        self.lengths = (
-            self.tasks.len(),
-            self.counters.len(),
-            self.flow_ends.len(),
-            self.steals.len(),
-        );
+        self.lengths =
+            (self.tasks.len(), self.counters.len(), self.flow_ends.len(), self.steals.len());
         self.forget();
     }
 
@@ -169,11 +165,7 @@ impl Shared {
             let next = self.counters.len();
             let at = *self.counter_of.entry(u64::from(name.0)).or_insert(next);
             if at == next {
-                self.counters.push(Counter {
-                    name,
-                    process: self.process,
-                    ..Counter::default()
-                });
+                self.counters.push(Counter { name, process: self.process, ..Counter::default() });
             }
             self.last_counter = (name, at);
         }
@@ -298,13 +290,8 @@ impl Shared {
     /// `b` tasks of this name are a part of `a`.
     pub fn task_folded(&mut self, e: &Annotation) {
         let task = self.task(e.a, StrIx::NONE);
-        let name = if e.name.is_some() {
-            e.name
-        } else {
-            self.names.task
-        };
-        self.folded
-            .say(task, name, i64::try_from(e.b).unwrap_or(i64::MAX));
+        let name = if e.name.is_some() { e.name } else { self.names.task };
+        self.folded.say(task, name, i64::try_from(e.b).unwrap_or(i64::MAX));
     }
 
     /// An arrow from where `task` was left, or created, to where another thread took it up.
@@ -338,14 +325,8 @@ impl Shared {
     }
 
     pub fn flow_end(&mut self, e: &Annotation, time: Time, thread: ThreadIx, is_out: bool) {
-        let end = FlowEnd {
-            process: self.process,
-            id: e.a,
-            time,
-            is_in: !is_out,
-            thread,
-            name: e.name,
-        };
+        let end =
+            FlowEnd { process: self.process, id: e.a, time, is_in: !is_out, thread, name: e.name };
         self.flow_ends.push(end);
     }
 
@@ -366,11 +347,7 @@ impl Shared {
         let mut flows = Flows::default();
         for (tail, head) in &arrows {
             flows.id.push(tail.id);
-            flows.name.push(if tail.name.is_some() {
-                tail.name
-            } else {
-                head.name
-            });
+            flows.name.push(if tail.name.is_some() { tail.name } else { head.name });
             flows.from_time.push(tail.time);
             flows.from_thread.push(tail.thread);
             flows.to_time.push(head.time);

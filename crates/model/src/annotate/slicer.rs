@@ -220,9 +220,7 @@ impl Slicer {
         let (kind, name) = wait_kind(e.aux, names);
         let innermost = self.nest.last().copied();
         self.end_of(kind, e.a, or(e.name, name), out);
-        let row = innermost
-            .filter(|&row| row != STOLEN)
-            .map(|row| row as usize);
+        let row = innermost.filter(|&row| row != STOLEN).map(|row| row as usize);
         self.timed_out = row.filter(|&row| {
             e.b == 1 && out.slices.kind[row] == kind && out.slices.object[row] == e.a
         });
@@ -254,8 +252,7 @@ impl Slicer {
         s.thread.push(self.thread);
         s.name.push(name);
         s.depth.push(self.nest.len() as u16);
-        s.parent
-            .push(self.nest.last().map_or(SliceIx::NONE, |&p| SliceIx(p)));
+        s.parent.push(self.nest.last().map_or(SliceIx::NONE, |&p| SliceIx(p)));
         s.kind.push(kind);
         s.task.push(self.task());
         s.object.push(object);
@@ -366,14 +363,7 @@ impl Slicer {
     fn orphan(&mut self, kind: SliceKind, name: StrIx, task: TaskIx, object: u64, out: &Out) {
         if self.nest.is_empty() && self.orphans.len() < MAX_ORPHANS {
             let rows_before = out.slices.start.len() - self.base;
-            self.orphans.push(Orphan {
-                end: self.now,
-                name,
-                kind,
-                task,
-                object,
-                rows_before,
-            });
+            self.orphans.push(Orphan { end: self.now, name, kind, task, object, rows_before });
         }
     }
 
@@ -470,21 +460,11 @@ impl Slicer {
 
     fn run_task(&mut self, task: TaskIx, is_in_place: bool, shared: &Shared, out: &mut Out) {
         let place = self.nest.len();
-        self.tasks.push(Running {
-            task,
-            place,
-            is_in_place,
-        });
+        self.tasks.push(Running { task, place, is_in_place });
         if place >= MAX_DEPTH {
             return;
         }
-        self.begin(
-            or(shared.task_name(task), shared.names.task),
-            SliceKind::TaskRun,
-            0,
-            0,
-            out,
-        );
+        self.begin(or(shared.task_name(task), shared.names.task), SliceKind::TaskRun, 0, 0, out);
     }
 
     /// The task stops running here, for good or to go on elsewhere with its open slices.

@@ -38,16 +38,10 @@ pub(super) fn finish(
 /// innermost.
 fn enclose(slices: &mut Slices, base: usize, thread: ThreadIx, start: Time, orphans: &[Orphan]) {
     let n_rows = slices.start.len();
-    let nested: Vec<&Orphan> = orphans
-        .iter()
-        .filter(|o| o.kind != SliceKind::LockHold)
-        .collect();
+    let nested: Vec<&Orphan> = orphans.iter().filter(|o| o.kind != SliceKind::LockHold).collect();
     let mut inside_from = 0;
     for row in base..n_rows {
-        while nested
-            .get(inside_from)
-            .is_some_and(|o| o.rows_before <= row - base)
-        {
+        while nested.get(inside_from).is_some_and(|o| o.rows_before <= row - base) {
             inside_from += 1;
         }
         let around = nested.len() - inside_from;
@@ -59,19 +53,9 @@ fn enclose(slices: &mut Slices, base: usize, thread: ThreadIx, start: Time, orph
         }
     }
     for (ix, orphan) in nested.iter().enumerate() {
-        let parent = if ix + 1 < nested.len() {
-            SliceIx((n_rows + ix + 1) as u32)
-        } else {
-            SliceIx::NONE
-        };
-        push(
-            slices,
-            thread,
-            start,
-            orphan,
-            (nested.len() - 1 - ix) as u16,
-            parent,
-        );
+        let parent =
+            if ix + 1 < nested.len() { SliceIx((n_rows + ix + 1) as u32) } else { SliceIx::NONE };
+        push(slices, thread, start, orphan, (nested.len() - 1 - ix) as u16, parent);
     }
     for orphan in orphans.iter().filter(|o| o.kind == SliceKind::LockHold) {
         push(slices, thread, start, orphan, 0, SliceIx::NONE);
@@ -100,18 +84,14 @@ fn push(
 
 /// Gives each critical section the lowest level above `first` that is free for all of its time. Returns how many levels.
 fn level_holds(slices: &mut Slices, base: usize, first: u16) -> u16 {
-    let mut holds: Vec<usize> = (base..slices.start.len())
-        .filter(|&row| slices.kind[row] == SliceKind::LockHold)
-        .collect();
+    let mut holds: Vec<usize> =
+        (base..slices.start.len()).filter(|&row| slices.kind[row] == SliceKind::LockHold).collect();
     if !holds.is_sorted_by_key(|&row| (slices.start[row], slices.end[row])) {
         holds.sort_by_key(|&row| (slices.start[row], slices.end[row]));
     }
     let mut free_at: Vec<Time> = Vec::new();
     for row in holds {
-        let level = free_at
-            .iter()
-            .position(|&t| t <= slices.start[row])
-            .unwrap_or(free_at.len());
+        let level = free_at.iter().position(|&t| t <= slices.start[row]).unwrap_or(free_at.len());
         if level == free_at.len() {
             free_at.push(Time::MIN);
         }
@@ -155,11 +135,7 @@ fn sort(slices: &mut Slices, args: &mut Args, base: usize) {
     permute(&mut slices.object, &order);
     permute(&mut slices.open, &order);
     let moved = |ix: SliceIx| {
-        if ix.is_some() && ix.ix() >= base {
-            SliceIx(new[ix.ix() - base])
-        } else {
-            ix
-        }
+        if ix.is_some() && ix.ix() >= base { SliceIx(new[ix.ix() - base]) } else { ix }
     };
     for row in base..base + n {
         let parent = slices.parent[row];
@@ -167,12 +143,7 @@ fn sort(slices: &mut Slices, args: &mut Args, base: usize) {
             slices.parent[row] = moved(parent);
         }
     }
-    for slice in args
-        .slice
-        .iter_mut()
-        .rev()
-        .take_while(|s| !s.is_some() || s.ix() >= base)
-    {
+    for slice in args.slice.iter_mut().rev().take_while(|s| !s.is_some() || s.ix() >= base) {
         *slice = moved(*slice);
     }
 }

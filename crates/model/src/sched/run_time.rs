@@ -80,10 +80,7 @@ impl Sched {
                         let before = run.thread_before;
                         (last.state, last.by, last.cpu) = (before.state, before.by, before.cpu);
                     }
-                    let running = LoggedState {
-                        start: begin,
-                        ..now
-                    };
+                    let running = LoggedState { start: begin, ..now };
                     self.table.state_logs.push(&mut thread.states, running);
                 }
             }

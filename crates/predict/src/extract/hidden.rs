@@ -83,11 +83,7 @@ impl Reader<'_> {
                     && let Some(waited) = self.waited(row.by, row.start, wakee)
                 {
                     let habit = out.entry((row.by, wakee)).or_default();
-                    let count = if waited {
-                        &mut habit.waited
-                    } else {
-                        &mut habit.went_on
-                    };
+                    let count = if waited { &mut habit.waited } else { &mut habit.went_on };
                     *count += 1;
                 }
             }

@@ -33,9 +33,8 @@ pub(super) struct SpinWait {
 
 /// The waits, and the time of those of which nothing in the program can have been the end, ns.
 pub(super) fn waits(tracks: &[Track]) -> (Vec<SpinWait>, u64) {
-    let working: Vec<Vec<Stretch>> = (tracks.iter())
-        .map(|t| without(&t.running, &t.spinning))
-        .collect();
+    let working: Vec<Vec<Stretch>> =
+        (tracks.iter()).map(|t| without(&t.running, &t.spinning)).collect();
     let (mut out, mut unknown) = (Vec::new(), 0);
     for (thread, track) in tracks.iter().enumerate() {
         for (from, end, ns) in together(&track.spinning, &working[thread]) {
@@ -46,11 +45,7 @@ pub(super) fn waits(tracks: &[Track]) -> (Vec<SpinWait>, u64) {
                 let at = working[thread].partition_point(|w| w.1 <= end);
                 working[thread].get(at).is_some_and(|w| w.0 < time)
             };
-            if track
-                .slept
-                .get(next_sleep)
-                .is_some_and(|&t| !works_before(t))
-            {
+            if track.slept.get(next_sleep).is_some_and(|&t| !works_before(t)) {
                 continue;
             }
             let others =
@@ -60,12 +55,7 @@ pub(super) fn waits(tracks: &[Track]) -> (Vec<SpinWait>, u64) {
                 Some(((start, end, goes_on), by)) => {
                     let middle = Time(start.0 + (end - start).ns() / 2);
                     let at = if goes_on { end } else { middle };
-                    out.push(SpinWait {
-                        thread,
-                        from,
-                        by,
-                        at,
-                    });
+                    out.push(SpinWait { thread, from, by, at });
                 }
                 None => unknown += ns,
             }
@@ -162,12 +152,7 @@ mod tests {
             track(&[(30, 60), (70, 100)], &[(90, 100)], &[]),
         ];
         let (found, unknown) = waits(&tracks);
-        let wait = |thread, from, by, at| SpinWait {
-            thread,
-            from: Time(from),
-            by,
-            at: Time(at),
-        };
+        let wait = |thread, from, by, at| SpinWait { thread, from: Time(from), by, at: Time(at) };
         // Of 70..90 the middle; the other's spinning ended with the recording, and none worked: not known.
         assert_eq!(found, [wait(0, 10, 1, 80)]);
         assert_eq!(unknown, 10);
@@ -175,10 +160,7 @@ mod tests {
 
     #[test]
     fn on_two_cpus_the_end_is_where_the_other_works_on() {
-        let tracks = [
-            track(&[(0, 100)], &[(20, 50)], &[]),
-            track(&[(0, 100)], &[], &[]),
-        ];
+        let tracks = [track(&[(0, 100)], &[(20, 50)], &[]), track(&[(0, 100)], &[], &[])];
         let (found, _) = waits(&tracks);
         assert_eq!((found[0].by, found[0].at), (1, Time(50)));
         assert_eq!(found.len(), 1);
@@ -186,16 +168,12 @@ mod tests {
 
     #[test]
     fn who_falls_asleep_is_woken_by_a_known_thread() {
-        let tracks = [
-            track(&[(0, 30), (80, 90)], &[(10, 30)], &[30]),
-            track(&[(30, 80)], &[], &[]),
-        ];
+        let tracks =
+            [track(&[(0, 30), (80, 90)], &[(10, 30)], &[30]), track(&[(30, 80)], &[], &[])];
         assert_eq!(waits(&tracks), (Vec::new(), 0));
         // Another process's work ends no wait.
-        let mut apart = [
-            track(&[(0, 30), (80, 90)], &[(10, 30)], &[]),
-            track(&[(30, 80)], &[], &[]),
-        ];
+        let mut apart =
+            [track(&[(0, 30), (80, 90)], &[(10, 30)], &[]), track(&[(30, 80)], &[], &[])];
         apart[1].process = 2;
         assert_eq!(waits(&apart), (Vec::new(), 20));
     }

@@ -28,11 +28,7 @@ mod tests {
             let load = Load {
                 n_threads: 1 + rng.below(24),
                 compute: rng.exponential(5.0),
-                delay: if rng.uniform() < 0.3 {
-                    0.0
-                } else {
-                    rng.exponential(5.0)
-                },
+                delay: if rng.uniform() < 0.3 { 0.0 } else { rng.exponential(5.0) },
                 holds: (0..1 + rng.below(5))
                     .map(|_| 10f64.powf(rng.uniform() * 3.0 - 2.0))
                     .collect(),

@@ -53,9 +53,8 @@ fn with_io(load: &Load, hold: f64, n_cpus: usize) -> Option<f64> {
     if n > 24 {
         return None;
     }
-    let states: Vec<(usize, usize)> = (0..=n)
-        .flat_map(|k| (0..=n - k).map(move |m| (k, m)))
-        .collect();
+    let states: Vec<(usize, usize)> =
+        (0..=n).flat_map(|k| (0..=n - k).map(move |m| (k, m))).collect();
     let number = |k: usize, m: usize| states.iter().position(|&s| s == (k, m)).expect("a state");
     let share = |k: usize, m: usize| {
         let runnable = n - k - m + usize::from(k > 0);
@@ -115,12 +114,7 @@ mod tests {
     use super::*;
 
     fn load(n: usize, compute: f64, delay: f64, hold: f64) -> Load {
-        Load {
-            n_threads: n,
-            compute,
-            delay,
-            holds: vec![hold],
-        }
+        Load { n_threads: n, compute, delay, holds: vec![hold] }
     }
 
     #[test]

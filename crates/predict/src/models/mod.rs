@@ -41,10 +41,7 @@ impl Load {
     /// delays of some threads overlap the CPU time of others.
     pub fn one_cpu_rate(&self) -> f64 {
         mva::throughput(
-            &mva::Network {
-                delay: self.delay,
-                stations: vec![mva::Station::new(self.cpu(), 1)],
-            },
+            &mva::Network { delay: self.delay, stations: vec![mva::Station::new(self.cpu(), 1)] },
             self.n_threads,
         )
     }
@@ -57,9 +54,7 @@ fn with_cpus_for_all(load: &Load) -> f64 {
     mva::throughput(
         &mva::Network {
             delay: load.compute + load.delay,
-            stations: (load.holds.iter())
-                .map(|&hold| mva::Station::new(hold, 1))
-                .collect(),
+            stations: (load.holds.iter()).map(|&hold| mva::Station::new(hold, 1)).collect(),
         },
         load.n_threads,
     )

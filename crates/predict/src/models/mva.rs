@@ -58,22 +58,14 @@ pub fn within(network: &Network, n: usize, operations: usize) -> Solution {
     } else {
         n.saturating_mul(n).saturating_mul(k).saturating_mul(k)
     };
-    if exact <= operations {
-        solve(network, n)
-    } else {
-        approximate(network, n)
-    }
+    if exact <= operations { solve(network, n) } else { approximate(network, n) }
 }
 
 /// The exact answer, by the convolution algorithm: one station after the other is added to the normalising constants.
 pub fn solve(network: &Network, n: usize) -> Solution {
     let k = network.stations.len();
     if n == 0 {
-        return Solution {
-            throughput: 0.0,
-            response: vec![0.0; k],
-            queue: vec![0.0; k],
-        };
+        return Solution { throughput: 0.0, response: vec![0.0; k], queue: vec![0.0; k] };
     }
     if network.stations.iter().all(|s| s.n_servers == 1) {
         return single_servers(network, n);
@@ -85,16 +77,10 @@ pub fn solve(network: &Network, n: usize) -> Solution {
             // P(j here) = f_i(j) G_without_i(n - j) / G(n).
             let rest = constants(network, n, i);
             let f = factors(&network.stations[i], n);
-            (1..=n)
-                .map(|j| j as f64 * (f[j] + rest[n - j] - all[n]).exp())
-                .sum()
+            (1..=n).map(|j| j as f64 * (f[j] + rest[n - j] - all[n]).exp()).sum()
         })
         .collect();
-    Solution {
-        throughput,
-        response: queue.iter().map(|q| q / throughput).collect(),
-        queue,
-    }
+    Solution { throughput, response: queue.iter().map(|q| q / throughput).collect(), queue }
 }
 
 /// Logarithms of the normalising constants G(0..=n), station `without` left out.
@@ -119,9 +105,7 @@ fn constants(network: &Network, n: usize, without: usize) -> Vec<f64> {
             continue;
         }
         let f = factors(station, n);
-        g = (0..=n)
-            .map(|j| log_sum((0..=j).map(|m| f[m] + g[j - m])))
-            .collect();
+        g = (0..=n).map(|j| log_sum((0..=j).map(|m| f[m] + g[j - m]))).collect();
     }
     g
 }
@@ -158,24 +142,13 @@ fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
 
 /// Mean value analysis proper: all stations have one server.
 fn single_servers(network: &Network, n: usize) -> Solution {
-    let mut out = Solution {
-        queue: vec![0.0; network.stations.len()],
-        ..Solution::default()
-    };
+    let mut out = Solution { queue: vec![0.0; network.stations.len()], ..Solution::default() };
     for customers in 1..=n {
         // An arriving customer sees the queue of a network with one customer less.
-        out.response = network
-            .stations
-            .iter()
-            .zip(&out.queue)
-            .map(|(s, q)| s.demand * (1.0 + q))
-            .collect();
+        out.response =
+            network.stations.iter().zip(&out.queue).map(|(s, q)| s.demand * (1.0 + q)).collect();
         let round = network.delay + out.response.iter().sum::<f64>();
-        out.throughput = if round > 0.0 {
-            customers as f64 / round
-        } else {
-            f64::INFINITY
-        };
+        out.throughput = if round > 0.0 { customers as f64 / round } else { f64::INFINITY };
         out.queue = out.response.iter().map(|r| r * out.throughput).collect();
     }
     out
@@ -224,10 +197,7 @@ mod tests {
     use super::*;
 
     fn network(delay: f64, stations: &[(f64, usize)]) -> Network {
-        Network {
-            delay,
-            stations: stations.iter().map(|&(d, m)| Station::new(d, m)).collect(),
-        }
+        Network { delay, stations: stations.iter().map(|&(d, m)| Station::new(d, m)).collect() }
     }
 
     #[test]
@@ -236,10 +206,7 @@ mod tests {
         let net = network(0.0, &[(2.0, 1); 3]);
         for n in 1..20 {
             let x = throughput(&net, n);
-            assert!(
-                (x - n as f64 / (2.0 * (n + 2) as f64)).abs() < 1e-12,
-                "{n}: {x}"
-            );
+            assert!((x - n as f64 / (2.0 * (n + 2) as f64)).abs() < 1e-12, "{n}: {x}");
         }
     }
 
@@ -291,11 +258,7 @@ mod tests {
         // 1,000 threads on 64 CPUs: the textbook form breaks down here. All servers are busy, and Little's law holds.
         let net = network(10.0, &[(1.0, 64), (0.01, 1)]);
         let exact = solve(&net, 1000);
-        assert!(
-            (exact.throughput - 64.0).abs() < 1e-6,
-            "{}",
-            exact.throughput
-        );
+        assert!((exact.throughput - 64.0).abs() < 1e-6, "{}", exact.throughput);
         let total: f64 = exact.queue.iter().sum::<f64>() + net.delay * exact.throughput;
         assert!((total - 1000.0).abs() < 1e-3, "Little's law: {total}");
     }

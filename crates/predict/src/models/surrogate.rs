@@ -23,18 +23,11 @@ pub fn throughput(load: &Load, n_cpus: usize) -> f64 {
             delay: load.delay + lock_wait,
             stations: vec![mva::Station::new(cpu, n_cpus.min(n))],
         };
-        let stretch = if n_cpus >= n {
-            1.0
-        } else {
-            mva::within(&cpus, n, OPERATIONS).response[0] / cpu
-        };
+        let stretch =
+            if n_cpus >= n { 1.0 } else { mva::within(&cpus, n, OPERATIONS).response[0] / cpu };
         let locks = mva::Network {
             delay: load.delay + load.compute * stretch,
-            stations: load
-                .holds
-                .iter()
-                .map(|&h| mva::Station::new(h * stretch, 1))
-                .collect(),
+            stations: load.holds.iter().map(|&h| mva::Station::new(h * stretch, 1)).collect(),
         };
         let answer = mva::within(&locks, n, OPERATIONS);
         let wait = answer.response.iter().sum::<f64>() - load.hold() * stretch;
@@ -55,12 +48,7 @@ mod tests {
 
     #[test]
     fn surrogate_with_cpus_for_all_is_the_repairman() {
-        let load = Load {
-            n_threads: 6,
-            compute: 8.0,
-            delay: 1.0,
-            holds: vec![1.0, 0.5],
-        };
+        let load = Load { n_threads: 6, compute: 8.0, delay: 1.0, holds: vec![1.0, 0.5] };
         assert!((throughput(&load, 6) / with_cpus_for_all(&load) - 1.0).abs() < 1e-9);
     }
 
@@ -68,18 +56,10 @@ mod tests {
     fn surrogate_stays_near_the_chain() {
         for (n, p) in [(4, 2), (8, 4), (16, 4)] {
             for hold in [0.1, 0.5, 2.0] {
-                let load = Load {
-                    n_threads: n,
-                    compute: 6.0,
-                    delay: 0.0,
-                    holds: vec![hold],
-                };
+                let load = Load { n_threads: n, compute: 6.0, delay: 0.0, holds: vec![hold] };
                 let exact = ctmc::throughput(&load, p).unwrap();
                 let error = throughput(&load, p) / exact - 1.0;
-                assert!(
-                    error.abs() < 0.16,
-                    "{n} threads, {p} CPUs, hold {hold}: {error}"
-                );
+                assert!(error.abs() < 0.16, "{n} threads, {p} CPUs, hold {hold}: {error}");
             }
         }
     }

@@ -33,10 +33,7 @@ impl Graph {
     pub fn span(&self) -> f64 {
         let mut end = vec![0.0_f64; self.time.len()];
         for i in 0..end.len() {
-            let ready = self.after[i]
-                .iter()
-                .map(|&a| end[a as usize])
-                .fold(0.0, f64::max);
+            let ready = self.after[i].iter().map(|&a| end[a as usize]).fold(0.0, f64::max);
             end[i] = ready + self.time[i];
         }
         end.into_iter().fold(0.0, f64::max)
@@ -51,10 +48,8 @@ impl Graph {
             after.iter().for_each(|&a| then[a as usize].push(i as u32));
         }
         // Ready tasks with the CPU that made them so.
-        let mut ready: VecDeque<(u32, usize)> = (0..n)
-            .filter(|&i| missing[i] == 0)
-            .map(|i| (i as u32, usize::MAX))
-            .collect();
+        let mut ready: VecDeque<(u32, usize)> =
+            (0..n).filter(|&i| missing[i] == 0).map(|i| (i as u32, usize::MAX)).collect();
         let mut idle: Vec<usize> = (0..n_cpus.max(1)).rev().collect();
         // Times are positive, so their bits order as they do.
         let mut running: BinaryHeap<Reverse<(u64, usize, u32)>> = BinaryHeap::new();
@@ -64,11 +59,7 @@ impl Graph {
                 ready.pop_front();
                 let own = idle.iter().position(|&c| c == from);
                 let cpu = idle.swap_remove(own.unwrap_or(idle.len() - 1));
-                let cost = if own.is_some() || from == usize::MAX {
-                    0.0
-                } else {
-                    steal
-                };
+                let cost = if own.is_some() || from == usize::MAX { 0.0 } else { steal };
                 let end = now + cost + self.time[task as usize];
                 running.push(Reverse((end.to_bits(), cpu, task)));
             }
@@ -120,10 +111,8 @@ mod tests {
             for p in [1, 2, 3, 7, 64] {
                 let time = g.greedy(p, 0.0);
                 let cpus = p as f64;
-                let (low, high) = (
-                    (work / cpus).max(span),
-                    work / cpus + span * (1.0 - 1.0 / cpus),
-                );
+                let (low, high) =
+                    ((work / cpus).max(span), work / cpus + span * (1.0 - 1.0 / cpus));
                 assert!(
                     time >= low - 1e-9 && time <= high + 1e-9,
                     "seed {seed} case {case} on {p}: {low} {time} {high}"

@@ -162,10 +162,7 @@ pub fn plan(input: &Input, options: &Options) -> Option<Plan> {
     }
     let mut first: Option<Schedule> = None;
     let points = options.workers.iter().map(|&n| {
-        let workers = Workers {
-            n: n.max(1),
-            transfer_ns: options.transfer_ns,
-        };
+        let workers = Workers { n: n.max(1), transfer_ns: options.transfer_ns };
         let share = work.div_ceil(workers.n as u64);
         let bound_ns = span.max(share);
         let one = |&by: &Scheduler| {
@@ -230,25 +227,21 @@ fn lateness(input: &Input, schedule: &Schedule) -> Vec<Late> {
         }
         of.1 = of.1.max(end);
     }
-    let rows = input
-        .tasks
-        .iter()
-        .zip(planned)
-        .filter_map(|(task, planned)| {
-            let (planned_start_ns, planned_end_ns, worker) = planned?;
-            let (start_ns, end_ns) = (task.start_ns?, task.end_ns?);
-            Some(Late {
-                name: task.name.clone(),
-                id: task.id,
-                worker,
-                planned_start_ns,
-                planned_end_ns,
-                start_ns,
-                end_ns,
-                late_ns: end_ns - planned_end_ns as i64,
-                slack_ns: task.slack_ns,
-            })
-        });
+    let rows = input.tasks.iter().zip(planned).filter_map(|(task, planned)| {
+        let (planned_start_ns, planned_end_ns, worker) = planned?;
+        let (start_ns, end_ns) = (task.start_ns?, task.end_ns?);
+        Some(Late {
+            name: task.name.clone(),
+            id: task.id,
+            worker,
+            planned_start_ns,
+            planned_end_ns,
+            start_ns,
+            end_ns,
+            late_ns: end_ns - planned_end_ns as i64,
+            slack_ns: task.slack_ns,
+        })
+    });
     let mut rows: Vec<Late> = rows.collect();
     rows.sort_by_key(|late| (std::cmp::Reverse(late.late_ns), late.id));
     rows

@@ -88,9 +88,7 @@ impl Graph {
 
     /// How many strands each needs.
     pub(super) fn missing(&self) -> Vec<u32> {
-        (0..self.len())
-            .map(|s| self.after(s).len() as u32)
-            .collect()
+        (0..self.len()).map(|s| self.after(s).len() as u32).collect()
     }
 }
 

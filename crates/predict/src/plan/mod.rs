@@ -45,13 +45,8 @@ pub enum Scheduler {
 
 impl Scheduler {
     /// All.
-    pub const ALL: [Scheduler; 5] = [
-        Scheduler::Cp,
-        Scheduler::DtMisf,
-        Scheduler::Heft,
-        Scheduler::Etf,
-        Scheduler::Steal,
-    ];
+    pub const ALL: [Scheduler; 5] =
+        [Scheduler::Cp, Scheduler::DtMisf, Scheduler::Heft, Scheduler::Etf, Scheduler::Steal];
 
     /// As on the command line.
     pub fn word(self) -> &'static str {
@@ -87,11 +82,7 @@ pub struct Schedule {
 
 impl Schedule {
     fn new(n: usize) -> Schedule {
-        Schedule {
-            worker: vec![0; n],
-            start: vec![0; n],
-            makespan: 0,
-        }
+        Schedule { worker: vec![0; n], start: vec![0; n], makespan: 0 }
     }
 
     fn put(&mut self, strand: usize, worker: usize, start: u64, ns: u64) -> u64 {
@@ -103,10 +94,7 @@ impl Schedule {
 
 /// The schedule of `graph`. `seed`: of the thieves' choices.
 pub fn schedule(graph: &Graph, workers: Workers, by: Scheduler, seed: u64) -> Schedule {
-    let workers = Workers {
-        n: workers.n.max(1),
-        ..workers
-    };
+    let workers = Workers { n: workers.n.max(1), ..workers };
     match by {
         Scheduler::Heft => heft::schedule(graph, workers),
         Scheduler::Steal => steal::schedule(graph, workers, seed),
@@ -125,16 +113,10 @@ struct Arrival {
 
 impl Arrival {
     fn new(graph: &Graph, done: &Schedule, strand: usize, transfer_ns: u64) -> Arrival {
-        let mut out = Arrival {
-            transfer_ns,
-            latest: (0, u32::MAX),
-            others: 0,
-        };
+        let mut out = Arrival { transfer_ns, latest: (0, u32::MAX), others: 0 };
         for &p in graph.after(strand) {
-            let (end, worker) = (
-                done.start[p as usize] + graph.ns[p as usize],
-                done.worker[p as usize],
-            );
+            let (end, worker) =
+                (done.start[p as usize] + graph.ns[p as usize], done.worker[p as usize]);
             if worker == out.latest.1 {
                 out.latest.0 = out.latest.0.max(end);
             } else if end > out.latest.0 {

@@ -12,11 +12,7 @@ pub(super) fn schedule(graph: &Graph, workers: Workers, seed: u64) -> Schedule {
     let mut out = Schedule::new(graph.len());
     let mut deques: Vec<VecDeque<u32>> = vec![VecDeque::new(); workers.n];
     // The first of them at the bottom, taken first.
-    deques[0].extend(
-        (0..graph.len() as u32)
-            .rev()
-            .filter(|&s| missing[s as usize] == 0),
-    );
+    deques[0].extend((0..graph.len() as u32).rev().filter(|&s| missing[s as usize] == 0));
     let mut idle: Vec<usize> = (0..workers.n).collect();
     let mut running: BinaryHeap<Reverse<(u64, usize, u32)>> = BinaryHeap::new();
     let mut now = 0;

@@ -19,26 +19,15 @@ impl World<'_> {
     /// CPU time the thread is charged, now.
     fn charged(&self, thread: u32) -> f64 {
         let t = &self.threads[thread as usize];
-        t.charged
-            + if t.runs_since.is_nan() {
-                0.0
-            } else {
-                self.now - t.runs_since
-            }
+        t.charged + if t.runs_since.is_nan() { 0.0 } else { self.now - t.runs_since }
     }
 
     /// The least charge of the threads that have a CPU or want one; without any: what it was last.
     fn least(&self) -> f64 {
         let running = self.cpus.iter().filter(|c| c.thread != NOBODY);
-        let least = running
-            .map(|c| self.charged(c.thread))
-            .fold(f64::INFINITY, f64::min);
+        let least = running.map(|c| self.charged(c.thread)).fold(f64::INFINITY, f64::min);
         let least = self.ready.first().map_or(least, |r| least.min(r.charged()));
-        if least.is_finite() {
-            least
-        } else {
-            self.least_before
-        }
+        if least.is_finite() { least } else { self.least_before }
     }
 
     /// The thread wants a CPU. Returns what that costs the waker: most when it was sent to another, idle one.

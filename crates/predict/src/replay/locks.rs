@@ -38,9 +38,7 @@ impl World<'_> {
     pub(super) fn wait(&mut self, cpu: usize, lock: u32, shared: bool) {
         let thread = self.cpus[cpu].thread;
         if self.program.locks[lock as usize].spins {
-            self.locks[lock as usize]
-                .spinners
-                .push((thread, shared, cpu));
+            self.locks[lock as usize].spinners.push((thread, shared, cpu));
             return self.spin(cpu);
         }
         self.locks[lock as usize].wanted = true;

@@ -142,11 +142,8 @@ impl Governor {
         self.cost_ns += cost;
         self.bank_ns = (self.bank_ns + self.budget * busy_ns - cost).min(self.bank_max_ns);
         self.quiet_s += wall_ns * 1e-9;
-        let changed = if self.bank_ns < 0.0 && !self.paused {
-            self.go_down()
-        } else {
-            self.come_back()
-        };
+        let changed =
+            if self.bank_ns < 0.0 && !self.paused { self.go_down() } else { self.come_back() };
         changed.then(|| Decision {
             paused: self.paused,
             off: self.names_off(),
@@ -254,11 +251,7 @@ mod tests {
                 self.busy += 2.0 * STEP_S * 1e9;
                 self.on_s += if self.governor.paused() { 0.0 } else { STEP_S };
                 self.seconds += STEP_S;
-                if self
-                    .governor
-                    .step(STEP_S * 1e9, 2.0 * STEP_S * 1e9, &counts)
-                    .is_some()
-                {
+                if self.governor.step(STEP_S * 1e9, 2.0 * STEP_S * 1e9, &counts).is_some() {
                     self.switches += 1;
                     self.governor.charge(8e6);
                     self.cost += 8e6;

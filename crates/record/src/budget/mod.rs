@@ -122,9 +122,7 @@ impl Budget {
         }
         let wall_ns = wall.as_nanos() as f64;
         self.price(&counts, wall_ns * self.busy_rate);
-        let decision = self
-            .governor
-            .step(wall_ns, wall_ns * self.busy_rate, &counts);
+        let decision = self.governor.step(wall_ns, wall_ns * self.busy_rate, &counts);
         match decision {
             Some(decision) => self.act(source, decision),
             None => Ok(()),
@@ -146,9 +144,7 @@ impl Budget {
             Some(apart) => Some(cost_at(apart, apart_ns)?[0]),
             None => warm.get(name).copied(),
         };
-        let sum = counts
-            .iter()
-            .map(|(name, n)| n * cost(name).unwrap_or(UNKNOWN_NS));
+        let sum = counts.iter().map(|(name, n)| n * cost(name).unwrap_or(UNKNOWN_NS));
         self.each_ns = sum.sum::<f64>() / n;
         self.governor.set_costs(cost);
     }
@@ -167,8 +163,7 @@ impl Budget {
         let before = clock::thread_cpu_ns();
         source.select(|event| !decision.paused && !decision.off.iter().any(|o| o == event))?;
         let monotonic_ns = crate::clock::monotonic_ns();
-        self.governor
-            .charge((clock::thread_cpu_ns() - before) as f64);
+        self.governor.charge((clock::thread_cpu_ns() - before) as f64);
         self.changes.push(BudgetChange {
             monotonic_ns,
             paused: decision.paused,
@@ -250,10 +245,7 @@ struct Family {
 
 impl Family {
     fn of(roots: Vec<i32>) -> Family {
-        Family {
-            roots,
-            known: HashMap::new(),
-        }
+        Family { roots, known: HashMap::new() }
     }
 
     /// Whether this thread belongs to the program. A thread that has ended counts as the program's: the budget is
@@ -311,11 +303,7 @@ fn used_ns(roots: &[i32]) -> f64 {
             // smaller.
             let children = std::fs::read_to_string(task.path().join("children"));
             let children = children.unwrap_or_default();
-            left.extend(
-                children
-                    .split_whitespace()
-                    .filter_map(|c| c.parse::<i32>().ok()),
-            );
+            left.extend(children.split_whitespace().filter_map(|c| c.parse::<i32>().ok()));
         }
     }
     ns
@@ -343,10 +331,7 @@ mod tests {
     #[test]
     fn a_thread_of_a_descendant_is_the_programs_and_others_are_not() {
         let me = std::process::id() as i32;
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let child_tid = i64::from(child.id());
         let mine = rustix::thread::gettid().as_raw_nonzero().get().into();
         let parent = i64::from(std::os::unix::process::parent_id());

@@ -89,9 +89,7 @@ pub fn output_for(dir: &Path) -> PathBuf {
 /// [`Error::Busy`] when a recorder has it.
 pub fn lock(dir: &Held) -> Result<()> {
     match safefs::lock_soon(dir) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy {
-            path: dir.path().to_owned(),
-        }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy { path: dir.path().to_owned() }),
         // A file system without locks (some network ones): go on without.
         _ => Ok(()),
     }
@@ -110,9 +108,7 @@ impl Directory {
                 let left = Held::open(path).map_err(|e| Error::file("open", path, e))?;
                 lock(&left)?;
                 if !remove_rest(&left) {
-                    return Err(Error::LeftOver {
-                        path: path.to_owned(),
-                    });
+                    return Err(Error::LeftOver { path: path.to_owned() });
                 }
                 parent.make(&name).map_err(failed)?.called(path)
             }
@@ -120,8 +116,7 @@ impl Directory {
         };
         lock(&held)?;
         let file = |name: &str| {
-            held.file(name, Access::New)
-                .map_err(|e| Error::file("make", &held.named(name), e))
+            held.file(name, Access::New).map_err(|e| Error::file("make", &held.named(name), e))
         };
         Ok(Directory {
             anchors: file("anchors.jsonl")?,
@@ -258,9 +253,7 @@ pub fn remove_unbegun(path: &Path) -> std::io::Result<bool> {
 /// Removes what is no recording any more: a directory of this user with files of a recorder alone and without `meta.json`, whose
 /// recorder was killed before it began, or while it removed what it had packed. Whether it is gone.
 fn remove_rest(dir: &Held) -> bool {
-    let is_ours = dir
-        .stat()
-        .is_ok_and(|s| s.st_uid == rustix::process::geteuid().as_raw());
+    let is_ours = dir.stat().is_ok_and(|s| s.st_uid == rustix::process::geteuid().as_raw());
     let names = dir.names(crate::guard::bounds::MAX_NAMES);
     let is_rest = names.is_ok_and(|names| names.iter().all(|n| n != META && is_recording_file(n)));
     is_ours && is_rest && remove(dir).is_none()
@@ -269,9 +262,7 @@ fn remove_rest(dir: &Held) -> bool {
 /// Whether a recorder makes files of this name.
 fn is_recording_file(name: &str) -> bool {
     let of_cpu = |prefix: &str| {
-        let number = name
-            .strip_prefix(prefix)
-            .and_then(|n| n.strip_suffix(".raw"));
+        let number = name.strip_prefix(prefix).and_then(|n| n.strip_suffix(".raw"));
         number.is_some_and(|n| n.parse::<u32>().is_ok())
     };
     let of_client = |suffix: &str| {
@@ -338,6 +329,5 @@ pub fn write_meta(dir: &Held, meta: &Meta) -> Result<()> {
     dir.file(new, Access::Replace)
         .and_then(|mut file| file.write_all(meta.to_json().as_bytes()))
         .map_err(|e| Error::file("write", &dir.named(new), e))?;
-    dir.rename(new, name)
-        .map_err(|e| Error::file("rename", &dir.named(new), e))
+    dir.rename(new, name).map_err(|e| Error::file("rename", &dir.named(new), e))
 }

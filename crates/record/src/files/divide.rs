@@ -40,10 +40,7 @@ pub(super) fn divide(log: &mut Log, timed: &[Timed]) {
             if row == NONE {
                 break;
             }
-            log.tables.names.push(Names {
-                frame: row,
-                ..names.clone()
-            });
+            log.tables.names.push(Names { frame: row, ..names.clone() });
         }
     }
     if !divided.frames.is_empty() {
@@ -68,8 +65,7 @@ impl Divided {
     fn note(&mut self, tables: &Tables) {
         for (path, row) in tables.paths.iter().zip(0..) {
             let caller_is = self.is_divided.get(path.caller as usize) == Some(&true);
-            self.is_divided
-                .push(caller_is || self.frames.contains_key(&path.frame));
+            self.is_divided.push(caller_is || self.frames.contains_key(&path.frame));
             self.rows.insert((path.caller, path.frame), row);
         }
     }
@@ -120,17 +116,8 @@ mod tests {
     use kasuri_format::call_paths::{Call, LogWriter, Module, Sample, read_log};
 
     fn timed(frame: u32, from_ns: u64, function: &str) -> Timed {
-        let call = Call {
-            function: function.to_owned(),
-            ..Call::default()
-        };
-        Timed {
-            names: Names {
-                frame,
-                calls: vec![call],
-            },
-            from_ns,
-        }
+        let call = Call { function: function.to_owned(), ..Call::default() };
+        Timed { names: Names { frame, calls: vec![call] }, from_ns }
     }
 
     /// Names from the innermost frame on.
@@ -148,11 +135,7 @@ mod tests {
     fn each_sample_has_the_functions_of_its_time() {
         let frame = |address| Frame { module: 0, address };
         let path = |caller, frame| Path { caller, frame };
-        let sample = |time_ns, path| Sample {
-            time_ns,
-            path,
-            ..Sample::default()
-        };
+        let sample = |time_ns, path| Sample { time_ns, path, ..Sample::default() };
         let mut log = Log {
             tables: Tables {
                 modules: vec![Module::default()],
@@ -182,14 +165,7 @@ mod tests {
         let paths: Vec<String> = log.samples.iter().map(|s| shown(&log, s.path)).collect();
         assert_eq!(
             paths,
-            [
-                "x < a < main",
-                "y < a < main",
-                "y < b < main",
-                "main < main",
-                "b < main",
-                ""
-            ]
+            ["x < a < main", "y < a < main", "y < b < main", "main < main", "b < main", ""]
         );
         assert_eq!((log.samples[0].path, log.samples[3].path), (2, 3));
         let mut again = LogWriter::default();
@@ -201,22 +177,11 @@ mod tests {
 
     #[test]
     fn where_the_tables_are_full_there_is_no_path() {
-        let frame = Frame {
-            module: NONE,
-            address: 1,
-        };
+        let frame = Frame { module: NONE, address: 1 };
         let mut log = Log::default();
         log.tables.frames.push(frame);
-        log.tables.paths.push(Path {
-            caller: NONE,
-            frame: 0,
-        });
-        log.samples = (0..20)
-            .map(|n| Sample {
-                time_ns: n,
-                ..Sample::default()
-            })
-            .collect();
+        log.tables.paths.push(Path { caller: NONE, frame: 0 });
+        log.samples = (0..20).map(|n| Sample { time_ns: n, ..Sample::default() }).collect();
         let names: Vec<Timed> = (0..20).map(|n| timed(0, n, &format!("f{n}"))).collect();
         divide(&mut log, &names);
         for (sample, n) in log.samples.iter().zip(0..) {

@@ -188,8 +188,7 @@ fn kind_of(path: &Path, stat: &Stat) -> io::Result<Kind> {
 fn is_open_file(path: &Path) -> bool {
     let names = [STANDARD, "/dev/stderr"];
     let number = |below: &str| {
-        path.strip_prefix(below)
-            .is_ok_and(|n| n.to_str().is_some_and(|n| n.parse::<u32>().is_ok()))
+        path.strip_prefix(below).is_ok_and(|n| n.to_str().is_some_and(|n| n.parse::<u32>().is_ok()))
     };
     names.iter().any(|name| path == Path::new(name)) || number("/dev/fd") || number("/proc/self/fd")
 }
@@ -227,14 +226,7 @@ pub fn create(path: &Path, readers: Readers) -> io::Result<(File, Pending)> {
         Some((uid, gid)) if dir.stat()?.st_uid == uid => Some((file.try_clone()?, uid, gid)),
         _ => None,
     };
-    let beside = Some(Beside {
-        dir,
-        name,
-        part,
-        id,
-        given,
-        done: false,
-    });
+    let beside = Some(Beside { dir, name, part, id, given, done: false });
     Ok((file, Pending { beside }))
 }
 
@@ -274,8 +266,7 @@ fn open_stream(path: &Path) -> io::Result<File> {
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
-    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
-        .unwrap_or(0o022)
+    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 impl Pending {
@@ -294,9 +285,7 @@ impl Pending {
         if let Ok(stat) = beside.dir.stat_of(&beside.name)
             && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         {
-            return Err(io::Error::other(
-                "it has become something other than a file",
-            ));
+            return Err(io::Error::other("it has become something other than a file"));
         }
         if let Some((file, uid, gid)) = &beside.given {
             safefs::give(file, *uid, *gid)?;

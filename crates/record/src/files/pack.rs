@@ -124,22 +124,9 @@ struct ClientInput<'a> {
 
 /// A piece of an event file, to be encoded.
 pub(crate) enum Job<'a> {
-    Kernel {
-        cpu: u32,
-        path: &'a Path,
-        offset: u64,
-        pages: &'a [u8],
-    },
-    Perf {
-        cpu: u32,
-        path: &'a Path,
-        bytes: &'a [u8],
-    },
-    Annotations {
-        pid: u32,
-        generation: u32,
-        chunks: &'a [Chunk<'a>],
-    },
+    Kernel { cpu: u32, path: &'a Path, offset: u64, pages: &'a [u8] },
+    Perf { cpu: u32, path: &'a Path, bytes: &'a [u8] },
+    Annotations { pid: u32, generation: u32, chunks: &'a [Chunk<'a>] },
 }
 
 /// Packs `dir` into `output`. The directory is not touched.
@@ -175,22 +162,14 @@ pub(crate) fn pack_amended(
     let mut pack = || {
         let made = output::create(output, Readers::Private);
         let (file, pending) = made.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
-        let mut outside = Outside {
-            output,
-            is_sent: false,
-            stop,
-            notify,
-        };
+        let mut outside = Outside { output, is_sent: false, stop, notify };
         let packed = pack_into(dirs, amend, Begun::File(file), &mut outside)?;
         crate::testhook::point("rename");
         let appeared = pending.commit();
         appeared.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
         Ok(packed)
     };
-    pack().map_err(|why| Error::Pack {
-        dir: dirs[0].path().to_owned(),
-        why,
-    })
+    pack().map_err(|why| Error::Pack { dir: dirs[0].path().to_owned(), why })
 }
 
 /// Completes a recording that was sent while it was made: metadata, sites and call paths; events and rows of tables are in it.
@@ -205,17 +184,10 @@ pub(crate) fn complete(
     stop: &dyn Fn() -> bool,
     notify: Notify<'_>,
 ) -> Result<Packed> {
-    let mut outside = Outside {
-        output,
-        is_sent: true,
-        stop,
-        notify,
-    };
+    let mut outside = Outside { output, is_sent: true, stop, notify };
     let begun = Begun::Stream(Box::new(sent));
-    pack_into(&[dir], amend, begun, &mut outside).map_err(|why| Error::Unsent {
-        dir: dir.path().to_owned(),
-        why,
-    })
+    pack_into(&[dir], amend, begun, &mut outside)
+        .map_err(|why| Error::Unsent { dir: dir.path().to_owned(), why })
 }
 
 /// The losses of a recording directory that is not packed.
@@ -437,9 +409,7 @@ fn read_call_paths(
     };
     let (log, error) = read_log(input.map.bytes(), 0);
     let damaged = error.filter(|e| e.kind != kasuri_format::ErrorKind::Truncated);
-    packed
-        .damage
-        .extend(damaged.map(|e| format!("{}: {e}", input.path.display())));
+    packed.damage.extend(damaged.map(|e| format!("{}: {e}", input.path.display())));
     Ok(Some(log))
 }
 
@@ -493,17 +463,11 @@ fn write_names(
 /// Reads `meta.json`.
 /// Files that are shorter than when their recorder ended, in words.
 fn torn_files(dir: &Held, files: &BTreeMap<String, u64>) -> Vec<String> {
-    let there = |name: &str| {
-        dir.stat_of(name)
-            .map_or(0, |stat| stat.st_size.max(0) as u64)
-    };
+    let there = |name: &str| dir.stat_of(name).map_or(0, |stat| stat.st_size.max(0) as u64);
     let torn = files.iter().filter(|(name, bytes)| there(name) < **bytes);
     torn.map(|(name, bytes)| {
         let lacks = bytes - there(name);
-        format!(
-            "{}: {lacks} of its {bytes} bytes are not there",
-            dir.named(name).display()
-        )
+        format!("{}: {lacks} of its {bytes} bytes are not there", dir.named(name).display())
     })
     .collect()
 }
@@ -526,9 +490,7 @@ pub(crate) fn lines<T: serde::de::DeserializeOwned>(
         Ok(bytes) => bytes,
         Err(e) => {
             let missing = e.kind() == io::ErrorKind::NotFound;
-            packed
-                .damage
-                .extend((!missing).then(|| format!("{}: {e}", dir.named(name).display())));
+            packed.damage.extend((!missing).then(|| format!("{}: {e}", dir.named(name).display())));
             return Vec::new();
         }
     };
@@ -543,10 +505,7 @@ fn numbered(dir: &Held, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Str
     let names = names.map_err(|e| format!("cannot read {}: {e}", dir.path().display()))?;
     let mut files = Vec::new();
     for name in names {
-        let Some(middle) = name
-            .strip_prefix(prefix)
-            .and_then(|n| n.strip_suffix(suffix))
-        else {
+        let Some(middle) = name.strip_prefix(prefix).and_then(|n| n.strip_suffix(suffix)) else {
             continue;
         };
         let (first, second) = middle.split_once('-').unwrap_or((middle, "0"));
@@ -628,9 +587,7 @@ fn read_sites(dir: &Held, name: &str, id: (u32, u32), packed: &mut Packed) -> Op
         .and_then(|bytes| SiteTable::salvage(&bytes).map_err(|e| e.to_string()));
     match salvaged {
         Ok((mut table, error)) => {
-            packed
-                .damage
-                .extend(error.map(|e| format!("{}: {e}", path.display())));
+            packed.damage.extend(error.map(|e| format!("{}: {e}", path.display())));
             (table.pid, table.generation) = id;
             Some(table)
         }
@@ -717,11 +674,9 @@ impl Encoding {
             Job::Perf { cpu, bytes, .. } => {
                 encode_perf_blocks(cpu, bytes, self.big_endian, options)
             }
-            Job::Annotations {
-                pid,
-                generation,
-                chunks,
-            } => encode_annotation_blocks(pid, generation, chunks, options),
+            Job::Annotations { pid, generation, chunks } => {
+                encode_annotation_blocks(pid, generation, chunks, options)
+            }
         }
     }
 }
@@ -745,9 +700,7 @@ fn in_parallel<'a>(
         }
     };
     let mut results: Vec<(usize, EncodedBlocks)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..n_threads.min(jobs.len()))
-            .map(|_| scope.spawn(worker))
-            .collect();
+        let threads: Vec<_> = (1..n_threads.min(jobs.len())).map(|_| scope.spawn(worker)).collect();
         let mut results = worker();
         for thread in threads {
             match thread.join() {
@@ -771,16 +724,10 @@ fn client<'a>(
     for (_, input) in files {
         let (more, error) = parse_chunks(input.bytes());
         chunks.extend(more);
-        packed
-            .damage
-            .extend(error.map(|e| format!("{}: {e}", input.path.display())));
+        packed.damage.extend(error.map(|e| format!("{}: {e}", input.path.display())));
     }
     packed.count_chunk_losses(&chunks, meta);
-    ClientInput {
-        pid: id.0,
-        generation: id.1,
-        streams: streams(&chunks),
-    }
+    ClientInput { pid: id.0, generation: id.1, streams: streams(&chunks) }
 }
 
 fn jobs<'a>(
@@ -813,11 +760,7 @@ fn jobs<'a>(
         }
     }
     for ((cpu, _), input) in perf {
-        jobs.push(Job::Perf {
-            cpu: *cpu,
-            path: &input.path,
-            bytes: input.bytes(),
-        });
+        jobs.push(Job::Perf { cpu: *cpu, path: &input.path, bytes: input.bytes() });
     }
     for client in clients {
         let (pid, generation) = (client.pid, client.generation);
@@ -882,9 +825,7 @@ impl Packed {
         let (path, offset) = match job {
             Job::Kernel { path, offset, .. } => (path.display().to_string(), *offset),
             Job::Perf { path, .. } => (path.display().to_string(), 0),
-            Job::Annotations {
-                pid, generation, ..
-            } => (format!("p{pid}-{generation}.chunks"), 0),
+            Job::Annotations { pid, generation, .. } => (format!("p{pid}-{generation}.chunks"), 0),
         };
         match job {
             Job::Annotations { .. } => self.annotation_events += blocks.n_events,
@@ -895,8 +836,7 @@ impl Packed {
             }
         }
         for error in &blocks.errors {
-            self.damage
-                .push(format!("{path}: {}", error.clone().offset_by(offset)));
+            self.damage.push(format!("{path}: {}", error.clone().offset_by(offset)));
         }
     }
 }

@@ -80,9 +80,7 @@ impl<'a> Asked<'a> {
         if let Some(known) = self.modules.get(path) {
             return *known;
         }
-        let facts = (self.modules.len() < FILES_MAX)
-            .then(|| facts(Path::new(path)))
-            .flatten();
+        let facts = (self.modules.len() < FILES_MAX).then(|| facts(Path::new(path))).flatten();
         let known = facts.map(|(build_id, base)| {
             self.tables.modules.push(Module {
                 kind: ModuleKind::Elf,
@@ -208,10 +206,7 @@ mod tests {
         assert_eq!(it.name, "for dynamic sub_.constprop.0");
         let mut it = site("for dynamic prog+0x11d0", "/x/prog", "");
         apply(&mut it, &call(".omp_outlined._debug__.4", 7));
-        assert_eq!(
-            it.name, "for dynamic prog.c:7",
-            "clang says of no other function"
-        );
+        assert_eq!(it.name, "for dynamic prog.c:7", "clang says of no other function");
         assert_eq!(written("main.omp_outlined_debug__"), "main");
     }
 
@@ -246,15 +241,7 @@ mod tests {
         }];
         name_places(&mut tables, &Meta::default(), &[]);
         let names: Vec<&str> = tables[0].sites.iter().map(|s| &*s.name).collect();
-        assert_eq!(
-            names,
-            [
-                "parallel gone+0x10",
-                "parallel 0x1234",
-                "parallel null+0x10",
-                "mine"
-            ]
-        );
+        assert_eq!(names, ["parallel gone+0x10", "parallel 0x1234", "parallel null+0x10", "mine"]);
         let functions: Vec<&str> = tables[0].sites.iter().map(|s| &*s.function).collect();
         assert_eq!(functions, ["", "", "", "main"]);
     }

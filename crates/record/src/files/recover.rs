@@ -76,10 +76,7 @@ fn recover_directory(
         let is_same = whole.start == meta.start && whole.root_pids == meta.root_pids;
         return match is_same {
             true => Ok(remove_packed(left, &dir, output, notify)),
-            false => Err(Error::Whole {
-                output,
-                dir: path.to_owned(),
-            }),
+            false => Err(Error::Whole { output, dir: path.to_owned() }),
         };
     }
     directory::use_reserve(&dir);
@@ -103,9 +100,8 @@ fn recover_directory(
         doubts.push("kernel events that its killed recorder had not yet read".to_owned());
     }
     let amend = complete(meta);
-    let dirs: Vec<&Held> = std::iter::once(&dir)
-        .chain(taken.elsewhere.as_ref().map(Directory::held))
-        .collect();
+    let dirs: Vec<&Held> =
+        std::iter::once(&dir).chain(taken.elsewhere.as_ref().map(Directory::held)).collect();
     let packed = pack::pack_amended(&dirs, &output, &amend, &|| false, notify);
     if let Some(elsewhere) = taken.elsewhere {
         elsewhere.discard();
@@ -124,11 +120,7 @@ fn remove_packed(left: Option<Left>, dir: &Held, output: PathBuf, notify: Notify
     for foreign in session.into_iter().chain(directory::remove(dir)) {
         notify(Notice::Warning(foreign.to_string()));
     }
-    Recovered {
-        output,
-        packed: Packed::default(),
-        was_whole: true,
-    }
+    Recovered { output, packed: Packed::default(), was_whole: true }
 }
 
 /// The metadata of a file that is a recording without any damage.
@@ -142,10 +134,7 @@ fn whole_recording(path: &Path) -> Option<Meta> {
 
 /// Opens a recording directory that no recorder holds, and reads its metadata.
 fn open_recording(path: &Path) -> Result<(Held, Meta)> {
-    let not_a_recording = |why| Error::NotARecording {
-        path: path.to_owned(),
-        why,
-    };
+    let not_a_recording = |why| Error::NotARecording { path: path.to_owned(), why };
     let dir = Held::open(path).map_err(|e| Error::file("open", path, e))?;
     directory::lock(&dir)?;
     if dir.stat_of("meta.json").is_err() {
@@ -170,9 +159,7 @@ struct Taken {
 /// Stops the programs that still write into the session, and copies what its rings hold.
 fn take_rings(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     if session::is_alive(left.dir()) {
-        return Err(Error::Busy {
-            path: dir.path().to_owned(),
-        });
+        return Err(Error::Busy { path: dir.path().to_owned() });
     }
     left.stop();
     std::thread::sleep(STOP_GRACE);
@@ -191,10 +178,7 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
         .and_then(|()| directory::append_procs(dir, &collector.take_names()))
         .and_then(|()| write_unplaced(dir, collector.unplaced(left.lost())));
     let Err(first) = finished else {
-        return Ok(Taken {
-            refused: collector.refused(),
-            elsewhere: None,
-        });
+        return Ok(Taken { refused: collector.refused(), elsewhere: None });
     };
     let mut name = output.as_os_str().to_owned();
     name.push(".rest");
@@ -216,10 +200,7 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
             Ok(collector.refused())
         });
     match collected {
-        Ok(refused) => Ok(Taken {
-            refused,
-            elsewhere: Some(other),
-        }),
+        Ok(refused) => Ok(Taken { refused, elsewhere: Some(other) }),
         // The first error is the one that the user can remedy.
         Err(_) => {
             other.discard();
@@ -239,50 +220,29 @@ fn complete(mut meta: Meta) -> Amend {
             "the recorder was killed: kernel events that it had not yet read are missing (at most those of the last two seconds, on a quiet CPU the last 4 KiB), and everything after it".to_owned(),
         );
     }
-    Amend {
-        meta: Some(meta),
-        anchors,
-        memory: None,
-    }
+    Amend { meta: Some(meta), anchors, memory: None }
 }
 
 fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
     let file = safefs::open_regular(path).map_err(|e| Error::file("open", path, e))?;
-    let not_a_recording = |why: String| Error::NotARecording {
-        path: path.to_owned(),
-        why,
-    };
-    if file
-        .metadata()
-        .map_err(|e| Error::file("open", path, e))?
-        .len()
-        == 0
-    {
+    let not_a_recording = |why: String| Error::NotARecording { path: path.to_owned(), why };
+    if file.metadata().map_err(|e| Error::file("open", path, e))?.len() == 0 {
         return Err(not_a_recording("it is empty".to_owned()));
     }
     let map = Guarded::read_only(&file).map_err(|e| Error::file("read", path, e))?;
     let bytes = map.bytes();
     let (recording, errors) = Recording::salvage(bytes);
     if recording.meta().version == 0 {
-        let why = errors
-            .first()
-            .map_or_else(|| "no metadata".to_owned(), |e| e.to_string());
+        let why = errors.first().map_or_else(|| "no metadata".to_owned(), |e| e.to_string());
         return Err(not_a_recording(why));
     }
     let output = output.map_or_else(|| path.with_extension("recovered.kasuri"), Path::to_owned);
     let mut packed = salvage_into(&recording, bytes, &output, notify)
         .map_err(|e| Error::file("write", &output, e))?;
-    packed.damage = errors
-        .iter()
-        .map(|e| format!("{}: {e}", path.display()))
-        .collect();
+    packed.damage = errors.iter().map(|e| format!("{}: {e}", path.display())).collect();
     packed.count_recording(&recording);
     packed.doubt();
-    Ok(Recovered {
-        output,
-        packed,
-        was_whole: false,
-    })
+    Ok(Recovered { output, packed, was_whole: false })
 }
 
 fn salvage_into(
@@ -304,10 +264,7 @@ fn salvage_into(
             _ => {}
         }
         writer.copy_block(info, bytes)?;
-        notify(Notice::Packing {
-            done: ix as u64,
-            total,
-        });
+        notify(Notice::Packing { done: ix as u64, total });
     }
     let (out, n) = writer.finish()?;
     out.into_inner().map_err(|e| e.into_error())?.flush()?;

@@ -67,22 +67,14 @@ impl Key {
                 let key = Key::parse(&text).ok_or_else(|| {
                     io::Error::other("it is no key: needed 64 hexadecimal digits")
                 })?;
-                Ok(KeyFile {
-                    key,
-                    is_new: false,
-                    is_open,
-                })
+                Ok(KeyFile { key, is_new: false, is_open })
             }
             Err(e) if make && e.kind() == io::ErrorKind::NotFound => {
                 let key = Key::random()?;
                 let digits: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
                 let mut file = dir.file(&name, Access::New)?;
                 writeln!(file, "{digits}")?;
-                Ok(KeyFile {
-                    key,
-                    is_new: true,
-                    is_open: false,
-                })
+                Ok(KeyFile { key, is_new: true, is_open: false })
             }
             Err(e) => Err(e),
         }
@@ -184,9 +176,7 @@ impl Sealed {
         let mut length = [0; 2];
         self.stream.read_exact(&mut length).map_err(silence)?;
         let n = usize::from(u16::from_be_bytes(length));
-        self.stream
-            .read_exact(&mut self.frame[..n])
-            .map_err(silence)?;
+        self.stream.read_exact(&mut self.frame[..n]).map_err(silence)?;
         self.open(n)
     }
 
@@ -256,9 +246,7 @@ impl Remote {
         stream.set_nodelay(true)?;
         let mut noise = handshake(key, true)?;
         let mut message = [0; HANDSHAKE_BYTES];
-        let n = noise
-            .write_message(&[], &mut message)
-            .map_err(noise_error)?;
+        let n = noise.write_message(&[], &mut message).map_err(noise_error)?;
         stream.write_all(&message[..n])?;
         let answered = read_until(&mut stream, &mut message, deadline);
         answered.map_err(|e| match e.kind() {
@@ -286,9 +274,7 @@ impl Remote {
             // It may have said so before the end, and hung up.
             Ok((FAILED, why)) => {
                 let why = String::from_utf8_lossy(&why[..why.len().min(200)]).into_owned();
-                Err(io::Error::other(format!(
-                    "the other side could not store it: {why}"
-                )))
+                Err(io::Error::other(format!("the other side could not store it: {why}")))
             }
             Ok(_) => Err(io::Error::other("the other side sent no answer")),
             Err(e) => sent.and(Err(e)),
@@ -321,9 +307,7 @@ impl Sender {
         read_until(&mut stream, &mut message, deadline)?;
         let known = noise.read_message(&message, &mut [0; HANDSHAKE_BYTES]);
         known.map_err(noise_error)?;
-        let n = noise
-            .write_message(&[], &mut message)
-            .map_err(noise_error)?;
+        let n = noise.write_message(&[], &mut message).map_err(noise_error)?;
         stream.write_all(&message[..n])?;
         let mut first = [0; 2 + 1 + SEAL_BYTES];
         read_until(&mut stream, &mut first, deadline)?;

@@ -160,10 +160,7 @@ impl Stream {
     }
 
     fn unsent(&self, why: String) -> Error {
-        Error::Unsent {
-            dir: self.dir.clone(),
-            why,
-        }
+        Error::Unsent { dir: self.dir.clone(), why }
     }
 
     /// Sends the rest, with the last lengths. Returns what the file is completed with.
@@ -257,8 +254,7 @@ impl Sender {
                 let sent = self.files.get(&name).map_or(0, |p| p.bytes);
                 let least = if all { 1 } else { SOON_BYTES };
                 if bytes.saturating_sub(sent) >= least {
-                    self.file(&name, bytes, is_last, &encoding, &mut writer)
-                        .map_err(failed)?;
+                    self.file(&name, bytes, is_last, &encoding, &mut writer).map_err(failed)?;
                     parts.push(name);
                 }
             }
@@ -319,11 +315,9 @@ impl Sender {
                                 pages: &slice[..slice.len() / page * page],
                             }
                         }
-                        (None, Some(cpu)) => Job::Perf {
-                            cpu,
-                            path: &path,
-                            bytes: whole_records(&slice),
-                        },
+                        (None, Some(cpu)) => {
+                            Job::Perf { cpu, path: &path, bytes: whole_records(&slice) }
+                        }
                         (None, None) => break,
                     };
                     self.job(&job, encoding, writer)?;
@@ -382,11 +376,7 @@ impl Sender {
                 }
             }
             self.packed.count_chunk_losses(&turn, &self.meta);
-            let job = Job::Annotations {
-                pid,
-                generation,
-                chunks: &turn,
-            };
+            let job = Job::Annotations { pid, generation, chunks: &turn };
             self.job(&job, encoding, writer)?;
         }
         Ok(end)

@@ -88,10 +88,7 @@ pub fn symbolize(
     let file = safefs::open_regular(path).map_err(|e| Error::file("open", path, e))?;
     let map = Guarded::read_only(&file).map_err(|e| Error::file("read", path, e))?;
     let (recording, errors) = Recording::salvage(map.bytes());
-    let damage: Vec<String> = errors
-        .iter()
-        .map(|e| format!("{}: {e}", path.display()))
-        .collect();
+    let damage: Vec<String> = errors.iter().map(|e| format!("{}: {e}", path.display())).collect();
     check(path, output, &recording, &damage)?;
     let tables = recording.call_paths();
     let known = Known::of_all(tables);
@@ -117,12 +114,7 @@ fn check(
     recording: &Recording<'_>,
     damage: &[String],
 ) -> Result<()> {
-    let refused = |why: String| {
-        Err(Error::NotARecording {
-            path: path.to_owned(),
-            why,
-        })
-    };
+    let refused = |why: String| Err(Error::NotARecording { path: path.to_owned(), why });
     match damage.first() {
         Some(first) if recording.meta().version == 0 => refused(first.clone()),
         Some(first) if output.is_none() => refused(format!(
@@ -144,9 +136,7 @@ fn find(
     let pids = recording.procs().iter().map(|p| p.pid);
     let modules = tables.modules.iter().map(|m| m.pid);
     let mut request = Request::of(tables.clone(), recording.meta(), pids.chain(modules));
-    request
-        .debug_dirs
-        .splice(0..0, options.debug_dirs.iter().cloned());
+    request.debug_dirs.splice(0..0, options.debug_dirs.iter().cloned());
     (request.limit, request.patience) = (options.limit, options.limit / 4);
     request.unpacked_bytes = u64::MAX;
     request.wanted = wanted(tables, known);
@@ -179,10 +169,7 @@ fn wanted(tables: &Tables, known: &[Known]) -> Vec<u32> {
 
 fn counts(known: &[Known]) -> Counts {
     let at_least = |least| known.iter().filter(|k| **k >= least).count() as u64;
-    Counts {
-        named: at_least(Known::Function),
-        with_lines: at_least(Known::Line),
-    }
+    Counts { named: at_least(Known::Function), with_lines: at_least(Known::Line) }
 }
 
 fn merged(known: &[Known], names: &[Names]) -> Vec<Known> {
@@ -201,21 +188,14 @@ fn unnamed(tables: &Tables, found: &Found) -> Vec<Unnamed> {
     let mut rows: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
     for (frame, why) in &found.unnamed {
         if had_name.contains(frame) {
-            let module = tables
-                .frames
-                .get(*frame as usize)
-                .map_or(NONE, |f| f.module);
+            let module = tables.frames.get(*frame as usize).map_or(NONE, |f| f.module);
             let key = (module_name(tables, module), why.words());
             *rows.entry(key).or_default() += 1;
         }
     }
     let mut rows: Vec<Unnamed> = rows
         .into_iter()
-        .map(|((module, why), n_frames)| Unnamed {
-            module,
-            why,
-            n_frames,
-        })
+        .map(|((module, why), n_frames)| Unnamed { module, why, n_frames })
         .collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.n_frames));
     rows
@@ -239,9 +219,7 @@ fn fetch_all(
 ) -> Result<HashMap<Vec<u8>, PathBuf>> {
     let module = |row: &u32| tables.frames.get(*row as usize).map(|f| f.module);
     let modules: BTreeSet<u32> = wanted.iter().filter_map(module).collect();
-    let modules = modules
-        .iter()
-        .filter_map(|m| tables.modules.get(*m as usize));
+    let modules = modules.iter().filter_map(|m| tables.modules.get(*m as usize));
     let with_id = modules.filter(|m| m.kind == ModuleKind::Elf && !m.build_id.is_empty());
     let with_id: Vec<_> = with_id.take(FETCHED_MAX).collect();
     let mut fetched = HashMap::new();
@@ -267,17 +245,13 @@ fn fetch(program: &Path, build_id: &[u8]) -> Result<Option<PathBuf>> {
     let id: String = build_id.iter().map(|b| format!("{b:02x}")).collect();
     let mut find = Command::new(program);
     find.arg("debuginfo").arg(id);
-    find.stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+    find.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let failed = |e| Error::system("run debuginfod-find", e);
     let mut child = find.spawn().map_err(failed)?;
     let mut said = Vec::new();
     if let Some(out) = child.stdout.take() {
         // Closed when it is dropped: a program that says more ends by that, or is ended.
-        out.take(MOST_SAID + 1)
-            .read_to_end(&mut said)
-            .map_err(failed)?;
+        out.take(MOST_SAID + 1).read_to_end(&mut said).map_err(failed)?;
     }
     if said.len() as u64 > MOST_SAID {
         let _ = child.kill();

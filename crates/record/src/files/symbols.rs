@@ -92,10 +92,7 @@ impl Module {
         let map = crate::guard::sigbus::Guarded::read_only(&file).ok()?;
         let elf = object::File::parse(map.bytes()).ok()?;
         let lowest = elf.segments().map(|s| s.address()).min()?;
-        let mut module = Module {
-            base: lowest & !0xfff,
-            ..Module::default()
-        };
+        let mut module = Module { base: lowest & !0xfff, ..Module::default() };
         for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
             let to = match symbol.kind() {
                 SymbolKind::Text => &mut module.functions,

@@ -14,11 +14,7 @@ use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 
 fn anchor(monotonic_ns: u64) -> Anchor {
-    Anchor {
-        native: monotonic_ns,
-        monotonic_ns,
-        realtime_ns: monotonic_ns,
-    }
+    Anchor { native: monotonic_ns, monotonic_ns, realtime_ns: monotonic_ns }
 }
 
 fn meta() -> Meta {
@@ -28,10 +24,7 @@ fn meta() -> Meta {
         mode: "program".to_owned(),
         start: anchor(1_000),
         end: Some(anchor(9_000)),
-        kernel: KernelMeta {
-            source: "none".to_owned(),
-            ..KernelMeta::default()
-        },
+        kernel: KernelMeta { source: "none".to_owned(), ..KernelMeta::default() },
         ..Meta::default()
     }
 }
@@ -49,14 +42,8 @@ fn chunk(stream: u32, seq: u64, n_events: usize, lost_full: u32) -> Vec<u8> {
     let lost = offset_of!(ChunkHeader, lost) + 4 * Lost::Full as usize;
     put(lost, &lost_full.to_le_bytes());
     for i in 0..n_events {
-        put(
-            HEADER + 16 * i,
-            &(2_000 + 10 * seq + i as u64).to_le_bytes(),
-        );
-        put(
-            HEADER + 16 * i + 8,
-            &(Kind::Instant as u64 | 1 << 8).to_le_bytes(),
-        );
+        put(HEADER + 16 * i, &(2_000 + 10 * seq + i as u64).to_le_bytes());
+        put(HEADER + 16 * i + 8, &(Kind::Instant as u64 | 1 << 8).to_le_bytes());
     }
     bytes
 }
@@ -113,35 +100,19 @@ impl Left {
 fn tables_and_chunks_of_a_directory_are_in_its_file() {
     let left = Left::new(&meta());
     let mut tables = Directory::create(&left.at("other.kasuri.d")).unwrap();
-    let proc = Proc {
-        tid: 7,
-        comm: "worker".to_owned(),
-        ..Proc::default()
-    };
+    let proc = Proc { tid: 7, comm: "worker".to_owned(), ..Proc::default() };
     tables.add_procs(std::slice::from_ref(&proc)).unwrap();
-    let limit = LimitRow {
-        cpus: "0-1".to_owned(),
-        ..LimitRow::default()
-    };
+    let limit = LimitRow { cpus: "0-1".to_owned(), ..LimitRow::default() };
     tables.add_limits(std::slice::from_ref(&limit)).unwrap();
     for name in ["procs.jsonl", "limits.jsonl"] {
         std::fs::copy(left.at("other.kasuri.d").join(name), left.dir().join(name)).unwrap();
     }
-    left.put(
-        "p7-0.chunks",
-        &[chunk(1, 1, 3, 0), chunk(1, 0, 4, 6), chunk(2, 0, 5, 0)].concat(),
-    );
+    left.put("p7-0.chunks", &[chunk(1, 1, 3, 0), chunk(1, 0, 4, 6), chunk(2, 0, 5, 0)].concat());
     let packed = left.pack().unwrap();
     assert_eq!((packed.annotation_events, packed.kernel_events), (12, 0));
     assert_eq!(packed.losses.annotations[Lost::Full as usize], 6);
-    assert!(
-        packed.damage.is_empty() && packed.losses.unknown.is_empty(),
-        "{packed:?}"
-    );
-    assert_eq!(
-        packed.bytes,
-        std::fs::metadata(left.at("run.kasuri")).unwrap().len()
-    );
+    assert!(packed.damage.is_empty() && packed.losses.unknown.is_empty(), "{packed:?}");
+    assert_eq!(packed.bytes, std::fs::metadata(left.at("run.kasuri")).unwrap().len());
     left.recording(|recording| {
         assert_eq!(recording.procs(), [proc]);
         assert_eq!(recording.limits(), [limit]);
@@ -192,20 +163,14 @@ fn places_in_the_code_have_their_names_in_the_file() {
         assert_eq!(names.len(), 1, "{names:?}");
         let call = names[0].calls.last().unwrap();
         assert_eq!(names[0].frame, 1);
-        assert!(
-            call.function.contains("own_code") && call.line > 0,
-            "{call:?}"
-        );
+        assert!(call.function.contains("own_code") && call.line > 0, "{call:?}");
     });
 }
 
 #[test]
 fn the_good_part_of_each_damaged_file_is_kept_and_the_rest_is_said() {
     let left = Left::new(&meta());
-    left.put(
-        "procs.jsonl",
-        b"{\"tid\":1}\n{\"tid\":2}\nnot json\n{\"tid\":4}\n",
-    );
+    left.put("procs.jsonl", b"{\"tid\":1}\n{\"tid\":2}\nnot json\n{\"tid\":4}\n");
     let whole = chunk(1, 0, 4, 0);
     let mut chunks = [whole.clone(), chunk(1, 1, 9, 0)].concat();
     chunks.truncate(whole.len() + 140);
@@ -222,39 +187,21 @@ fn the_good_part_of_each_damaged_file_is_kept_and_the_rest_is_said() {
         assert_eq!(about(name), 1, "{name}: {:?}", packed.damage);
     }
     assert_eq!(packed.damage.len(), 4, "{:?}", packed.damage);
-    assert_eq!(
-        packed.losses.unknown.len(),
-        1,
-        "it is not said that nothing was lost"
-    );
+    assert_eq!(packed.losses.unknown.len(), 1, "it is not said that nothing was lost");
     left.recording(|recording| assert_eq!(recording.procs().len(), 2));
 }
 
 #[test]
 fn a_flight_recorder_has_not_lost_what_it_overwrote() {
     for (mode, lost) in [("flight", 4), ("program", 34)] {
-        let left = Left::new(&Meta {
-            mode: mode.to_owned(),
-            ..meta()
-        });
+        let left = Left::new(&Meta { mode: mode.to_owned(), ..meta() });
         let mut counts = [0u64; LOST_CAUSES];
-        (
-            counts[Lost::Overwritten as usize],
-            counts[Lost::Frozen as usize],
-        ) = (30, 4);
+        (counts[Lost::Overwritten as usize], counts[Lost::Frozen as usize]) = (30, 4);
         let bytes: Vec<u8> = counts.iter().flat_map(|n| n.to_le_bytes()).collect();
         left.put("p7-0.lost", &bytes);
-        assert_eq!(
-            left.pack().unwrap().losses.annotations_lost(),
-            lost,
-            "{mode}"
-        );
+        assert_eq!(left.pack().unwrap().losses.annotations_lost(), lost, "{mode}");
         let held = Held::open(&left.dir()).unwrap();
-        assert_eq!(
-            pack::losses(&held).annotations_lost(),
-            lost,
-            "{mode}: before it is packed"
-        );
+        assert_eq!(pack::losses(&held).annotations_lost(), lost, "{mode}: before it is packed");
     }
 }
 
@@ -269,9 +216,7 @@ fn the_kernels_counters_only_rise() {
         ..KernelLoss::default()
     };
     let mut tables = Directory::create(&left.at("other.kasuri.d")).unwrap();
-    tables
-        .add_losses(&[row(0, 5, 0), row(1, 0, 0), row(0, 9, 2)])
-        .unwrap();
+    tables.add_losses(&[row(0, 5, 0), row(1, 0, 0), row(0, 9, 2)]).unwrap();
     std::fs::copy(
         left.at("other.kasuri.d/kernel-loss.jsonl"),
         left.dir().join("kernel-loss.jsonl"),
@@ -283,11 +228,7 @@ fn the_kernels_counters_only_rise() {
 
 #[test]
 fn what_is_known_better_than_the_directory_says_goes_into_the_file() {
-    let left = Left::new(&Meta {
-        complete: false,
-        end: None,
-        ..meta()
-    });
+    let left = Left::new(&Meta { complete: false, end: None, ..meta() });
     let rest = Directory::create(&left.at("rest.d")).unwrap();
     left.put("p7-0.chunks", &chunk(1, 0, 4, 0));
     std::fs::write(left.at("rest.d/p7-0.chunks"), chunk(1, 1, 2, 0)).unwrap();
@@ -296,11 +237,7 @@ fn what_is_known_better_than_the_directory_says_goes_into_the_file() {
     let mut lost = [0u8; 64];
     lost[0] = 3;
     std::fs::write(left.at("rest.d/p7-0.lost"), lost).unwrap();
-    let amend = Amend {
-        meta: Some(meta()),
-        anchors: vec![anchor(12_000)],
-        memory: Some(8 << 20),
-    };
+    let amend = Amend { meta: Some(meta()), anchors: vec![anchor(12_000)], memory: Some(8 << 20) };
     let held = Held::open(&left.dir()).unwrap();
     let (output, dirs) = (left.at("run.kasuri"), [&held, rest.held()]);
     let mut progress = Vec::new();
@@ -310,14 +247,9 @@ fn what_is_known_better_than_the_directory_says_goes_into_the_file() {
         }
     });
     let packed = packed.unwrap();
-    assert_eq!(
-        (packed.annotation_events, packed.losses.annotations[0]),
-        (6, 3)
-    );
+    assert_eq!((packed.annotation_events, packed.losses.annotations[0]), (6, 3));
     assert!(
-        progress
-            .last()
-            .is_some_and(|(done, total)| done == total && *total > 0),
+        progress.last().is_some_and(|(done, total)| done == total && *total > 0),
         "{progress:?}"
     );
     left.recording(|recording| {
@@ -334,14 +266,8 @@ fn packing_that_is_interrupted_leaves_no_file() {
     let output = left.at("run.kasuri");
     let error = pack::pack_amended(&[&held], &output, &Amend::default(), &|| true, &mut |_| {});
     let error = error.unwrap_err().to_string();
-    assert!(
-        error.contains("interrupted") && error.contains("kasuri recover"),
-        "{error}"
-    );
-    let names: Vec<_> = std::fs::read_dir(left.scratch.path())
-        .unwrap()
-        .flatten()
-        .collect();
+    assert!(error.contains("interrupted") && error.contains("kasuri recover"), "{error}");
+    let names: Vec<_> = std::fs::read_dir(left.scratch.path()).unwrap().flatten().collect();
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
@@ -363,31 +289,16 @@ fn a_directory_without_readable_metadata_is_no_recording() {
 
 #[test]
 fn a_killed_recording_is_recovered_and_its_directory_removed() {
-    let left = Left::new(&Meta {
-        complete: false,
-        end: None,
-        ..meta()
-    });
+    let left = Left::new(&Meta { complete: false, end: None, ..meta() });
     let whole = chunk(1, 0, 4, 0);
-    left.put(
-        "p7-0.chunks",
-        &[&whole[..], &chunk(1, 1, 3, 0)[..100]].concat(),
-    );
+    left.put("p7-0.chunks", &[&whole[..], &chunk(1, 1, 3, 0)[..100]].concat());
     let (packed, said) = left.recover().unwrap();
     assert_eq!(packed.annotation_events, 4);
-    assert!(
-        packed.damage.is_empty(),
-        "half a chunk is what SIGKILL leaves: {packed:?}"
-    );
+    assert!(packed.damage.is_empty(), "half a chunk is what SIGKILL leaves: {packed:?}");
     assert!(said.is_empty() && !left.dir().exists(), "{said:?}");
     left.recording(|recording| {
         let missing = &recording.meta().missing;
-        assert!(
-            missing
-                .iter()
-                .any(|m| m.contains("the recorder was killed")),
-            "{missing:?}"
-        );
+        assert!(missing.iter().any(|m| m.contains("the recorder was killed")), "{missing:?}");
         // The machine has restarted since: the present clock tells nothing about that time.
         assert_eq!(recording.anchors(), [anchor(1_000), anchor(9_000)]);
     });
@@ -406,14 +317,8 @@ fn a_whole_recording_is_never_replaced() {
     assert!(recovered.was_whole && !left.dir().exists());
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
 
-    let other = Meta {
-        start: anchor(500),
-        ..meta()
-    };
-    Directory::create(&left.dir())
-        .unwrap()
-        .write_meta(&other)
-        .unwrap();
+    let other = Meta { start: anchor(500), ..meta() };
+    Directory::create(&left.dir()).unwrap().write_meta(&other).unwrap();
     let error = left.recover().unwrap_err();
     assert!(matches!(error, Error::Whole { .. }), "{error}");
     assert!(left.dir().exists());
@@ -448,10 +353,7 @@ fn what_others_put_into_a_recording_stays_and_is_said() {
     let left = Left::new(&meta());
     left.put("diary", b"mine");
     let (_, said) = left.recover().unwrap();
-    assert!(
-        said.len() == 1 && said[0].contains("such as diary"),
-        "{said:?}"
-    );
+    assert!(said.len() == 1 && said[0].contains("such as diary"), "{said:?}");
     let names: Vec<_> = std::fs::read_dir(left.dir()).unwrap().flatten().collect();
     assert_eq!(names.len(), 1, "{names:?}");
 }
@@ -472,11 +374,7 @@ fn session_in(shm_dir: &Path) -> Session {
 
 #[test]
 fn rings_are_recovered_once_their_recorder_is_gone() {
-    let left = Left::new(&Meta {
-        complete: false,
-        end: None,
-        ..meta()
-    });
+    let left = Left::new(&Meta { complete: false, end: None, ..meta() });
     let session = session_in(left.scratch.path());
     session.tie(&Held::open(&left.dir()).unwrap()).unwrap();
     let path = session.path().to_owned();
@@ -499,10 +397,7 @@ fn the_session_of_another_recording_is_left_alone() {
     session.keep();
     std::os::unix::fs::symlink(&path, left.dir().join("session")).unwrap();
     let error = left.recover().unwrap_err().to_string();
-    assert!(
-        error.contains("it belongs to") && error.contains("remove the link"),
-        "{error}"
-    );
+    assert!(error.contains("it belongs to") && error.contains("remove the link"), "{error}");
     assert!(path.join("control").exists() && left.dir().exists());
     // A link that leads nowhere any more is no hindrance.
     std::fs::remove_dir_all(&path).unwrap();
@@ -512,19 +407,12 @@ fn the_session_of_another_recording_is_left_alone() {
 #[test]
 fn a_damaged_file_is_recovered_beside_itself() {
     let left = Left::new(&meta());
-    left.put(
-        "p7-0.chunks",
-        &[chunk(1, 0, 4, 0), chunk(2, 0, 5, 2)].concat(),
-    );
+    left.put("p7-0.chunks", &[chunk(1, 0, 4, 0), chunk(2, 0, 5, 2)].concat());
     left.pack().unwrap();
     let file = left.at("run.kasuri");
     let whole = std::fs::read(&file).unwrap();
     // Without its index, and with rubbish behind it.
-    std::fs::write(
-        &file,
-        [&whole[..whole.len() - 30], &b"rubbish"[..]].concat(),
-    )
-    .unwrap();
+    std::fs::write(&file, [&whole[..whole.len() - 30], &b"rubbish"[..]].concat()).unwrap();
     let recovered = recover(&file, None, Path::new("/dev/shm"), &mut |_| {}).unwrap();
     assert_eq!(recovered.output, left.at("run.recovered.kasuri"));
     assert_eq!(recovered.packed.annotation_events, 9);
@@ -561,32 +449,17 @@ fn a_directory_that_is_there_is_busy_or_left_over() {
 
 #[test]
 fn names_of_recordings_and_their_directories_belong_together() {
-    for (output, dir) in [
-        ("run.kasuri", "run.kasuri.d"),
-        ("a/b.kasuri", "a/b.kasuri.d"),
-    ] {
+    for (output, dir) in [("run.kasuri", "run.kasuri.d"), ("a/b.kasuri", "a/b.kasuri.d")] {
         assert_eq!(directory::path_for(Path::new(output)), Path::new(dir));
         assert_eq!(directory::output_for(Path::new(dir)), Path::new(output));
-        assert_eq!(
-            directory::output_for(Path::new(&format!("{dir}/"))),
-            Path::new(output)
-        );
+        assert_eq!(directory::output_for(Path::new(&format!("{dir}/"))), Path::new(output));
     }
-    assert_eq!(
-        directory::output_for(Path::new("moved")),
-        Path::new("moved.kasuri")
-    );
-    assert_eq!(
-        directory::output_for(Path::new("x.d")),
-        Path::new("x.kasuri")
-    );
+    assert_eq!(directory::output_for(Path::new("moved")), Path::new("moved.kasuri"));
+    assert_eq!(directory::output_for(Path::new("x.d")), Path::new("x.kasuri"));
     // A device has no directory of its own: two recordings into it are in different places.
     let null = || directory::place_for(Path::new("/dev/null")).unwrap();
     assert!(null().starts_with(std::env::temp_dir()) && null() != null());
-    assert_eq!(
-        output::kind(Path::new("/dev/null")).unwrap(),
-        output::Kind::Stream
-    );
+    assert_eq!(output::kind(Path::new("/dev/null")).unwrap(), output::Kind::Stream);
 }
 
 #[test]
@@ -599,22 +472,9 @@ fn only_what_a_recorder_makes_is_removed() {
     assert!(path.join("reserve").metadata().unwrap().len() >= 1 << 16);
     dir.use_reserve();
     assert!(!path.join("reserve").exists());
-    let ours = [
-        "cpu0.raw",
-        "perf12.raw",
-        "p1-0.chunks",
-        "p1-0.sites",
-        "p1-0.lost",
-        "meta.json.new",
-    ];
-    let others = [
-        "cpu.raw",
-        "cpu-1.raw",
-        "cpux.raw",
-        "p1.chunks",
-        "meta.json.old",
-        "notes",
-    ];
+    let ours =
+        ["cpu0.raw", "perf12.raw", "p1-0.chunks", "p1-0.sites", "p1-0.lost", "meta.json.new"];
+    let others = ["cpu.raw", "cpu-1.raw", "cpux.raw", "p1.chunks", "meta.json.old", "notes"];
     for name in ours.iter().chain(&others) {
         std::fs::write(path.join(name), "").unwrap();
     }

@@ -90,15 +90,8 @@ fn read_until(pipe: &mut File, until: Instant) -> Option<Vec<u8>> {
 
 /// Waits until a descriptor can be read or has ended; `false`: not in this time, or a signal came.
 pub(crate) fn is_readable(fd: RawFd, limit: Duration) -> bool {
-    let mut wanted = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let left = libc::timespec {
-        tv_sec: limit.as_secs() as _,
-        tv_nsec: limit.subsec_nanos() as _,
-    };
+    let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let left = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
     // SAFETY: the kernel reads the time and writes to the one entry.
     unsafe { libc::ppoll(&raw mut wanted, 1, &raw const left, std::ptr::null()) > 0 }
 }

@@ -37,11 +37,7 @@ pub(crate) fn remove(
     is_ours: impl Fn(&str) -> bool,
     last: &[&str],
 ) -> Option<Foreign> {
-    let mut foreign = Foreign {
-        dir: dir.path().to_owned(),
-        n_files: 0,
-        examples: Vec::new(),
-    };
+    let mut foreign = Foreign { dir: dir.path().to_owned(), n_files: 0, examples: Vec::new() };
     let mut files = dir.names(MAX_NAMES).unwrap_or_default();
     files.sort_by_key(|file| last.iter().position(|name| name == file));
     for file in files {
@@ -88,10 +84,7 @@ mod tests {
         assert!(!at("ours").exists() && at("d e").exists());
         assert_eq!((foreign.n_files, foreign.examples.len()), (4, 3));
         let said = foreign.to_string();
-        assert!(
-            said.contains("4 files") && said.contains("`rm -r /"),
-            "{said}"
-        );
+        assert!(said.contains("4 files") && said.contains("`rm -r /"), "{said}");
     }
 
     #[test]

@@ -88,10 +88,7 @@ pub(crate) fn add(by: By, ns: u64) {
 /// What the calls since [`begin`] took; `None`: not measured.
 pub(crate) fn so_far() -> Option<HeldUp> {
     let [memory, probes] = shared()?;
-    Some(HeldUp {
-        memory: memory.read(),
-        probes: probes.read(),
-    })
+    Some(HeldUp { memory: memory.read(), probes: probes.read() })
 }
 
 #[cfg(test)]
@@ -114,10 +111,7 @@ mod tests {
         add(By::Memory, 1);
         let longest = memory.longest_ns;
         let memory = so_far().unwrap().memory;
-        assert_eq!(
-            (memory.n, memory.longest_ns, memory.sum_ns),
-            (2, longest, longest + 1)
-        );
+        assert_eq!((memory.n, memory.longest_ns, memory.sum_ns), (2, longest, longest + 1));
         begin();
         assert_eq!(so_far(), Some(HeldUp::default()));
     }

@@ -101,10 +101,7 @@ impl Call {
         let [number, args @ .., sp, _] = &words[..] else {
             return None;
         };
-        let mut call = Call {
-            number: number.parse().ok().filter(|&n| n >= 0)?,
-            args: [0; 6],
-        };
+        let mut call = Call { number: number.parse().ok().filter(|&n| n >= 0)?, args: [0; 6] };
         for (arg, word) in call.args.iter_mut().zip(args) {
             *arg = hex(word)?;
         }
@@ -173,11 +170,7 @@ mod tests {
         assert_eq!(of(libc::SYS_read, 0xffff_0000), None, "a 32-bit program");
         assert_eq!(of(libc::SYS_futex, sp), None);
         assert_eq!(waits_at(pid, pid, &["-1", "0x7fff00000000"], sp), None);
-        assert_eq!(
-            waits_at(pid, pid, &["0", "0xffffffff"], sp),
-            None,
-            "not open"
-        );
+        assert_eq!(waits_at(pid, pid, &["0", "0xffffffff"], sp), None, "not open");
         assert_eq!(waits_at(pid, pid, &["running"], sp), None);
     }
 

@@ -191,14 +191,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping.
         let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Shared>(),
-                protection,
-                flags,
-                -1,
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0)
         };
         (at != libc::MAP_FAILED).then(|| Mapping(at.cast()))
     }
@@ -267,10 +260,7 @@ impl Drop for Mapping {
 
 /// What the reader does until the recorder's end of the socket is closed.
 fn serve(socket: &OwnedFd, shared: &Mapping) {
-    shared.tid().store(
-        rustix::thread::gettid().as_raw_nonzero().get(),
-        Ordering::Relaxed,
-    );
+    shared.tid().store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
     while let Received::Number(n, _) = receive(socket, RecvFlags::empty()) {
         let mut opened = None;
         for ix in 0..(n as usize).min(ASKS_MAX) {
@@ -379,11 +369,8 @@ fn heir(pid: i32) -> Option<i32> {
     let text = small_file(&format!("/proc/{pid}/stat"))?;
     let (_, rest) = text.rsplit_once(") ")?;
     let is_other = |&tid: &i32| tid != pid;
-    (rest.starts_with('Z')).then(|| {
-        crate::program::procs::threads(pid)
-            .into_iter()
-            .find(is_other)
-    })?
+    (rest.starts_with('Z'))
+        .then(|| crate::program::procs::threads(pid).into_iter().find(is_other))?
 }
 
 /// Opens what a process has mapped. `None`: it cannot be read, or it is not to be opened.
@@ -392,10 +379,7 @@ fn open(ask: &Ask, path: &Path) -> Option<File> {
     if is_root && may_never_come(ask.pid, ask.device) {
         return None;
     }
-    let range = format!(
-        "/proc/{}/map_files/{:x}-{:x}",
-        ask.pid, ask.address, ask.end
-    );
+    let range = format!("/proc/{}/map_files/{:x}-{:x}", ask.pid, ask.address, ask.end);
     let file = match ask.what {
         What::OpenMapping => {
             held::time(held::By::Memory, || safefs::open_regular(Path::new(&range)))
@@ -410,10 +394,7 @@ fn open(ask: &Ask, path: &Path) -> Option<File> {
 /// Whether the files of a device are served by a user's program (FUSE), which may answer when it likes or never: root does not open them.
 /// A user's own are as slow as they like. No request is made to know it. A file system that is mounted nowhere any more may be one too.
 fn may_never_come(pid: i32, device: (u32, u32)) -> bool {
-    let lists = [
-        format!("/proc/{pid}/mountinfo"),
-        "/proc/self/mountinfo".to_owned(),
-    ];
+    let lists = [format!("/proc/{pid}/mountinfo"), "/proc/self/mountinfo".to_owned()];
     let text = |list: &String| std::fs::read_to_string(list).ok();
     let kind = lists.iter().find_map(|list| kind_of(&text(list)?, device));
     let of_root =
@@ -427,9 +408,7 @@ fn may_never_come(pid: i32, device: (u32, u32)) -> bool {
 /// The kind of the file system of a device, in a list of mounts (proc_pid_mountinfo(5)).
 fn kind_of(mounts: &str, (major, minor): (u32, u32)) -> Option<String> {
     let wanted = format!("{major}:{minor}");
-    let line = mounts
-        .lines()
-        .find(|line| line.split(' ').nth(2) == Some(&wanted))?;
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&wanted))?;
     let (_, rest) = line.split_once(" - ")?;
     rest.split(' ').next().map(str::to_owned)
 }
@@ -473,14 +452,8 @@ fn wait(ask: &Ask, room: *mut u8, len: usize, answer: &mut Answer) {
 
 /// Copies at most `len` bytes of a thread's memory.
 fn copy(tid: i32, from: u64, room: *mut u8, len: usize, answer: &mut Answer) {
-    let local = libc::iovec {
-        iov_base: room.cast(),
-        iov_len: len,
-    };
-    let remote = libc::iovec {
-        iov_base: from as *mut libc::c_void,
-        iov_len: len,
-    };
+    let local = libc::iovec { iov_base: room.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: len };
     // SAFETY: the kernel writes at most `len` bytes to the room, which has as many; the other address is only read, in the
     // other process.
     let copied = held::time(held::By::Memory, || unsafe {
@@ -566,20 +539,10 @@ impl Reader {
                     apart::block_signals();
                     serve(&other, &shared);
                 };
-                Who::Thread(
-                    std::thread::Builder::new()
-                        .name(NAME.to_owned())
-                        .spawn(work)
-                        .ok()?,
-                )
+                Who::Thread(std::thread::Builder::new().name(NAME.to_owned()).spawn(work).ok()?)
             }
         };
-        Some(Reader {
-            who,
-            socket,
-            shared,
-            is_urgent: false,
-        })
+        Some(Reader { who, socket, shared, is_urgent: false })
     }
 
     /// Questions that were answered.
@@ -596,10 +559,8 @@ impl Reader {
             Who::Thread(_) => std::process::id() as i32,
         };
         let stat = small_file(&format!("/proc/{pid}/task/{tid}/stat"));
-        let state = stat.and_then(|text| {
-            text.rsplit_once(") ")
-                .and_then(|(_, rest)| rest.chars().next())
-        });
+        let state =
+            stat.and_then(|text| text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()));
         matches!(state, Some('S' | 'D'))
     }
 
@@ -619,14 +580,7 @@ impl Reader {
             false => (libc::SCHED_OTHER, 0),
         };
         // SAFETY: the kernel reads its struct sched_param, one number.
-        unsafe {
-            libc::syscall(
-                libc::SYS_sched_setscheduler,
-                tid,
-                policy,
-                &raw const priority,
-            )
-        };
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, policy, &raw const priority) };
     }
 }
 
@@ -783,10 +737,7 @@ impl Readers {
     /// Asks what has no answer.
     #[cfg(test)]
     pub(crate) fn be_silent_about(&self, pid: i32) {
-        let ask = Ask {
-            what: What::Nothing,
-            ..Ask::memory(pid, 0, 8, 0)
-        };
+        let ask = Ask { what: What::Nothing, ..Ask::memory(pid, 0, 8, 0) };
         assert!(self.ask_now(pid, vec![ask], &[]));
     }
 
@@ -833,12 +784,8 @@ impl Readers {
         path: &Path,
     ) -> Option<File> {
         let path = path.as_os_str().as_bytes();
-        let ask = Ask {
-            what,
-            end: range.end,
-            device,
-            ..Ask::memory(pid, range.start, path.len(), 0)
-        };
+        let ask =
+            Ask { what, end: range.end, device, ..Ask::memory(pid, range.start, path.len(), 0) };
         if path.len() > ROOM || !self.ask_now(pid, vec![ask], path) {
             return None;
         }
@@ -898,10 +845,8 @@ impl Readers {
         for (nth, part) in all.chunks(ASKS_MAX).enumerate() {
             let asks = part.iter().enumerate();
             let asks = asks.map(|(ix, of)| ask(of, ix * len)).collect();
-            let Some(n) = self
-                .ask_now(pid, asks, &[])
-                .then(|| self.wait(Lane::Now, WAIT_NS))
-                .flatten()
+            let Some(n) =
+                self.ask_now(pid, asks, &[]).then(|| self.wait(Lane::Now, WAIT_NS)).flatten()
             else {
                 return;
             };
@@ -935,19 +880,11 @@ impl Readers {
 impl Ask {
     /// The stack of a thread that has got a CPU so many times.
     pub(crate) fn wait(pid: i32, tid: i32, times_run: u64, len: usize, room_at: usize) -> Ask {
-        Ask {
-            what: What::Wait,
-            tid,
-            times_run,
-            ..Ask::memory(pid, 0, len, room_at)
-        }
+        Ask { what: What::Wait, tid, times_run, ..Ask::memory(pid, 0, len, room_at) }
     }
 
     fn maps(pid: i32) -> Ask {
-        Ask {
-            what: What::Maps,
-            ..Ask::memory(pid, 0, ROOM, 0)
-        }
+        Ask { what: What::Maps, ..Ask::memory(pid, 0, ROOM, 0) }
     }
 
     fn memory(pid: i32, address: u64, len: usize, room_at: usize) -> Ask {
@@ -992,9 +929,7 @@ impl Inner {
             reader.be_as_urgent();
         }
         let asks: Vec<Ask> = asks.into_iter().take(ASKS_MAX).collect();
-        asks.iter()
-            .enumerate()
-            .for_each(|(ix, ask)| reader.shared.set_ask(ix, *ask));
+        asks.iter().enumerate().for_each(|(ix, ask)| reader.shared.set_ask(ix, *ask));
         reader.shared.put(&asks[0], more);
         reader.shared.done().store(0, Ordering::Relaxed);
         let is_sent = send(&reader.socket, asks.len() as u32, None);
@@ -1072,8 +1007,7 @@ impl Inner {
 
     fn close(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_closed, true) {
-            self.said
-                .push(format!("no other process is read from now on: {why}"));
+            self.said.push(format!("no other process is read from now on: {why}"));
         }
     }
 }
@@ -1095,10 +1029,7 @@ mod tests {
     use super::*;
 
     fn nothing(pid: i32) -> Ask {
-        Ask {
-            what: What::Nothing,
-            ..Ask::memory(pid, 0, 8, 0)
-        }
+        Ask { what: What::Nothing, ..Ask::memory(pid, 0, 8, 0) }
     }
 
     /// Looks until there is an answer, as a recorder's loop does.
@@ -1135,11 +1066,7 @@ mod tests {
         let word = 7u64;
         let at = &raw const word as u64;
         // Another's question after it is not answered with it.
-        let asks = vec![
-            Ask::memory(pid, at, 8, 0),
-            nothing(5),
-            Ask::memory(pid, at, 8, 8),
-        ];
+        let asks = vec![Ask::memory(pid, at, 8, 0), nothing(5), Ask::memory(pid, at, 8, 8)];
         assert!(readers.ask(Lane::Waits, asks));
         let began = clock::monotonic_ns();
         assert!(readers.wait(Lane::Waits, WAIT_NS).is_none());
@@ -1150,10 +1077,7 @@ mod tests {
         let mut bytes = Vec::new();
         assert_eq!(readers.take(Lane::Waits, 0, &mut bytes).found, Found::Bytes);
         assert_eq!(bytes, word.to_ne_bytes());
-        assert_eq!(
-            readers.take(Lane::Waits, 1, &mut bytes).found,
-            Found::Nothing
-        );
+        assert_eq!(readers.take(Lane::Waits, 1, &mut bytes).found, Found::Nothing);
         readers.taken(Lane::Waits);
         assert!(readers.is_silent(5) && !readers.is_silent(pid));
         let said = readers.take_said();

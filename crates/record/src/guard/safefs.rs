@@ -55,10 +55,8 @@ impl AsFd for Held {
     }
 }
 
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NONBLOCK);
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Held {
     /// Opens a directory that our own user named: the user may have put links on the way to it.
@@ -84,10 +82,7 @@ impl Held {
     }
 
     fn of(fd: OwnedFd, path: &Path) -> io::Result<Held> {
-        Ok(Held {
-            fd: Arc::new(fd),
-            path: path.to_owned(),
-        })
+        Ok(Held { fd: Arc::new(fd), path: path.to_owned() })
     }
 
     /// Makes a directory for our user alone. The name must be free.
@@ -118,10 +113,7 @@ impl Held {
 
     /// The same directory, with the name that the user knows.
     pub fn called(self, path: &Path) -> Held {
-        Held {
-            path: path.to_owned(),
-            ..self
-        }
+        Held { path: path.to_owned(), ..self }
     }
 
     /// Its name when it was opened: for messages only.
@@ -223,10 +215,7 @@ impl Held {
     pub fn names(&self, limit: usize) -> io::Result<Vec<String>> {
         let entries = rustix::fs::Dir::read_from(&self.fd)?.filter_map(Result::ok);
         let names = entries.filter_map(|e| Some(e.file_name().to_str().ok()?.to_owned()));
-        Ok(names
-            .filter(|n| n != "." && n != "..")
-            .take(limit)
-            .collect())
+        Ok(names.filter(|n| n != "." && n != "..").take(limit).collect())
     }
 
     /// The target of a symbolic link.
@@ -251,18 +240,9 @@ impl Held {
     /// # Errors
     /// When we have no permission.
     pub fn give_link(&self, name: impl AsRef<OsStr>, uid: u32, gid: u32) -> io::Result<()> {
-        let owner = (
-            Some(rustix::fs::Uid::from_raw(uid)),
-            Some(rustix::fs::Gid::from_raw(gid)),
-        );
+        let owner = (Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)));
         let name = component(&name)?;
-        Ok(rustix::fs::chownat(
-            &self.fd,
-            name,
-            owner.0,
-            owner.1,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(rustix::fs::chownat(&self.fd, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Type and owner of an entry; a link is not followed.
@@ -270,11 +250,7 @@ impl Held {
     /// # Errors
     /// When it is not there.
     pub fn stat_of(&self, name: impl AsRef<OsStr>) -> io::Result<Stat> {
-        Ok(statat(
-            &self.fd,
-            component(&name)?,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(statat(&self.fd, component(&name)?, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Type and owner of the directory itself.
@@ -311,12 +287,7 @@ impl Held {
     /// # Errors
     /// When the system refuses.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(renameat(
-            &self.fd,
-            component(&from)?,
-            &self.fd,
-            component(&to)?,
-        )?)
+        Ok(renameat(&self.fd, component(&from)?, &self.fd, component(&to)?)?)
     }
 }
 
@@ -439,9 +410,7 @@ fn regular(stat: &Stat) -> io::Result<()> {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         _ => "something else",
     };
-    Err(io::Error::other(format!(
-        "it is {what}, needed a regular file"
-    )))
+    Err(io::Error::other(format!("it is {what}, needed a regular file")))
 }
 
 /// A name that cannot lead out of its directory.
@@ -543,12 +512,7 @@ mod tests {
     fn a_directory_that_others_may_change_is_not_ours_alone() {
         use std::os::unix::fs::PermissionsExt;
         let (dir, held) = held();
-        for (mode, is_ours) in [
-            (0o700, true),
-            (0o755, true),
-            (0o770, false),
-            (0o1777, false),
-        ] {
+        for (mode, is_ours) in [(0o700, true), (0o755, true), (0o770, false), (0o1777, false)] {
             std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).unwrap();
             assert_eq!(held.is_ours_alone().unwrap(), is_ours, "{mode:o}");
         }
@@ -599,12 +563,9 @@ mod tests {
         std::fs::write(dir.path().join("etc/passwd"), "inside").unwrap();
         symlink("/etc/passwd", dir.path().join("lib.so")).unwrap();
         symlink("../../../../etc/passwd", dir.path().join("up")).unwrap();
-        let root = open(
-            dir.path(),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .unwrap();
+        let root =
+            open(dir.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+                .unwrap();
         for name in ["/lib.so", "/up"] {
             let found = look_in_root(&root, Path::new(name)).unwrap();
             let bytes = read_at_most(reopen(&found).unwrap(), 100).unwrap();
@@ -612,10 +573,7 @@ mod tests {
             assert!(walk(&root, Path::new(name)).is_err(), "{name}: no links");
         }
         let found = walk(&root, Path::new("/etc/passwd")).unwrap();
-        assert_eq!(
-            read_at_most(reopen(&found).unwrap(), 100).unwrap(),
-            b"inside"
-        );
+        assert_eq!(read_at_most(reopen(&found).unwrap(), 100).unwrap(), b"inside");
     }
 
     #[test]

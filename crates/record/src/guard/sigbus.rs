@@ -60,9 +60,7 @@ impl Guarded {
     /// # Errors
     /// When it cannot be mapped.
     pub fn read_only(file: &File) -> io::Result<Guarded> {
-        Ok(Guarded::register(
-            memmap2::MmapOptions::new().map_raw_read_only(file)?,
-        ))
+        Ok(Guarded::register(memmap2::MmapOptions::new().map_raw_read_only(file)?))
     }
 
     fn register(map: memmap2::MmapRaw) -> Guarded {
@@ -119,9 +117,7 @@ impl Drop for Guarded {
         // not map.
         // ORDER relaxed: no thread accesses this mapping any more.
         self.slot.start.store(0, Ordering::Relaxed);
-        FREE.lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(self.slot);
+        FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self.slot);
     }
 }
 

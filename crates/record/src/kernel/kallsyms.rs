@@ -39,10 +39,7 @@ struct Cache {
 impl Cache {
     fn own() -> Cache {
         let key = key();
-        Cache {
-            dir: key.and_then(|_| Kept::own()),
-            key,
-        }
+        Cache { dir: key.and_then(|_| Kept::own()), key }
     }
 
     fn list(&self, addresses: &[(u64, u32)], live: &dyn Fn() -> Option<List>) -> Option<List> {
@@ -120,10 +117,7 @@ impl Module<'_> {
             return None;
         };
         let is_plain = !name.contains('/') && !name.starts_with('.');
-        is_plain.then(|| Module {
-            name,
-            facts: format!("{name} {bytes} {address}\n"),
-        })
+        is_plain.then(|| Module { name, facts: format!("{name} {bytes} {address}\n") })
     }
 }
 
@@ -144,10 +138,7 @@ mod tests {
             asked.set(asked.get() + 1);
             Some(Box::new(LIST.as_bytes()) as List)
         };
-        let cache = Cache {
-            dir: Kept::at(dir),
-            key: Some(key),
-        };
+        let cache = Cache { dir: Kept::at(dir), key: Some(key) };
         let mut text = String::new();
         let mut list = cache.list(&[(address, 0)], &live).unwrap();
         list.read_to_string(&mut text).unwrap();
@@ -260,10 +251,7 @@ mod tests {
         let facts = |row| Module::of(row).map(|m| m.facts);
         let live = facts("ext4 983040 2 a,b, Live 0xffffffffc0000000 (E)");
         assert_eq!(live, facts("ext4 983040 7 - Live 0xffffffffc0000000 (E)"));
-        assert_ne!(
-            live,
-            facts("ext4 983040 2 a,b, Live 0xffffffffc0100000 (E)")
-        );
+        assert_ne!(live, facts("ext4 983040 2 a,b, Live 0xffffffffc0100000 (E)"));
         for strange in ["ext4 983040 1 - Loading 0x0", "", "../x 1 0 - Live 0x1"] {
             assert_eq!(facts(strange), None);
         }

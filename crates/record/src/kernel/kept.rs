@@ -84,16 +84,9 @@ mod tests {
     fn roots_files_are_not_where_a_users_variables_lead() {
         let is_root = rustix::process::geteuid().is_root();
         let users = |name: &str| (name != "KASURI_CACHE_DIR").then(|| "/home/a".into());
-        let expected = if is_root {
-            "/var/cache/kasuri"
-        } else {
-            "/home/a/kasuri"
-        };
+        let expected = if is_root { "/var/cache/kasuri" } else { "/home/a/kasuri" };
         assert_eq!(directory_path(&users), Some(expected.into()));
-        assert_eq!(
-            directory_path(&|_| Some("/given".into())),
-            Some("/given".into())
-        );
+        assert_eq!(directory_path(&|_| Some("/given".into())), Some("/given".into()));
         assert_eq!(directory_path(&|_| Some("not/absolute".into())), None);
     }
 }

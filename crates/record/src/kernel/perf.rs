@@ -93,11 +93,7 @@ pub struct Perf {
 }
 
 fn open_event(tid: i32, cpu: u32, reach: Reach) -> io::Result<OwnedFd> {
-    let own = if reach == Reach::Own {
-        INHERIT | EXCLUDE_KERNEL
-    } else {
-        0
-    };
+    let own = if reach == Reach::Own { INHERIT | EXCLUDE_KERNEL } else { 0 };
     let attr = Attr {
         kind: TYPE_SOFTWARE,
         config: COUNT_SW_DUMMY,
@@ -111,10 +107,7 @@ fn open_event(tid: i32, cpu: u32, reach: Reach) -> io::Result<OwnedFd> {
 
 /// perf_event_open(2) for a thread (-1: all) on a CPU.
 pub(crate) fn open_attr(attr: Attr, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
-    let attr = Attr {
-        size: size_of::<Attr>() as u32,
-        ..attr
-    };
+    let attr = Attr { size: size_of::<Attr>() as u32, ..attr };
     // SAFETY: `attr` is a valid struct perf_event_attr of the size it states.
     let fd = unsafe {
         libc::syscall(
@@ -164,11 +157,7 @@ impl Perf {
             rings: Vec::new(),
             _events: Vec::new(),
         };
-        let tids = if reach == Reach::System {
-            &[-1][..]
-        } else {
-            tids
-        };
+        let tids = if reach == Reach::System { &[-1][..] } else { tids };
         for &cpu in cpus {
             perf.open_cpu(cpu, tids, dir)?;
         }
@@ -176,10 +165,7 @@ impl Perf {
     }
 
     fn open_cpu(&mut self, cpu: u32, tids: &[i32], dir: &Held) -> Result<()> {
-        let refused = |cause| Error::System {
-            what: "open a perf event",
-            cause,
-        };
+        let refused = |cause| Error::System { what: "open a perf event", cause };
         let mut leader: Option<i32> = None;
         for &tid in tids {
             let event = match open_event(tid, cpu, self.reach) {
@@ -289,15 +275,11 @@ pub(crate) fn map_ring(
     most_pages: usize,
 ) -> io::Result<(memmap2::MmapRaw, usize)> {
     // SAFETY: asks for a constant of the system.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
-        .unwrap_or(PAGE)
-        .max(PAGE);
+    let page =
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE).max(PAGE);
     let mut pages = most_pages;
     loop {
-        match memmap2::MmapOptions::new()
-            .len((pages + 1) * page)
-            .map_raw(event)
-        {
+        match memmap2::MmapOptions::new().len((pages + 1) * page).map_raw(event) {
             Ok(map) => return Ok((map, page)),
             Err(_) if pages > 8 => pages /= 2,
             Err(e) => return Err(e),
@@ -339,8 +321,7 @@ impl Ring {
             }
         }
         // ORDER release; pairs with the kernel's read of data_tail: our copy is done before it overwrites.
-        self.word(DATA_TAIL)
-            .store(tail + length as u64, Ordering::Release);
+        self.word(DATA_TAIL).store(tail + length as u64, Ordering::Release);
         self.bytes += length as u64;
         Ok(length as u64)
     }

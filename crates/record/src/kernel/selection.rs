@@ -47,26 +47,10 @@ pub const BUILTIN: &[Builtin] = &[
         what: "CPU time of each thread as the kernel counts it: recorded unasked where a kernel hides switches",
         events: RUN_TIME_EVENTS,
     },
-    Builtin {
-        name: "locks",
-        what: "contention of kernel locks, futex calls",
-        events: LOCK_EVENTS,
-    },
-    Builtin {
-        name: "syscalls",
-        what: "each system call (as --syscalls)",
-        events: SYSCALL_EVENTS,
-    },
-    Builtin {
-        name: "io",
-        what: "disk requests and network packets",
-        events: IO_EVENTS,
-    },
-    Builtin {
-        name: "irq",
-        what: "interrupts and softirqs (as --irq)",
-        events: IRQ_EVENTS,
-    },
+    Builtin { name: "locks", what: "contention of kernel locks, futex calls", events: LOCK_EVENTS },
+    Builtin { name: "syscalls", what: "each system call (as --syscalls)", events: SYSCALL_EVENTS },
+    Builtin { name: "io", what: "disk requests and network packets", events: IO_EVENTS },
+    Builtin { name: "irq", what: "interrupts and softirqs (as --irq)", events: IRQ_EVENTS },
     Builtin {
         name: "all",
         what: "every event of the kernel",
@@ -137,10 +121,7 @@ impl Selections {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Selections::default()),
             // $HOME is the home of another user, as after dropping root.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Selections::default()),
-            Err(e) => Err(SelectionError::File(
-                path.display().to_string(),
-                e.to_string(),
-            )),
+            Err(e) => Err(SelectionError::File(path.display().to_string(), e.to_string())),
         }
     }
 
@@ -163,11 +144,8 @@ impl Selections {
             };
             let (name, events) = line.split_once('=').ok_or_else(bad)?;
             let name = name.trim();
-            let events: Vec<String> = events
-                .split(',')
-                .map(|e| e.trim().to_owned())
-                .filter(|e| !e.is_empty())
-                .collect();
+            let events: Vec<String> =
+                events.split(',').map(|e| e.trim().to_owned()).filter(|e| !e.is_empty()).collect();
             if !sound(name) || events.is_empty() {
                 return Err(bad());
             }
@@ -216,22 +194,14 @@ impl Selections {
             }
             within.pop();
         } else if let Some(ours) = BUILTIN.iter().find(|b| b.name == name) {
-            ours.events
-                .iter()
-                .for_each(|(event, lost)| push(event, lost));
+            ours.events.iter().for_each(|(event, lost)| push(event, lost));
         } else if let Some((system, event)) = name.split_once([':', '/'])
             && sound(system)
             && (event == "*" || sound(event))
         {
-            push(
-                &format!("{system}/{event}"),
-                &format!("{system}:{event}, which was asked for"),
-            );
+            push(&format!("{system}/{event}"), &format!("{system}:{event}, which was asked for"));
         } else {
-            return Err(SelectionError::Unknown(
-                name.to_owned(),
-                self.names().join(", "),
-            ));
+            return Err(SelectionError::Unknown(name.to_owned(), self.names().join(", ")));
         }
         Ok(())
     }
@@ -274,26 +244,16 @@ mod tests {
         let file = "s".to_owned();
         assert_eq!(
             parse("\nweb irq\n").unwrap_err(),
-            SelectionError::Line {
-                file,
-                line: 2,
-                found
-            }
+            SelectionError::Line { file, line: 2, found }
         );
         for text in ["= irq", "a b = irq", "x =", "x = ,"] {
             assert!(parse(text).is_err(), "{text}");
         }
         let circle = parse("a = b\nb = a").unwrap();
-        assert!(matches!(
-            circle.resolve(&["a".to_owned()]),
-            Err(SelectionError::Circle(..))
-        ));
+        assert!(matches!(circle.resolve(&["a".to_owned()]), Err(SelectionError::Circle(..))));
         for name in ["nonsense", "../../x:y", "a:b/../c", "sched:", ":x"] {
             let unknown = Selections::default().resolve(&[name.to_owned()]);
-            assert!(
-                matches!(unknown, Err(SelectionError::Unknown(..))),
-                "{name}"
-            );
+            assert!(matches!(unknown, Err(SelectionError::Unknown(..))), "{name}");
         }
     }
 

@@ -152,12 +152,8 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
         usdt_price: None,
     };
     if !options.kernel {
-        refuse_uprobes(options, || {
-            "uprobes are kernel events; leave out --no-kernel".into()
-        })?;
-        opened
-            .missing
-            .push("kernel events were not recorded (--no-kernel)".to_owned());
+        refuse_uprobes(options, || "uprobes are kernel events; leave out --no-kernel".into())?;
+        opened.missing.push("kernel events were not recorded (--no-kernel)".to_owned());
         return Ok(opened);
     }
     let tracefs = match crate::program::namespaces::is_initial() {
@@ -192,14 +188,9 @@ fn open_tracefs(
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(unavailable) => {
-            refuse_uprobes(options, || {
-                format!("{}; {}", unavailable.why, unavailable.remedy)
-            })?;
+            refuse_uprobes(options, || format!("{}; {}", unavailable.why, unavailable.remedy))?;
             let lost = "no wakers, run-queue waits, other programs or interrupts";
-            opened.missing.push(format!(
-                "{}: {lost}; {}",
-                unavailable.why, unavailable.remedy
-            ));
+            opened.missing.push(format!("{}: {lost}; {}", unavailable.why, unavailable.remedy));
             return Ok(None);
         }
     };
@@ -254,10 +245,7 @@ fn open_tracefs(
 /// hide them if it is virtual: all machines known to hide switches are.
 fn add_run_times(instance: &mut Instance) {
     let has_them = |event: &str| instance.formats.contains_key(event);
-    if tracefs::RUN_TIME_EVENTS
-        .iter()
-        .all(|(name, _)| has_them(name))
-    {
+    if tracefs::RUN_TIME_EVENTS.iter().all(|(name, _)| has_them(name)) {
         return;
     }
     let hides = match tracefs::hides_switches(instance) {
@@ -278,24 +266,14 @@ fn add_run_times(instance: &mut Instance) {
 fn refuse_uprobes(options: &Options, why: impl FnOnce() -> String) -> Result<()> {
     use crate::error::Error;
     match (options.lock_functions.first(), options.usdt.first()) {
-        (Some(wanted), _) => Err(Error::LockFunction {
-            wanted: wanted.clone(),
-            why: why(),
-        }),
-        (None, Some(wanted)) => Err(Error::Usdt {
-            wanted: wanted.clone(),
-            why: why(),
-        }),
+        (Some(wanted), _) => Err(Error::LockFunction { wanted: wanted.clone(), why: why() }),
+        (None, Some(wanted)) => Err(Error::Usdt { wanted: wanted.clone(), why: why() }),
         (None, None) => Ok(()),
     }
 }
 
 fn perf_source(reach: Reach) -> Source {
-    Source::Perf {
-        reach,
-        perf: None,
-        unwritten: Vec::new(),
-    }
+    Source::Perf { reach, perf: None, unwritten: Vec::new() }
 }
 
 fn open_perf(options: &Options, opened: &mut Opened) {
@@ -343,9 +321,7 @@ fn rises(unwritten: &[(u32, u64)]) -> Vec<KernelLoss> {
         unwritten,
         ..KernelLoss::default()
     };
-    lossy
-        .flat_map(|&(cpu, n)| [row(now.saturating_sub(1), cpu, 0), row(now, cpu, n)])
-        .collect()
+    lossy.flat_map(|&(cpu, n)| [row(now.saturating_sub(1), cpu, 0), row(now, cpu, n)]).collect()
 }
 
 impl Source {
@@ -368,11 +344,9 @@ impl Source {
                 big_endian,
                 ..KernelMeta::default()
             },
-            Source::None => KernelMeta {
-                source: "none".to_owned(),
-                big_endian,
-                ..KernelMeta::default()
-            },
+            Source::None => {
+                KernelMeta { source: "none".to_owned(), big_endian, ..KernelMeta::default() }
+            }
         }
     }
 
@@ -400,12 +374,7 @@ impl Source {
                 .set_tracing(true)
                 .map_err(|e| crate::error::Error::file("write", Path::new("tracing_on"), e)),
             Source::Perf { reach, perf, .. } => {
-                *perf = Some(Perf::open(
-                    *reach,
-                    tids,
-                    &crate::host::cpu_list("online"),
-                    dir,
-                )?);
+                *perf = Some(Perf::open(*reach, tids, &crate::host::cpu_list("online"), dir)?);
                 Ok(())
             }
             Source::None => Ok(()),
@@ -421,17 +390,11 @@ impl Source {
             Source::Tracefs(source) => {
                 let drained = source.drain.full_pages()?;
                 let buffer = source.instance.buffer_kb as f64 * 1024.0;
-                Ok(Moved {
-                    fill: drained.most as f64 / buffer,
-                })
+                Ok(Moved { fill: drained.most as f64 / buffer })
             }
-            Source::Perf {
-                perf: Some(perf), ..
-            } => {
+            Source::Perf { perf: Some(perf), .. } => {
                 let bytes = perf.drain()?;
-                Ok(Moved {
-                    fill: bytes as f64 / (512.0 * 1024.0),
-                })
+                Ok(Moved { fill: bytes as f64 / (512.0 * 1024.0) })
             }
             _ => Ok(Moved::default()),
         }
@@ -479,9 +442,7 @@ impl Source {
     pub fn finish(&mut self) -> Result<()> {
         match self {
             Source::Tracefs(source) => source.drain.rest(),
-            Source::Perf {
-                perf: Some(perf), ..
-            } => perf.drain().map(|_| ()),
+            Source::Perf { perf: Some(perf), .. } => perf.drain().map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -509,12 +470,7 @@ impl Source {
         let mut rows = Vec::new();
         let (last, unwritten) = (&mut source.last, &source.unwritten);
         source.stats.read(|cpu, stats| {
-            let CpuStats {
-                overrun,
-                dropped,
-                commit_overrun,
-                ..
-            } = stats;
+            let CpuStats { overrun, dropped, commit_overrun, .. } = stats;
             let before = last.insert(cpu, stats);
             let unwritten = unwritten.get(&cpu).copied().unwrap_or(0);
             if before.is_none_or(|b| b.lost() != stats.lost()) || all {
@@ -537,11 +493,7 @@ impl Source {
         let meta = self.meta();
         match self {
             Source::Tracefs(source) => source.count_unwritten(&meta),
-            Source::Perf {
-                perf: Some(perf),
-                unwritten,
-                ..
-            } => *unwritten = perf.unwritten(),
+            Source::Perf { perf: Some(perf), unwritten, .. } => *unwritten = perf.unwritten(),
             _ => {}
         }
     }
@@ -551,12 +503,9 @@ impl Source {
         match self {
             Source::Tracefs(source) => {
                 let cpus = source.instance.cpus.iter().zip(source.drain.sizes());
-                cpus.map(|(cpu, bytes)| (format!("cpu{cpu}.raw"), bytes))
-                    .collect()
+                cpus.map(|(cpu, bytes)| (format!("cpu{cpu}.raw"), bytes)).collect()
             }
-            Source::Perf {
-                perf: Some(perf), ..
-            } => perf.written(),
+            Source::Perf { perf: Some(perf), .. } => perf.written(),
             _ => Vec::new(),
         }
     }
@@ -565,9 +514,7 @@ impl Source {
     pub fn bytes(&self) -> u64 {
         match self {
             Source::Tracefs(source) => source.drain.bytes(),
-            Source::Perf {
-                perf: Some(perf), ..
-            } => perf.bytes(),
+            Source::Perf { perf: Some(perf), .. } => perf.bytes(),
             _ => 0,
         }
     }

@@ -55,9 +55,7 @@ impl Fake {
 }
 
 fn pages(n: usize) -> Vec<u8> {
-    (0..n * PAGE)
-        .map(|i| (1 + i / PAGE + i % 7) as u8)
-        .collect()
+    (0..n * PAGE).map(|i| (1 + i / PAGE + i % 7) as u8).collect()
 }
 
 #[test]
@@ -73,10 +71,7 @@ fn pages_of_each_cpu_go_to_a_file_of_its_own() {
     assert_eq!(drain.full_pages().unwrap().bytes, 0);
     fake.emit(2, &pages(1));
     assert_eq!(drain.full_pages().unwrap().most, bytes(1));
-    assert_eq!(
-        (drain.bytes(), drain.sizes()),
-        (bytes(604), vec![bytes(600), bytes(4)])
-    );
+    assert_eq!((drain.bytes(), drain.sizes()), (bytes(604), vec![bytes(600), bytes(4)]));
     assert_eq!(fake.written(0), pages(600));
     assert_eq!(fake.written(2), [pages(3), pages(1)].concat());
     assert!(!fake.at("dir/cpu1.raw").exists(), "nobody asked for it");
@@ -96,11 +91,7 @@ fn a_page_that_is_not_full_is_filled_with_nothing() {
     assert!(written.starts_with(b"half a page") && written[11..].iter().all(|&b| b == 0));
     fake.emit(0, &pages(1));
     drain.rest().unwrap();
-    assert_eq!(
-        fake.written(0).len(),
-        2 * PAGE,
-        "the next one begins on a page"
-    );
+    assert_eq!(fake.written(0).len(), 2 * PAGE, "the next one begins on a page");
     assert_eq!(fake.written(0)[PAGE..], pages(1));
 }
 
@@ -118,10 +109,7 @@ fn pages_that_the_disk_does_not_take_are_kept() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}{errors}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
 }
 
 #[test]
@@ -136,10 +124,7 @@ fn child_with_a_limit_of_file_size() {
     fake.emit(0, &all);
     let before = getrlimit(Resource::Fsize);
     let allow = |bytes: Option<u64>| {
-        let limit = Rlimit {
-            current: bytes,
-            ..before
-        };
+        let limit = Rlimit { current: bytes, ..before };
         setrlimit(Resource::Fsize, limit).unwrap();
     };
     let unwritten = |drain: &Drain| drain.unwritten().flatten().copied().collect::<Vec<u8>>();
@@ -147,16 +132,8 @@ fn child_with_a_limit_of_file_size() {
         allow(Some(limit as u64));
         let error = drain.full_pages().unwrap_err().to_string();
         assert!(error.contains("cpu0.raw"), "{error}");
-        assert_eq!(
-            fake.written(0),
-            all[..whole * PAGE],
-            "the file ends on a whole page"
-        );
-        assert_eq!(
-            unwritten(&drain),
-            all[whole * PAGE..],
-            "nothing of the rest is gone"
-        );
+        assert_eq!(fake.written(0), all[..whole * PAGE], "the file ends on a whole page");
+        assert_eq!(unwritten(&drain), all[whole * PAGE..], "nothing of the rest is gone");
     }
     allow(before.current);
     drain.rest().unwrap();
@@ -171,10 +148,7 @@ fn statistics_are_read_anew_each_time() {
         std::fs::write(fake.at(&format!("per_cpu/cpu{cpu}/stats")), text).unwrap()
     };
     put(0, "entries: 3\noverrun: 0\n");
-    assert!(
-        StatsFiles::open(fake.instance(), &[0, 1]).is_err(),
-        "CPU 1 has none"
-    );
+    assert!(StatsFiles::open(fake.instance(), &[0, 1]).is_err(), "CPU 1 has none");
     put(1, "entries: 4\noverrun: x\nunheard of: 9\nno colon\n");
     let stats = StatsFiles::open(fake.instance(), &[0, 1]).unwrap();
     let read = || {
@@ -183,21 +157,14 @@ fn statistics_are_read_anew_each_time() {
         rows
     };
     assert_eq!(read(), [(0, 3, 0), (1, 4, 0)]);
-    put(
-        0,
-        "entries: 3\noverrun: 5\ncommit overrun: 1\ndropped events: 2\n",
-    );
+    put(0, "entries: 3\noverrun: 5\ncommit overrun: 1\ndropped events: 2\n");
     assert_eq!(read()[0], (0, 3, 8));
 }
 
 #[test]
 fn events_are_switched_by_their_files() {
     let fake = Fake::new(0);
-    let events = [
-        "sched/sched_switch",
-        "sched/sched_wakeup",
-        "irq/irq_handler_entry",
-    ];
+    let events = ["sched/sched_switch", "sched/sched_wakeup", "irq/irq_handler_entry"];
     for event in events {
         let place = fake.at("events").join(event);
         std::fs::create_dir_all(&place).unwrap();
@@ -210,35 +177,20 @@ fn events_are_switched_by_their_files() {
     let catalogue = Catalogue::open(fake.instance()).unwrap();
     assert_eq!(
         catalogue.names(),
-        [
-            "irq/irq_handler_entry",
-            "sched/sched_switch",
-            "sched/sched_wakeup"
-        ]
+        ["irq/irq_handler_entry", "sched/sched_switch", "sched/sched_wakeup"]
     );
     assert!(
         catalogue.has_system("sched") && !catalogue.has_system("") && !catalogue.has_system("net")
     );
     assert!(catalogue.format("sched/sched_switch").is_some());
-    assert_eq!(
-        catalogue.format("irq/irq_handler_entry"),
-        None,
-        "without a number it is of no use"
-    );
+    assert_eq!(catalogue.format("irq/irq_handler_entry"), None, "without a number it is of no use");
     assert_eq!(catalogue.format("sched/nothing"), None);
     let text = |path: &str| std::fs::read_to_string(fake.at("events").join(path)).unwrap();
     catalogue.enable("sched/sched_wakeup", true).unwrap();
-    catalogue
-        .set_filter("sched/sched_wakeup", "pid == 7")
-        .unwrap();
+    catalogue.set_filter("sched/sched_wakeup", "pid == 7").unwrap();
     catalogue.enable_all().unwrap();
     assert_eq!(
-        [
-            "sched/sched_switch/enable",
-            "sched/sched_wakeup/enable",
-            "enable"
-        ]
-        .map(text),
+        ["sched/sched_switch/enable", "sched/sched_wakeup/enable", "enable"].map(text),
         ["0", "1", "1"]
     );
     assert_eq!(text("sched/sched_wakeup/filter"), "pid == 7");
@@ -268,36 +220,22 @@ fn records_that_perf_lost_are_summed_whatever_stands_between_them() {
         bytes.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
         bytes
     };
-    let bytes = [
-        record(2, &[1, 40]),
-        record(9, &[2; 6]),
-        record(2, &[1, 2]),
-        record(2, &[1]),
-    ]
-    .concat();
+    let bytes =
+        [record(2, &[1, 40]), record(9, &[2; 6]), record(2, &[1, 2]), record(2, &[1])].concat();
     assert_eq!(perf::lost(&bytes), 42);
-    assert_eq!(
-        perf::lost(&bytes[..bytes.len() - 9]),
-        42,
-        "half a record at the end"
-    );
+    assert_eq!(perf::lost(&bytes[..bytes.len() - 9]), 42, "half a record at the end");
     assert_eq!(perf::lost(&bytes[..20]), 0);
     let huge = [record(2, &[1, u64::MAX]), record(2, &[1, 5])].concat();
     assert_eq!(perf::lost(&huge), u64::MAX);
     // A length of zero does not stop the reader.
-    assert_eq!(
-        perf::lost(&[[0; 8].as_slice(), &record(2, &[1, 3])].concat()),
-        3
-    );
+    assert_eq!(perf::lost(&[[0; 8].as_slice(), &record(2, &[1, 3])].concat()), 3);
 }
 
 #[test]
 fn lock_functions_that_cannot_be_found_are_refused_by_name() {
     let find = |wanted: &str, command: &[&str]| {
         let command: Vec<_> = command.iter().map(std::ffi::OsString::from).collect();
-        uprobes::find(&[wanted.to_owned()], &command)
-            .unwrap_err()
-            .to_string()
+        uprobes::find(&[wanted.to_owned()], &command).unwrap_err().to_string()
     };
     let said = find("lock,unlock", &[]);
     assert!(
@@ -314,41 +252,24 @@ fn lock_functions_that_cannot_be_found_are_refused_by_name() {
 }
 
 fn options() -> Options {
-    Options::new(
-        Target::Program(vec!["true".into()]),
-        Path::new("run.kasuri").to_owned(),
-    )
+    Options::new(Target::Program(vec!["true".into()]), Path::new("run.kasuri").to_owned())
 }
 
 #[test]
 fn events_are_wanted_once_each_with_what_is_lost_without_them() {
     let names = |options: &Options| -> Vec<String> {
-        options
-            .kernel_events()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect()
+        options.kernel_events().into_iter().map(|(name, _)| name).collect()
     };
     let plain = names(&options());
     assert!(plain.contains(&"sched/sched_switch".to_owned()));
     let mut more = options();
     more.irq = true;
-    more.events = ["sched:sched_switch", "net:netif_rx", "net/netif_rx"]
-        .map(str::to_owned)
-        .to_vec();
+    more.events =
+        ["sched:sched_switch", "net:netif_rx", "net/netif_rx"].map(str::to_owned).to_vec();
     let more_names = names(&more);
     assert!(more_names.len() > plain.len() + 1 && more_names.starts_with(&plain));
-    assert_eq!(
-        more_names
-            .iter()
-            .filter(|n| *n == "sched/sched_switch")
-            .count(),
-        1
-    );
-    assert_eq!(
-        more_names.iter().filter(|n| *n == "net/netif_rx").count(),
-        1
-    );
+    assert_eq!(more_names.iter().filter(|n| *n == "sched/sched_switch").count(), 1);
+    assert_eq!(more_names.iter().filter(|n| *n == "net/netif_rx").count(), 1);
     let lost = more.kernel_events().pop().unwrap().1;
     assert!(!lost.is_empty());
 }
@@ -359,11 +280,7 @@ fn buffers_are_as_large_as_asked_or_a_share_of_what_is_free() {
     options.shm_dir = std::env::temp_dir();
     let free = options.buffer_kb(4);
     assert!((512..=16384).contains(&free), "{free}");
-    assert_eq!(
-        options.buffer_kb(1 << 20),
-        512,
-        "a machine of a million CPUs gets the least"
-    );
+    assert_eq!(options.buffer_kb(1 << 20), 512, "a machine of a million CPUs gets the least");
     assert!((1 << 20..=4 << 30).contains(&options.ring_bytes()));
     options.memory = Some(16 << 20);
     let n_cpus = 4;
@@ -373,10 +290,7 @@ fn buffers_are_as_large_as_asked_or_a_share_of_what_is_free() {
     assert!(all <= 11 << 20, "the recorder has 5 MiB: {all}");
     options.buffer_mb = Some(0);
     options.ring_mb = Some(3);
-    assert_eq!(
-        (options.buffer_kb(4), options.ring_bytes()),
-        (1024, 3 << 20)
-    );
+    assert_eq!((options.buffer_kb(4), options.ring_bytes()), (1024, 3 << 20));
 }
 
 #[test]

@@ -46,10 +46,7 @@ pub fn find(wanted: &[String], command: &[OsString]) -> Result<Vec<LockFunction>
 }
 
 fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
-    let unfit = |why: String| Error::LockFunction {
-        wanted: text.to_owned(),
-        why,
-    };
+    let unfit = |why: String| Error::LockFunction { wanted: text.to_owned(), why };
     let (binary, functions) = split_binary(text);
     let binary = match binary {
         Some(name) => program_file(name.as_ref()),
@@ -62,9 +59,7 @@ fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
             }
         },
     };
-    let binary = binary
-        .canonicalize()
-        .map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
+    let binary = binary.canonicalize().map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
     let path = binary.as_os_str().as_bytes();
     if path.iter().any(|b| b.is_ascii_whitespace()) {
         return Err(unfit(format!(
@@ -126,10 +121,7 @@ fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, Strin
         Some((name, offset)) => {
             let digits = offset.strip_prefix("0x").unwrap_or(offset);
             let inside = u64::from_str_radix(digits, 16);
-            (
-                name,
-                inside.map_err(|_| format!("`{offset}` is no offset such as 0x10"))?,
-            )
+            (name, inside.map_err(|_| format!("`{offset}` is no offset such as 0x10"))?)
         }
         None => (function, 0),
     };
@@ -186,16 +178,9 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
             "no function `{wanted}`; it may be inlined (`nm` lists the functions)"
         ));
     }
-    let shown: Vec<&str> = found
-        .iter()
-        .take(6)
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let shown: Vec<&str> = found.iter().take(6).map(|(name, _)| name.as_str()).collect();
     let more = if found.len() > 6 { ", ..." } else { "" };
-    Err(format!(
-        "no function `{wanted}`; did you mean: {}{more}",
-        shown.join(", ")
-    ))
+    Err(format!("no function `{wanted}`; did you mean: {}{more}", shown.join(", ")))
 }
 
 /// Whether a mangled name ends with these parts: after them come only arguments (C++) or a hash (Rust).
@@ -293,15 +278,9 @@ mod tests {
 
     #[test]
     fn the_file_comes_before_a_single_colon() {
-        assert_eq!(
-            split_binary("./a:lock,unlock"),
-            (Some("./a"), "lock,unlock")
-        );
+        assert_eq!(split_binary("./a:lock,unlock"), (Some("./a"), "lock,unlock"));
         assert_eq!(split_binary("lock,unlock"), (None, "lock,unlock"));
-        assert_eq!(
-            split_binary("a::b::lock,a::b::unlock"),
-            (None, "a::b::lock,a::b::unlock")
-        );
+        assert_eq!(split_binary("a::b::lock,a::b::unlock"), (None, "a::b::lock,a::b::unlock"));
         assert_eq!(split_binary("./a:b::lock"), (Some("./a"), "b::lock"));
     }
 
@@ -332,21 +311,8 @@ mod tests {
                 && !text[2].text.contains("lock=%")
         );
         let error = one("no_such_function_at_all").unwrap_err().to_string();
-        assert!(
-            error.contains("no function `no_such_function_at_all`"),
-            "{error}"
-        );
-        assert!(
-            one("uprobes")
-                .unwrap_err()
-                .to_string()
-                .contains("did you mean: ")
-        );
-        assert!(
-            find_one("lock,unlock", &[])
-                .unwrap_err()
-                .to_string()
-                .contains("BINARY:")
-        );
+        assert!(error.contains("no function `no_such_function_at_all`"), "{error}");
+        assert!(one("uprobes").unwrap_err().to_string().contains("did you mean: "));
+        assert!(find_one("lock,unlock", &[]).unwrap_err().to_string().contains("BINARY:"));
     }
 }

@@ -174,10 +174,7 @@ pub fn find(options: &Options) -> Result<Vec<Probe>> {
     let mut of_target: Option<Vec<Read>> = None;
     let mut out: Vec<Probe> = Vec::new();
     for text in &options.usdt {
-        let unfit = |why: String| Error::Usdt {
-            wanted: text.clone(),
-            why,
-        };
+        let unfit = |why: String| Error::Usdt { wanted: text.clone(), why };
         let wanted = Wanted::parse(text).map_err(unfit)?;
         let named;
         let files = match wanted.file {
@@ -229,10 +226,7 @@ struct Read {
 
 impl Read {
     fn of(code: CodeFile) -> Read {
-        Read {
-            probes: probes(&code.file).unwrap_or_default(),
-            code: Rc::new(code),
-        }
+        Read { probes: probes(&code.file).unwrap_or_default(), code: Rc::new(code) }
     }
 }
 
@@ -243,7 +237,7 @@ fn read_target(options: &Options) -> std::result::Result<Vec<Read>, String> {
         (_, Some(program)) => code_files::of_program(program),
         (_, None) => {
             return Err(
-                "without a program, name the file that has the probe: FILE:PROVIDER:PROBE".into(),
+                "without a program, name the file that has the probe: FILE:PROVIDER:PROBE".into()
             );
         }
     };
@@ -267,10 +261,7 @@ fn none_matches(files: &[Read]) -> String {
         n => format!("the program and its libraries ({n} files) have no such probe"),
     };
     if !names.is_empty() {
-        let names = names
-            .iter()
-            .take(8)
-            .map(|(name, n)| format!("{name} ({n})"));
+        let names = names.iter().take(8).map(|(name, n)| format!("{name} ({n})"));
         let names: Vec<String> = names.collect();
         let _ = write!(said, "; there are probes of {}", names.join(", "));
     }
@@ -353,8 +344,7 @@ pub(crate) fn definitions(probes: &[Probe]) -> Vec<Uprobe> {
 /// What the events of an instance's group mean.
 pub(crate) fn meanings(probes: &[Probe], uprobes: &[Uprobe], group: &str) -> Vec<UsdtProbe> {
     let both = probes.iter().zip(uprobes);
-    both.map(|(probe, uprobe)| probe.meta(uprobe.name(group)))
-        .collect()
+    both.map(|(probe, uprobe)| probe.meta(uprobe.name(group))).collect()
 }
 
 /// Hits of one measurement, and measurements.
@@ -403,10 +393,7 @@ impl Price {
         let more = |means: [f64; ROUNDS], n: usize| (means[ROUNDS / 2] - each).max(0.0) / n as f64;
         let numbers = " a=%sp:u64 b=%sp:u64 c=%sp:u64 d=%sp:u64";
         let text = match super::uprobes::first_argument() {
-            Some(register) => more(
-                with("price_text", &format!(" a=+0(%{register}):string"))?,
-                1,
-            ),
+            Some(register) => more(with("price_text", &format!(" a=+0(%{register}):string"))?, 1),
             None => 0.0,
         };
         Ok(Price {
@@ -421,8 +408,7 @@ impl Price {
         let n = |is_one: &dyn Fn(&str) -> bool| probe.args.iter().filter(|a| is_one(a)).count();
         let numbers = n(&|arg| matches!(arg, "signed" | "unsigned")) as f64;
         let texts = n(&|arg| arg == "text") as f64;
-        self.hit
-            .map(|ns| ns + numbers * self.number + texts * self.text)
+        self.hit.map(|ns| ns + numbers * self.number + texts * self.text)
     }
 }
 
@@ -456,9 +442,7 @@ fn own_place(address: usize) -> Option<u64> {
         let number = |text| u64::from_str_radix(text, 16).ok();
         let (from, to, offset) = (number(from)?, number(to)?, number(fields.nth(1)?)?);
         let address = address as u64;
-        (from..to)
-            .contains(&address)
-            .then(|| address - from + offset)
+        (from..to).contains(&address).then(|| address - from + offset)
     })
 }
 
@@ -481,10 +465,8 @@ pub struct Watch {
 impl Watch {
     /// None: nothing is to be watched.
     pub fn new(probes: &[UsdtProbe], limit: u64) -> Option<Watch> {
-        let names: BTreeMap<_, _> = probes
-            .iter()
-            .map(|p| (p.event.clone(), p.name.clone()))
-            .collect();
+        let names: BTreeMap<_, _> =
+            probes.iter().map(|p| (p.event.clone(), p.name.clone())).collect();
         let now = Instant::now();
         (limit > 0 && !names.is_empty()).then_some(Watch {
             limit: limit as f64,
@@ -506,11 +488,8 @@ impl Watch {
     }
 
     fn judge(&mut self, counts: &str, past: Duration) -> Vec<(Vec<String>, String)> {
-        let by_event: BTreeMap<&str, &String> = self
-            .names
-            .keys()
-            .filter_map(|name| Some((name.split_once('/')?.1, name)))
-            .collect();
+        let by_event: BTreeMap<&str, &String> =
+            self.names.keys().filter_map(|name| Some((name.split_once('/')?.1, name))).collect();
         // FILE EVENT HITS
         let rows = counts.lines().filter_map(|line| {
             let mut words = line.split_whitespace().rev();
@@ -540,10 +519,8 @@ impl Watch {
             // Beginnings first: an end without one is a mark, a beginning without an end would be a slice that lasts.
             let mut events = events;
             events.sort_by_key(|event| stem(&self.names[event]).1 != Side::Begin);
-            let mut names: Vec<String> = events
-                .iter()
-                .filter_map(|event| self.names.remove(event))
-                .collect();
+            let mut names: Vec<String> =
+                events.iter().filter_map(|event| self.names.remove(event)).collect();
             names.sort_unstable();
             names.dedup();
             let why = format!(

@@ -42,10 +42,7 @@ impl<'a> Finder<'a> {
                 _ => {}
             }
         }
-        Finder {
-            request,
-            spaces: spaces.into_values().collect(),
-        }
+        Finder { request, spaces: spaces.into_values().collect() }
     }
 }
 
@@ -92,9 +89,8 @@ impl Files for Finder<'_> {
             return None;
         }
         // Mapped, not read: most of it is code, which nobody looks at.
-        let file = own_file(pid, self.request, path.parent()?, |_| {
-            path.file_name().map(Into::into)
-        })?;
+        let file =
+            own_file(pid, self.request, path.parent()?, |_| path.file_name().map(Into::into))?;
         Some(opened(&file)?.bytes)
     }
 
@@ -111,10 +107,7 @@ fn read(list: File) -> Option<Bytes> {
 fn opened(file: &File) -> Option<Opened> {
     let changed_ns = changed_ns(file)?;
     let map = Guarded::read_only(file).ok()?;
-    Some(Opened {
-        bytes: Arc::new(map),
-        changed_ns,
-    })
+    Some(Opened { bytes: Arc::new(map), changed_ns })
 }
 
 /// When a file's contents, owner or name last changed. CLOCK_REALTIME.
@@ -174,9 +167,6 @@ impl Process {
         // Real, effective, saved, file system.
         let uid = row("Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
         let inner = row("NSpid:").and_then(|r| r.split_whitespace().last()?.parse().ok());
-        Some(Process {
-            uid,
-            inner_pid: inner.unwrap_or(pid),
-        })
+        Some(Process { uid, inner_pid: inner.unwrap_or(pid) })
     }
 }

@@ -128,10 +128,7 @@ impl Helper {
         while !bytes.is_empty() {
             let left = until.checked_duration_since(Instant::now())?;
             let left = rustix::time::Timespec::try_from(left).ok()?;
-            let mut ready = [rustix::event::PollFd::new(
-                &self.pipe,
-                rustix::event::PollFlags::IN,
-            )];
+            let mut ready = [rustix::event::PollFd::new(&self.pipe, rustix::event::PollFlags::IN)];
             match rustix::event::poll(&mut ready, Some(&left)) {
                 Ok(0) => return None,
                 Err(e) if e != rustix::io::Errno::INTR => return None,
@@ -172,9 +169,7 @@ impl Drop for Helper {
 }
 
 fn phase(number: u32) -> Option<Phase> {
-    [Phase::Symbols, Phase::Lines]
-        .into_iter()
-        .find(|p| *p as u32 == number)
+    [Phase::Symbols, Phase::Lines].into_iter().find(|p| *p as u32 == number)
 }
 
 fn why(number: u32) -> Option<Why> {
@@ -203,9 +198,7 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     }
     // After giving up root, which would undo it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let teller = Teller {
-        pipe: Mutex::new(pipe),
-    };
+    let teller = Teller { pipe: Mutex::new(pipe) };
     for (ix, task) in tasks.iter().enumerate() {
         teller.tell(TASK, ix, task.module, &[]);
         if task.has_own_lines() {
@@ -216,23 +209,17 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     let costly = kasuri_symbols::costly(&tasks, request.debug_bytes);
     let costly_to_unpack = kasuri_symbols::costly_to_unpack(&tasks, request.unpacked_bytes);
     let skip = [skip, &costly, &costly_to_unpack].concat();
-    kasuri_symbols::run(
-        &tasks,
-        request.n_threads,
-        &skip,
-        &stop,
-        &|event| match event {
-            Event::Began(ix, phase) => {
-                teller.tell(BEGAN, ix, phase as u32, &[]);
-                #[cfg(test)]
-                super::tests::misbehave(request, tasks[ix].module);
-            }
-            Event::Ended(ix, phase) => teller.tell(ENDED, ix, phase as u32, &[]),
-            Event::Nameless(ix, why) => teller.tell(NAMELESS, ix, why as u32, &[]),
-            Event::Names(names) => teller.names(&names),
-            Event::Timed(timed) => timed.iter().for_each(|one| teller.timed(one)),
-        },
-    );
+    kasuri_symbols::run(&tasks, request.n_threads, &skip, &stop, &|event| match event {
+        Event::Began(ix, phase) => {
+            teller.tell(BEGAN, ix, phase as u32, &[]);
+            #[cfg(test)]
+            super::tests::misbehave(request, tasks[ix].module);
+        }
+        Event::Ended(ix, phase) => teller.tell(ENDED, ix, phase as u32, &[]),
+        Event::Nameless(ix, why) => teller.tell(NAMELESS, ix, why as u32, &[]),
+        Event::Names(names) => teller.names(&names),
+        Event::Timed(timed) => timed.iter().for_each(|one| teller.timed(one)),
+    });
 }
 
 fn limit(time: Duration) {
@@ -240,28 +227,14 @@ fn limit(time: Duration) {
     let at_most = |resource, value: u64| {
         let maximum = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(value);
         let both = Some(maximum);
-        let _ = setrlimit(
-            resource,
-            Rlimit {
-                current: both,
-                maximum: both,
-            },
-        );
+        let _ = setrlimit(resource, Rlimit { current: both, maximum: both });
     };
     at_most(Resource::Core, 0);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
     let kib = data.and_then(|d| d.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    at_most(
-        Resource::Data,
-        kib.unwrap_or(0)
-            .saturating_mul(1024)
-            .saturating_add(MEMORY_BYTES),
-    );
-    at_most(
-        Resource::Cpu,
-        time.as_secs().saturating_mul(64).saturating_add(64),
-    );
+    at_most(Resource::Data, kib.unwrap_or(0).saturating_mul(1024).saturating_add(MEMORY_BYTES));
+    at_most(Resource::Cpu, time.as_secs().saturating_mul(64).saturating_add(64));
 }
 
 /// What is read from here on could be read by anybody, and what it leads to could be done by anybody. A user name space
@@ -363,10 +336,7 @@ mod tests {
                         let status =
                             std::fs::read_to_string("/proc/self/status").unwrap_or_default();
                         let row = |key: &str| {
-                            status
-                                .lines()
-                                .find_map(|l| l.strip_prefix(key))
-                                .unwrap_or_default()
+                            status.lines().find_map(|l| l.strip_prefix(key)).unwrap_or_default()
                         };
                         let none = ["CapEff:", "CapPrm:", "CapInh:"]
                             .iter()

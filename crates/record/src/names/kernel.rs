@@ -52,9 +52,7 @@ mod tests {
     #[test]
     fn the_build_id_is_found_among_other_notes() {
         let note = |kind: u32, name: &[u8; 4], content: &[u8]| {
-            let mut out = [4u32, content.len() as u32, kind]
-                .map(u32::to_le_bytes)
-                .concat();
+            let mut out = [4u32, content.len() as u32, kind].map(u32::to_le_bytes).concat();
             out.extend(name);
             out.extend(content);
             out.resize(out.len().next_multiple_of(4), 0);

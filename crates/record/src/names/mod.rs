@@ -148,12 +148,8 @@ impl Naming {
         let first = state.fork();
         let collect = move || state.collect(first);
         // Without a thread there are no names: `kasuri symbolize` adds them.
-        let thread = std::thread::Builder::new()
-            .name("names".to_owned())
-            .spawn(collect);
-        Naming {
-            thread: thread.ok(),
-        }
+        let thread = std::thread::Builder::new().name("names".to_owned()).spawn(collect);
+        Naming { thread: thread.ok() }
     }
 
     /// Waits for the names, at most until the limit.
@@ -195,10 +191,7 @@ impl State {
         State {
             deadline: Instant::now() + request.limit,
             log: Log {
-                tables: Tables {
-                    frames: request.tables.frames.clone(),
-                    ..Tables::default()
-                },
+                tables: Tables { frames: request.tables.frames.clone(), ..Tables::default() },
                 samples: Vec::new(),
             },
             request,
@@ -274,24 +267,15 @@ impl State {
     /// Leaves out what the helper was at work on when it died. Returns how much that is.
     fn skip_what_failed(&mut self) -> usize {
         let failed = self.progress.in_flight.iter();
-        let failed: Vec<_> = failed
-            .map(|(task, phase)| (*task as usize, *phase))
-            .collect();
+        let failed: Vec<_> = failed.map(|(task, phase)| (*task as usize, *phase)).collect();
         self.skip.extend(&failed);
         failed.len()
     }
 
     fn into_found(self) -> Found {
-        let task_of: HashMap<u32, u32> = self
-            .progress
-            .modules
-            .iter()
-            .map(|(task, module)| (*module, *task))
-            .collect();
-        let mut found = Found {
-            n_asked: self.request.wanted.len() as u64,
-            ..Found::default()
-        };
+        let task_of: HashMap<u32, u32> =
+            self.progress.modules.iter().map(|(task, module)| (*module, *task)).collect();
+        let mut found = Found { n_asked: self.request.wanted.len() as u64, ..Found::default() };
         let reused: BTreeSet<u32> = self.timed.keys().map(|(frame, _)| *frame).collect();
         for frame in &self.request.wanted {
             if self.found.contains_key(frame) {
@@ -318,9 +302,7 @@ impl State {
         found.without_lines = late.filter_map(path).collect();
         found.without_lines.sort_unstable();
         let timed = self.timed.into_iter();
-        found.timed = timed
-            .map(|((_, from_ns), names)| Timed { names, from_ns })
-            .collect();
+        found.timed = timed.map(|((_, from_ns), names)| Timed { names, from_ns }).collect();
         found.names = self.found.into_values().collect();
         found.names.sort_unstable_by_key(|n| n.frame);
         found

@@ -6,11 +6,7 @@ use std::path::Path;
 
 /// In the helper, for tests: what a file may make a library do.
 pub(super) fn misbehave(request: &Request, module: u32) {
-    let path = request
-        .tables
-        .modules
-        .get(module as usize)
-        .map_or("", |m| &m.path);
+    let path = request.tables.modules.get(module as usize).map_or("", |m| &m.path);
     match path.strip_prefix("/misbehave/") {
         Some("die") => std::process::abort(),
         Some("loop") => loop {
@@ -28,15 +24,9 @@ pub(super) fn misbehave(request: &Request, module: u32) {
 
 fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
     let wanted = (0..frames.len() as u32).collect();
-    let frames = frames
-        .iter()
-        .map(|&(module, address)| Frame { module, address });
+    let frames = frames.iter().map(|&(module, address)| Frame { module, address });
     Request {
-        tables: Tables {
-            modules,
-            frames: frames.collect(),
-            ..Tables::default()
-        },
+        tables: Tables { modules, frames: frames.collect(), ..Tables::default() },
         wanted,
         numbering: Numbering::Addresses,
         pids: Vec::new(),
@@ -59,20 +49,11 @@ fn now_ns() -> u64 {
 }
 
 fn elf(path: &Path, build_id: Vec<u8>) -> Module {
-    Module {
-        kind: ModuleKind::Elf,
-        path: path.display().to_string(),
-        build_id,
-        pid: 0,
-    }
+    Module { kind: ModuleKind::Elf, path: path.display().to_string(), build_id, pid: 0 }
 }
 
 fn jit(pid: i32) -> Module {
-    Module {
-        kind: ModuleKind::Jit,
-        pid,
-        ..Module::default()
-    }
+    Module { kind: ModuleKind::Jit, pid, ..Module::default() }
 }
 
 /// This test program: its path, its build-id, and the address of a function in it.
@@ -88,11 +69,7 @@ fn myself() -> (PathBuf, Vec<u8>, u64) {
 
 fn functions(found: &Found) -> Vec<&str> {
     let outermost = |n: &'_ Names| n.calls.len() - 1;
-    found
-        .names
-        .iter()
-        .map(|n| &*n.calls[outermost(n)].function)
-        .collect()
+    found.names.iter().map(|n| &*n.calls[outermost(n)].function).collect()
 }
 
 #[test]
@@ -101,10 +78,7 @@ fn a_function_of_this_program_is_named_with_its_line() {
     let found = Naming::start(request(vec![elf(&exe, id)], &[(0, address)])).finish();
     assert!(functions(&found)[0].contains("myself"), "{found:?}");
     let call = found.names[0].calls.last().unwrap();
-    assert!(
-        call.file.ends_with("src/names/tests.rs") && call.line > 0,
-        "{call:?}"
-    );
+    assert!(call.file.ends_with("src/names/tests.rs") && call.line > 0, "{call:?}");
     assert_eq!((found.n_asked, found.n_unnamed()), (1, 0));
 }
 
@@ -134,14 +108,10 @@ fn debug_information_that_is_too_much_is_left_out_and_said() {
         return;
     };
     let module = elf(&program, id);
-    for (unpacked_bytes, line, without_lines) in [
-        (64 << 20, 1, vec![]),
-        (0, 0, vec![program.display().to_string()]),
-    ] {
-        let request = Request {
-            unpacked_bytes,
-            ..request(vec![module.clone()], &[(0, address)])
-        };
+    for (unpacked_bytes, line, without_lines) in
+        [(64 << 20, 1, vec![]), (0, 0, vec![program.display().to_string()])]
+    {
+        let request = Request { unpacked_bytes, ..request(vec![module.clone()], &[(0, address)]) };
         let found = Naming::start(request).finish();
         let call = &found.names[0].calls[0];
         assert_eq!((&*call.function, call.line), ("main", line));
@@ -163,22 +133,15 @@ fn the_kernels_own_code_in_processes_is_named() {
     let bytes = crate::host::vdso().unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     use object::{Object, ObjectSymbol};
-    let symbol = file
-        .dynamic_symbols()
-        .find(|s| s.size() > 4 && s.kind() == object::SymbolKind::Text);
+    let symbol =
+        file.dynamic_symbols().find(|s| s.size() > 4 && s.kind() == object::SymbolKind::Text);
     let address = symbol.unwrap().address() + 2;
-    let vdso = |build_id| Module {
-        kind: ModuleKind::Vdso,
-        path: "[vdso]".to_owned(),
-        build_id,
-        pid: 0,
-    };
+    let vdso =
+        |build_id| Module { kind: ModuleKind::Vdso, path: "[vdso]".to_owned(), build_id, pid: 0 };
     let id = kasuri_symbols::build_id(&bytes);
-    let found = Naming::start(request(
-        vec![vdso(id), vdso(vec![1])],
-        &[(0, address), (1, address)],
-    ))
-    .finish();
+    let found =
+        Naming::start(request(vec![vdso(id), vdso(vec![1])], &[(0, address), (1, address)]))
+            .finish();
     assert_eq!(found.names.len(), 1, "{found:?}");
     assert_eq!(found.unnamed, BTreeMap::from([(1, Why::Replaced)]));
 }
@@ -212,10 +175,7 @@ fn what_is_not_reached_in_time_is_counted() {
     let mut request = request(vec![elf(&exe, id)], &[(0, address)]);
     request.limit = Duration::ZERO;
     let found = Naming::start(request).finish();
-    assert_eq!(
-        (found.n_not_reached(), found.n_unnamed(), found.names.len()),
-        (1, 1, 0)
-    );
+    assert_eq!((found.n_not_reached(), found.n_unnamed(), found.names.len()), (1, 1, 0));
 }
 
 /// A perf map that is removed again.
@@ -244,10 +204,7 @@ fn ended_process() -> i32 {
 
 #[test]
 fn perf_maps_of_living_and_ended_processes_are_read() {
-    let mut sleeper = std::process::Command::new("sleep")
-        .arg("600")
-        .spawn()
-        .unwrap();
+    let mut sleeper = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     for pid in [sleeper.id() as i32, ended_process()] {
         let mut request = request(vec![jit(pid)], &[(0, 0x1010), (0, 0x2000)]);
         request.began_ns -= 1_000_000_000;
@@ -266,20 +223,12 @@ fn perf_maps_of_living_and_ended_processes_are_read() {
             (Some(before), later, false),
             (Some(before), request.began_ns, true),
         ] {
-            let request = Request {
-                ended_ns,
-                began_ns,
-                ..request.clone()
-            };
+            let request = Request { ended_ns, began_ns, ..request.clone() };
             let names = Naming::start(request).finish().names;
             assert_eq!(names.len(), usize::from(is_named));
         }
         request.is_this_boot = false;
-        assert_eq!(
-            Naming::start(request).finish().names,
-            [],
-            "another boot's process"
-        );
+        assert_eq!(Naming::start(request).finish().names, [], "another boot's process");
     }
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
@@ -325,10 +274,8 @@ fn maps_that_another_user_may_have_put_there_are_refused() {
 fn jitdump(n: u64) -> (tempfile::TempDir, Module) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jit-1.dump");
-    let mut bytes: Vec<u8> = [0x4a69_5444u32, 1, 40, 0, 0, 1, 0, 0, 0, 0]
-        .iter()
-        .flat_map(|n| n.to_le_bytes())
-        .collect();
+    let mut bytes: Vec<u8> =
+        [0x4a69_5444u32, 1, 40, 0, 0, 1, 0, 0, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
     for nth in 0..n {
         let head = [0u32, 58].iter().flat_map(|n| n.to_le_bytes());
         bytes.extend(head.chain((nth + 1).to_le_bytes()));
@@ -337,10 +284,7 @@ fn jitdump(n: u64) -> (tempfile::TempDir, Module) {
         bytes.extend([b'a' + nth as u8, 0]);
     }
     std::fs::write(&path, bytes).unwrap();
-    let module = Module {
-        path: path.display().to_string(),
-        ..jit(ended_process())
-    };
+    let module = Module { path: path.display().to_string(), ..jit(ended_process()) };
     (dir, module)
 }
 
@@ -359,10 +303,7 @@ fn functions_of_a_jitdump_hold_from_their_times_on() {
             assert_eq!((functions(&found), timed), (vec!["a"], vec![]));
         } else {
             assert_eq!(timed, [(0, 0, "a"), (0, 2, "b")]);
-            assert_eq!(
-                (functions(&found), found.unnamed[&0]),
-                (vec![], Why::Reused)
-            );
+            assert_eq!((functions(&found), found.unnamed[&0]), (vec![], Why::Reused));
         }
     }
 }
@@ -377,11 +318,7 @@ fn jitdumps_of_others_are_refused() {
         Naming::start(request).finish().names.len()
     };
     assert_eq!(names(0), 1);
-    assert_eq!(
-        names(now_ns() + 1_000_000_000),
-        0,
-        "older than the recording"
-    );
+    assert_eq!(names(now_ns() + 1_000_000_000), 0, "older than the recording");
     let other = dir.path().join("other");
     std::fs::hard_link(&path, &other).unwrap();
     assert_eq!(names(0), 0, "a second name");

@@ -35,24 +35,16 @@ pub struct OpenFiles {
 impl OpenFiles {
     /// Raises the soft limit to the hard one.
     pub fn raise() -> OpenFiles {
-        let mut before = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: both calls get valid pointers to struct rlimit.
         let raised = unsafe {
             libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) == 0
                 && libc::setrlimit(
                     libc::RLIMIT_NOFILE,
-                    &libc::rlimit {
-                        rlim_cur: before.rlim_max,
-                        ..before
-                    },
+                    &libc::rlimit { rlim_cur: before.rlim_max, ..before },
                 ) == 0
         };
-        OpenFiles {
-            before: raised.then_some(before),
-        }
+        OpenFiles { before: raised.then_some(before) }
     }
 }
 
@@ -74,15 +66,8 @@ impl Strings {
                     std::io::Error::other("an argument holds a zero byte"),
                 )
             })?;
-        let pointers = owned
-            .iter()
-            .map(|s| s.as_ptr())
-            .chain([std::ptr::null()])
-            .collect();
-        Ok(Strings {
-            _owned: owned,
-            pointers,
-        })
+        let pointers = owned.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect();
+        Ok(Strings { _owned: owned, pointers })
     }
 }
 
@@ -102,10 +87,7 @@ impl Child {
         open_files: &OpenFiles,
         is_muted: bool,
     ) -> Result<Child> {
-        let program = command
-            .first()
-            .map(|p| p.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let program = command.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
         let arguments = Strings::new(command.to_vec())?;
         let environment = Strings::new(environment(session, more))?;
         let pipe = || {
@@ -116,10 +98,7 @@ impl Child {
         let (verdict_read, verdict_write) = pipe()?;
         // SAFETY: the child calls nothing but async-signal-safe functions on memory prepared here.
         match unsafe { libc::fork() } {
-            -1 => Err(Error::system(
-                "start a process",
-                std::io::Error::last_os_error(),
-            )),
+            -1 => Err(Error::system("start a process", std::io::Error::last_os_error())),
             0 => in_child(
                 &gate,
                 &verdict_write,
@@ -210,17 +189,12 @@ impl Drop for Child {
 const UNKNOWN_STATUS: i32 = 255;
 
 fn shell_status(status: rustix::process::WaitStatus) -> Option<i32> {
-    status
-        .terminating_signal()
-        .map(|signal| 128 + signal)
-        .or(status.exit_status())
+    status.terminating_signal().map(|signal| 128 + signal).or(status.exit_status())
 }
 
 fn environment(session: Option<&Path>, more: &[(OsString, OsString)]) -> Vec<OsString> {
     let ours = |key: &OsString| {
-        ["KASURI_SESSION", "KASURI_LOCKS", "KASURI_TEST_KILL"]
-            .iter()
-            .any(|name| key == name)
+        ["KASURI_SESSION", "KASURI_LOCKS", "KASURI_TEST_KILL"].iter().any(|name| key == name)
             || more.iter().any(|(name, _)| name == key)
     };
     let inherited = std::env::vars_os().filter(|(key, _)| !ours(key));
@@ -292,9 +266,7 @@ pub fn pin_process(pid: i32, cpus: &[usize]) -> Result<()> {
     }
     let mut set = rustix::thread::CpuSet::new();
     let max = rustix::thread::CpuSet::MAX_CPU;
-    cpus.iter()
-        .filter(|&&cpu| cpu < max)
-        .for_each(|&cpu| set.set(cpu));
+    cpus.iter().filter(|&&cpu| cpu < max).for_each(|&cpu| set.set(cpu));
     rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
         .map_err(|e| Error::system("give the program its CPUs", e))
 }
@@ -307,12 +279,7 @@ pub fn keep_cpu_when_waking(pid: i32) {
     unsafe {
         let param: libc::sched_param = std::mem::zeroed();
         if libc::syscall(libc::SYS_sched_getscheduler, pid) == i64::from(libc::SCHED_OTHER) {
-            libc::syscall(
-                libc::SYS_sched_setscheduler,
-                pid,
-                libc::SCHED_BATCH,
-                &raw const param,
-            );
+            libc::syscall(libc::SYS_sched_setscheduler, pid, libc::SCHED_BATCH, &raw const param);
         }
     }
 }

@@ -31,10 +31,7 @@ impl CodeFile {
     /// # Errors
     /// When there is none, or it may not be read.
     pub fn open(path: &Path) -> io::Result<CodeFile> {
-        Ok(CodeFile {
-            path: path.to_owned(),
-            file: open_regular(path)?,
-        })
+        Ok(CodeFile { path: path.to_owned(), file: open_regular(path)? })
     }
 }
 
@@ -75,24 +72,15 @@ pub fn of_process(pid: i32) -> io::Result<Vec<CodeFile>> {
         let path = Path::new(path);
         // The mapping itself: also of a removed file, and in another mount name space.
         if let Some(file) = readers.open_mapping(pid, mapping.start..mapping.end, *device) {
-            found.keep(CodeFile {
-                path: path.to_owned(),
-                file,
-            });
+            found.keep(CodeFile { path: path.to_owned(), file });
         }
     }
     Ok(found.files)
 }
 
 /// The directories of the C library's loader, where a program names none.
-const USUAL: [&str; 6] = [
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-    "/usr/local/lib",
-    "/usr/local/lib64",
-];
+const USUAL: [&str; 6] =
+    ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"];
 
 #[derive(Default)]
 struct Found {
@@ -144,10 +132,7 @@ impl Found {
         let mut directories: Vec<PathBuf> = own.collect();
         directories.extend(list("LD_LIBRARY_PATH", ":;").into_iter().map(PathBuf::from));
         directories.extend(configured());
-        for name in std::mem::take(&mut self.wanted)
-            .into_iter()
-            .chain(links.needed)
-        {
+        for name in std::mem::take(&mut self.wanted).into_iter().chain(links.needed) {
             if !self.names.insert(name.clone()) {
                 continue;
             }
@@ -248,10 +233,7 @@ mod tests {
         for first in ["#!/bin/sh\n", "#! /usr/bin/env -S A=1 sh\n"] {
             std::fs::write(&script, first).unwrap();
             let files = of_program(script.as_os_str());
-            assert!(
-                files.len() > 2 && names(&files)[1].ends_with("sh"),
-                "{files:?}"
-            );
+            assert!(files.len() > 2 && names(&files)[1].ends_with("sh"), "{files:?}");
         }
         assert!(of_program(OsStr::new("/nowhere/at-all")).is_empty());
         // A script that interprets itself.

@@ -44,16 +44,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(plugins(dir.path()).is_empty());
         assert!(plugins(&dir.path().join("none")).is_empty());
-        for version in [
-            "llvm-9", "gcc-12", "llvm-14", "gcc-9", "rustc-1", "gcc-x", "gcc",
-        ] {
+        for version in ["llvm-9", "gcc-12", "llvm-14", "gcc-9", "rustc-1", "gcc-x", "gcc"] {
             let file = format!("libkasuri-annotate-{version}.so");
             std::fs::write(dir.path().join(file), "").unwrap();
         }
         std::fs::write(dir.path().join("libkasuri-auto.a"), "").unwrap();
-        assert_eq!(
-            plugins(dir.path()),
-            ["gcc 9", "gcc 12", "clang 9", "clang 14"]
-        );
+        assert_eq!(plugins(dir.path()), ["gcc 9", "gcc 12", "clang 9", "clang 14"]);
     }
 }

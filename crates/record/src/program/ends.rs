@@ -54,8 +54,7 @@ struct Waiting {
 pub(crate) fn look(pids: &[i32], readers: &Readers) -> Vec<Proc> {
     let until = Instant::now() + MOST;
     let mut rows = states(pids);
-    rows.iter_mut()
-        .for_each(|row| row.at_end = Some(AtEnd::default()));
+    rows.iter_mut().for_each(|row| row.at_end = Some(AtEnd::default()));
     since(&mut rows);
     let mut ends = Vec::new();
     let mut waiting = Vec::new();
@@ -67,11 +66,7 @@ pub(crate) fn look(pids: &[i32], readers: &Readers) -> Vec<Proc> {
     }
     let mut calls = HashMap::new();
     for &pid in pids {
-        let tids: Vec<i32> = waiting
-            .iter()
-            .filter(|r| r.pid == pid)
-            .map(|r| r.tid)
-            .collect();
+        let tids: Vec<i32> = waiting.iter().filter(|r| r.pid == pid).map(|r| r.tid).collect();
         calls.extend(readers.calls(pid, &tids));
     }
     let mut other_ends = OtherEnds::default();
@@ -143,9 +138,7 @@ fn since(rows: &mut [Proc]) {
             let row = &mut rows[ix];
             let last = last_run_ns(row.pid, row.tid).filter(|_| row.state != "R");
             if let (Some(at_end), Some(last)) = (&mut row.at_end, last) {
-                at_end.since_ns = monotonic_ns
-                    .saturating_sub(cpu_ns.saturating_sub(last))
-                    .max(1);
+                at_end.since_ns = monotonic_ns.saturating_sub(cpu_ns.saturating_sub(last)).max(1);
             }
         }
     }
@@ -159,18 +152,13 @@ fn clock_of(cpu: usize) -> Option<(u64, u64)> {
     // Its time is counted up when it comes back to its CPU.
     std::thread::sleep(Duration::from_micros(100));
     let me = rustix::thread::gettid().as_raw_nonzero().get();
-    Some((
-        last_run_ns(std::process::id() as i32, me)?,
-        clock::monotonic_ns(),
-    ))
+    Some((last_run_ns(std::process::id() as i32, me)?, clock::monotonic_ns()))
 }
 
 /// When a thread last had a CPU, by the clock of that CPU (`se.exec_start`, ms).
 fn last_run_ns(pid: i32, tid: i32) -> Option<u64> {
     let text = small_file(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("se.exec_start"))?;
+    let line = text.lines().find(|line| line.starts_with("se.exec_start"))?;
     let (ms, ns) = line.rsplit_once(':')?.1.trim().split_once('.')?;
     let (ms, ns) = (ms.parse::<u64>().ok()?, ns.parse::<u64>().ok()?);
     ms.checked_mul(1_000_000)?.checked_add(ns)
@@ -257,10 +245,7 @@ impl Waiting {
         let lives = |&other: &i32| procs::start_time(other).is_some();
         let is_it = |&other: &i32| !is_one || !in_ours || other == child;
         let children = children.filter(lives).filter(is_it).take(PEERS_MAX);
-        self.set(
-            "child",
-            children.filter_map(|other| peer(other, other)).collect(),
-        );
+        self.set("child", children.filter_map(|other| peer(other, other)).collect());
     }
 
     /// Who has the lock, as /proc/locks has it: `7: FLOCK ADVISORY WRITE PID ...`, and below it `7: -> FLOCK ADVISORY WRITE PID`.
@@ -292,14 +277,9 @@ impl Waiting {
         let text = link.to_string_lossy();
         if text.starts_with("pipe:[") {
             self.set("pipe", Vec::new());
-            let end = End {
-                link,
-                needs: Some(!writes),
-            };
+            let end = End { link, needs: Some(!writes) };
             other_ends.wanted.entry(end).or_default().push(tid);
-        } else if let Some(inode) = text
-            .strip_prefix("socket:[")
-            .and_then(|t| t.strip_suffix(']'))
+        } else if let Some(inode) = text.strip_prefix("socket:[").and_then(|t| t.strip_suffix(']'))
         {
             self.set("socket", Vec::new());
             if let Some(other) = tcp_peer(pid, inode) {
@@ -346,10 +326,8 @@ impl OtherEnds {
         let mut n_links = 0;
         for pid in procs::all() {
             let mut of_process: HashSet<i32> = HashSet::new();
-            for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))
-                .into_iter()
-                .flatten()
-                .flatten()
+            for entry in
+                std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten()
             {
                 n_links += 1;
                 if n_links > LINKS_MAX || Instant::now() > until {
@@ -362,10 +340,7 @@ impl OtherEnds {
                 for needs in [None, Some(true), Some(false)] {
                     let fits =
                         needs.is_none_or(|writes| mode & if writes { 0o200 } else { 0o400 } != 0);
-                    let end = End {
-                        link: link.clone(),
-                        needs,
-                    };
+                    let end = End { link: link.clone(), needs };
                     if let Some(tids) = self.wanted.get(&end).filter(|_| fits) {
                         of_process.extend(tids);
                     }

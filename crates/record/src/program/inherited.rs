@@ -50,19 +50,13 @@ extern "C" fn look() {
 }
 
 fn stack_limits() -> Option<libc::rlimit> {
-    let mut limits = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes into the struct.
     (unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limits) } == 0).then_some(limits)
 }
 
 fn limit_stack(soft: u64, hard: u64) -> bool {
-    let limits = libc::rlimit {
-        rlim_cur: soft,
-        rlim_max: hard,
-    };
+    let limits = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: the kernel reads the struct.
     unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limits) == 0 }
 }
@@ -123,11 +117,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 pub(crate) fn give_back() {
     let ignored = IGNORED.load(Ordering::Relaxed);
     for signal in CHANGED {
-        let action = if ignored >> signal & 1 == 1 {
-            libc::SIG_IGN
-        } else {
-            libc::SIG_DFL
-        };
+        let action = if ignored >> signal & 1 == 1 { libc::SIG_IGN } else { libc::SIG_DFL };
         set(signal, action);
     }
     let before = [0, 1].map(|i| STACK_BEFORE[i].load(Ordering::Relaxed));

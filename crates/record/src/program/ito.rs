@@ -119,14 +119,8 @@ fn why_not(path: &Path, bytes: &[u8], mode: u32) -> Option<String> {
         );
     };
     if !loader.contains("ld-linux") {
-        let which = if loader.contains("ld-musl") {
-            " (musl)"
-        } else {
-            ""
-        };
-        return Some(format!(
-            "it is linked with a C library other than glibc{which}"
-        ));
+        let which = if loader.contains("ld-musl") { " (musl)" } else { "" };
+        return Some(format!("it is linked with a C library other than glibc{which}"));
     }
     if (mode & 0o6000 != 0 || has_capabilities(path)) && !rustix::process::geteuid().is_root() {
         return Some("it runs with more rights than you have (set-user-id, set-group-id or capabilities): the loader ignores preloaded libraries".into());
@@ -143,22 +137,16 @@ fn by_its_code(file: &ElfFile64<'_, object::Endianness>) -> Option<&'static str>
     let known = |name: &[u8], (start, why): &(&str, &'static str)| {
         name.starts_with(start.as_bytes()).then_some(*why)
     };
-    if let Some(why) = libraries
-        .iter()
-        .find_map(|name| LIBRARIES.iter().find_map(|row| known(name, row)))
+    if let Some(why) =
+        libraries.iter().find_map(|name| LIBRARIES.iter().find_map(|row| known(name, row)))
     {
         return Some(why);
     }
-    let symbols = file
-        .dynamic_symbols()
-        .take(SYMBOLS_MAX)
-        .chain(file.symbols().take(SYMBOLS_MAX));
-    symbols
-        .filter_map(|symbol| symbol.name().ok())
-        .find_map(|name| {
-            let row = TELLING.iter().find(|(telling, _)| *telling == name);
-            row.map(|(_, why)| *why)
-        })
+    let symbols = file.dynamic_symbols().take(SYMBOLS_MAX).chain(file.symbols().take(SYMBOLS_MAX));
+    symbols.filter_map(|symbol| symbol.name().ok()).find_map(|name| {
+        let row = TELLING.iter().find(|(telling, _)| *telling == name);
+        row.map(|(_, why)| *why)
+    })
 }
 
 /// The names of the libraries that it is linked with.
@@ -175,10 +163,7 @@ fn needed<'d>(file: &ElfFile64<'d, object::Endianness>) -> Vec<&'d [u8]> {
         return Vec::new();
     };
     let entries = entries.iter().filter(|e| e.tag(endian) == elf::DT_NEEDED);
-    entries
-        .filter_map(|e| e.string(endian, strings).ok())
-        .take(1000)
-        .collect()
+    entries.filter_map(|e| e.string(endian, strings).ok()).take(1000).collect()
 }
 
 /// PT_INTERP.
@@ -186,12 +171,10 @@ fn loader_of(file: &ElfFile64<'_, object::Endianness>, bytes: &[u8]) -> Option<S
     use object::read::elf::ProgramHeader;
     let endian = file.endian();
     let segments = file.elf_program_headers().iter();
-    segments
-        .filter(|s| s.p_type(endian) == elf::PT_INTERP)
-        .find_map(|s| {
-            let name = s.interpreter(endian, bytes).ok()??;
-            Some(String::from_utf8_lossy(name).into_owned())
-        })
+    segments.filter(|s| s.p_type(endian) == elf::PT_INTERP).find_map(|s| {
+        let name = s.interpreter(endian, bytes).ok()??;
+        Some(String::from_utf8_lossy(name).into_owned())
+    })
 }
 
 fn has_capabilities(path: &Path) -> bool {
@@ -208,10 +191,7 @@ mod tests {
         let of = |text: &str| interpreter_of(text.as_bytes());
         assert_eq!(of("#!/bin/sh\necho"), Some("/bin/sh".into()));
         assert_eq!(of("#! /bin/sh -e"), Some("/bin/sh".into()));
-        assert_eq!(
-            of("#!/usr/bin/env -S X=1 sh"),
-            find_program(OsStr::new("sh"))
-        );
+        assert_eq!(of("#!/usr/bin/env -S X=1 sh"), find_program(OsStr::new("sh")));
         assert_eq!(of("#!"), None);
         assert_eq!(of("echo"), None);
     }

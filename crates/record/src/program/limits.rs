@@ -150,10 +150,7 @@ impl Cgroups {
         for (_, dir) in Cgroups::upwards(mount, &group) {
             let Some(quota) = quota(&dir) else { continue };
             let stat = read_to_string(dir.join("cpu.stat")).unwrap_or_default();
-            let of_this = Throttling {
-                cpus: quota.cpus(),
-                throttled_ns: throttled(&stat).1,
-            };
+            let of_this = Throttling { cpus: quota.cpus(), throttled_ns: throttled(&stat).1 };
             found = Some(match found {
                 None => of_this,
                 Some(inner) => Throttling {
@@ -172,11 +169,7 @@ impl Cgroups {
             return String::new();
         };
         let group = Cgroups::group(mount, &text).unwrap_or_else(|| "/".to_owned());
-        let files = [
-            "cpuset.cpus.effective",
-            "cpuset.effective_cpus",
-            "cpuset.cpus",
-        ];
+        let files = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
         let mut found = Cgroups::upwards(mount, &group)
             .into_iter()
             .flat_map(|(_, dir)| files.map(|file| dir.join(file)))
@@ -203,11 +196,7 @@ pub fn quota(dir: &Path) -> Option<Quota> {
         let mut words = text.split_ascii_whitespace();
         let quota_us = words.next()?.parse().ok()?;
         let period_us = words.next()?.parse().ok()?;
-        return Some(Quota {
-            text: format!("cpu.max {}", text.trim()),
-            quota_us,
-            period_us,
-        });
+        return Some(Quota { text: format!("cpu.max {}", text.trim()), quota_us, period_us });
     }
     let quota_us = read("cpu.cfs_quota_us")?.trim().parse().ok()?;
     let period_us = read("cpu.cfs_period_us")?.trim().parse().ok()?;
@@ -233,11 +222,7 @@ pub fn affinity(tid: i32) -> Option<BTreeSet<u32>> {
     let pid = rustix::process::Pid::from_raw(tid)?;
     let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
     let cpus = 0..rustix::thread::CpuSet::MAX_CPU;
-    Some(
-        cpus.filter(|&cpu| set.is_set(cpu))
-            .map(|cpu| cpu as u32)
-            .collect(),
-    )
+    Some(cpus.filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
 /// Writes a list such as `0-2,5`.
@@ -350,10 +335,7 @@ impl Limits {
                     self.is_crowded = true;
                     continue;
                 }
-                self.groups.entry(path).or_insert_with(|| Watched {
-                    dir,
-                    ..Watched::default()
-                });
+                self.groups.entry(path).or_insert_with(|| Watched { dir, ..Watched::default() });
             }
             rows.push(LimitRow {
                 monotonic_ns: crate::clock::monotonic_ns(),
@@ -378,10 +360,7 @@ impl Limits {
     fn find_cpus(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
         let mut union = BTreeSet::new();
         'all: for &pid in pids {
-            for tid in crate::program::procs::threads(pid)
-                .into_iter()
-                .take(MAX_ASKED)
-            {
+            for tid in crate::program::procs::threads(pid).into_iter().take(MAX_ASKED) {
                 union.extend(affinity(tid).unwrap_or_default());
                 if union.is_superset(&self.online) {
                     break 'all;
@@ -454,15 +433,10 @@ fn family(roots: &[i32]) -> Vec<i32> {
     while at < all.len() && all.len() < MAX_ASKED {
         let pid = all[at];
         at += 1;
-        for tid in crate::program::procs::threads(pid)
-            .into_iter()
-            .take(MAX_ASKED)
-        {
+        for tid in crate::program::procs::threads(pid).into_iter().take(MAX_ASKED) {
             let children = read_to_string(format!("/proc/{pid}/task/{tid}/children"));
             let children = children.unwrap_or_default();
-            let children = children
-                .split_ascii_whitespace()
-                .filter_map(|c| c.parse().ok());
+            let children = children.split_ascii_whitespace().filter_map(|c| c.parse().ok());
             for child in children {
                 if all.len() < MAX_ASKED && !all.contains(&child) {
                     all.push(child);
@@ -490,41 +464,26 @@ mod tests {
                       31 24 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
         let found = Cgroups::parse(hybrid);
         let cpu = found.cpu.expect("a cpu controller");
-        assert_eq!(
-            (cpu.dir.as_path(), cpu.controller),
-            (Path::new("/sys/fs/cgroup/cpu"), "cpu")
-        );
+        assert_eq!((cpu.dir.as_path(), cpu.controller), (Path::new("/sys/fs/cgroup/cpu"), "cpu"));
         assert_eq!(found.cpuset.expect("version 2").controller, "");
         let own = "9:cpuset:/x\n3:cpu,cpuacct:/docker/1/q\n0::/init.scope\n";
         assert_eq!(Cgroups::group(&cpu, own).as_deref(), Some("/docker/1/q"));
         let two = Cgroups::parse("1 2 0:1 /docker/1 /sys/fs/cgroup rw - cgroup2 none rw\n").cpu;
-        assert_eq!(
-            Cgroups::group(&two.expect("version 2"), own).as_deref(),
-            Some("/init.scope")
-        );
+        assert_eq!(Cgroups::group(&two.expect("version 2"), own).as_deref(), Some("/init.scope"));
     }
 
     #[test]
     fn every_cgroup_on_the_way_up_counts() {
-        let mount = |root: &str| Mount {
-            dir: PathBuf::from("/m"),
-            root: root.to_owned(),
-            controller: "",
-        };
+        let mount =
+            |root: &str| Mount { dir: PathBuf::from("/m"), root: root.to_owned(), controller: "" };
         let names = |root: &str, group: &str| -> Vec<(String, String)> {
             let up = Cgroups::upwards(&mount(root), group).into_iter();
             up.map(|(g, d)| (g, d.display().to_string())).collect()
         };
         let row = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(
-            names("/", "/a/b"),
-            [row("/a/b", "/m/a/b"), row("/a", "/m/a"), row("/", "/m/")]
-        );
+        assert_eq!(names("/", "/a/b"), [row("/a/b", "/m/a/b"), row("/a", "/m/a"), row("/", "/m/")]);
         // A container's mount begins at its own cgroup.
-        assert_eq!(
-            names("/d/1", "/d/1/q"),
-            [row("/d/1/q", "/m/q"), row("/d/1", "/m/")]
-        );
+        assert_eq!(names("/d/1", "/d/1/q"), [row("/d/1/q", "/m/q"), row("/d/1", "/m/")]);
         // In a cgroup name space the cgroups above it are invisible.
         assert_eq!(names("/", "/../x"), [row("/../x", "/m")]);
     }
@@ -534,10 +493,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         files(dir.path(), &[("cpu.max", "30000 100000\n")]);
         let found = quota(dir.path()).expect("a limit");
-        assert_eq!(
-            (found.text.as_str(), found.cpus()),
-            ("cpu.max 30000 100000", 0.3)
-        );
+        assert_eq!((found.text.as_str(), found.cpus()), ("cpu.max 30000 100000", 0.3));
         files(dir.path(), &[("cpu.max", "max 100000\n")]);
         assert_eq!(quota(dir.path()), None);
         let stat = "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 70\nnr_bursts 0\n";
@@ -550,10 +506,7 @@ mod tests {
         let period = ("cpu.cfs_period_us", "100000\n");
         files(dir.path(), &[("cpu.cfs_quota_us", "3000\n"), period]);
         let found = quota(dir.path()).expect("a limit");
-        assert_eq!(
-            found.text,
-            "cpu.cfs_quota_us 3000, cpu.cfs_period_us 100000"
-        );
+        assert_eq!(found.text, "cpu.cfs_quota_us 3000, cpu.cfs_period_us 100000");
         assert_eq!((found.quota_us, found.period_us), (3000, 100_000));
         files(dir.path(), &[("cpu.cfs_quota_us", "-1\n")]);
         assert_eq!(quota(dir.path()), None);
@@ -567,22 +520,15 @@ mod tests {
     fn a_reading_is_written_when_it_rises_together_with_the_one_before() {
         let dir = tempfile::tempdir().expect("a directory");
         files(dir.path(), &[("cpu.max", "1000 10000\n")]);
-        let mut watched = Watched {
-            dir: dir.path().to_owned(),
-            quota: quota(dir.path()),
-            ..Watched::default()
-        };
+        let mut watched =
+            Watched { dir: dir.path().to_owned(), quota: quota(dir.path()), ..Watched::default() };
         let mut counts = Vec::new();
         for (throttled, end) in [(5, false), (5, false), (5, false), (9, false), (9, true)] {
             let stat = format!("nr_periods 1\nnr_throttled 1\nthrottled_usec {throttled}\n");
             files(dir.path(), &[("cpu.stat", &stat)]);
             let mut rows = Vec::new();
             watched.count("/q", end, &mut rows);
-            counts.push(
-                rows.iter()
-                    .map(|r| r.throttled_ns / 1000)
-                    .collect::<Vec<_>>(),
-            );
+            counts.push(rows.iter().map(|r| r.throttled_ns / 1000).collect::<Vec<_>>());
         }
         assert_eq!(counts, [vec![5], vec![], vec![], vec![5, 9], vec![9]]);
     }
@@ -603,33 +549,21 @@ mod tests {
         mount.dir = dir.path().to_owned();
         limits.cgroups.cpu = Some(mount);
         for n in 0..MAX_CGROUPS {
-            limits
-                .groups
-                .insert(format!("/other-{n}"), Watched::default());
+            limits.groups.insert(format!("/other-{n}"), Watched::default());
         }
         limits.of_process.insert(i32::MAX, "/gone".to_owned());
         let mut rows = Vec::new();
         limits.find_groups(&[std::process::id() as i32], &mut rows);
         assert_eq!(limits.groups.len(), MAX_CGROUPS);
         assert!(limits.missing().is_some());
-        assert_eq!(
-            rows.len(),
-            1,
-            "where the process is is written all the same"
-        );
-        assert_eq!(
-            (rows[0].group.as_str(), limits.of_process.len()),
-            (own.as_str(), 1)
-        );
+        assert_eq!(rows.len(), 1, "where the process is is written all the same");
+        assert_eq!((rows[0].group.as_str(), limits.of_process.len()), (own.as_str(), 1));
     }
 
     #[test]
     fn this_process_may_use_some_cpus() {
         let own = affinity(std::process::id() as i32).expect("a mask");
         assert!(!own.is_empty());
-        assert_eq!(
-            LimitRow::cpu_list(&list(&own)),
-            own.into_iter().collect::<Vec<_>>()
-        );
+        assert_eq!(LimitRow::cpu_list(&list(&own)), own.into_iter().collect::<Vec<_>>());
     }
 }

@@ -54,9 +54,7 @@ pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
         return Some(PathBuf::from(name));
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// The reason why the loader will not put the probe in front of this program's locks; `None`: it will, or the file
@@ -93,13 +91,7 @@ pub(super) fn is_dynamic(elf: &[u8]) -> bool {
         let bytes = elf.get(at..at + n)?;
         Some(bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b)))
     };
-    let header = || {
-        Some((
-            word(32, 8)? as usize,
-            word(54, 2)? as usize,
-            word(56, 2)? as usize,
-        ))
-    };
+    let header = || Some((word(32, 8)? as usize, word(54, 2)? as usize, word(56, 2)? as usize));
     let Some((first, size, n)) = header() else {
         return true;
     };

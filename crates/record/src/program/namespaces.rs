@@ -81,10 +81,9 @@ impl NameSpaces {
             return Some(false);
         }
         match self.readers.maps(pid) {
-            Some(text) => Some(
-                text.split(|&b| b == b'\n')
-                    .any(|line| line.ends_with(end.as_bytes())),
-            ),
+            Some(text) => {
+                Some(text.split(|&b| b == b'\n').any(|line| line.ends_with(end.as_bytes())))
+            }
             None if !self.is_last && self.readers.is_busy() => None,
             None => Some(false),
         }
@@ -145,8 +144,7 @@ impl NameSpaces {
     /// Inner numbers of the living threads of /proc/OUTER.
     pub fn living(outer: i32) -> HashSet<i32> {
         let ids = crate::program::procs::threads(outer).into_iter();
-        ids.filter_map(|tid| innermost(&status(outer, tid)?).map(|(inner, _)| inner))
-            .collect()
+        ids.filter_map(|tid| innermost(&status(outer, tid)?).map(|(inner, _)| inner)).collect()
     }
 
     /// Rows that were added since the last call.
@@ -240,18 +238,15 @@ fn name(status: &str) -> String {
 /// 4.1).
 fn innermost(status: &str) -> Option<(i32, usize)> {
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
-    let numbers: Vec<i32> = numbers
-        .split_ascii_whitespace()
-        .filter_map(|n| n.parse().ok())
-        .collect();
+    let numbers: Vec<i32> =
+        numbers.split_ascii_whitespace().filter_map(|n| n.parse().ok()).collect();
     Some((*numbers.last()?, numbers.len()))
 }
 
 /// The number by which a process knows itself; its number in /proc where the kernel does not show it.
 pub fn own_number(pid: i32) -> i32 {
     let text = status(pid, pid);
-    text.and_then(|text| innermost(&text))
-        .map_or(pid, |(inner, _)| inner)
+    text.and_then(|text| innermost(&text)).map_or(pid, |(inner, _)| inner)
 }
 
 /// Whether this process lives in the initial name space, whose numbers the kernel's events carry.
@@ -264,9 +259,7 @@ pub fn is_initial() -> bool {
 /// every number in there means another process.
 pub fn proc_is_ours() -> bool {
     let own = std::fs::read_link("/proc/self");
-    own.map_or(true, |own| {
-        own.to_str() == Some(&std::process::id().to_string())
-    })
+    own.map_or(true, |own| own.to_str() == Some(&std::process::id().to_string()))
 }
 
 #[cfg(test)]

@@ -67,9 +67,7 @@ pub fn folders(command: &Path, in_build: &Path) -> Vec<PathBuf> {
             folders.push(prefix.join(lib).join("kasuri"));
         }
     }
-    let target = bin
-        .ancestors()
-        .find(|p| p.file_name() == Some(OsStr::new("target")));
+    let target = bin.ancestors().find(|p| p.file_name() == Some(OsStr::new("target")));
     if let Some(root) = target.and_then(Path::parent) {
         folders.push(root.join("build").join(in_build));
     }
@@ -131,9 +129,6 @@ mod tests {
     #[test]
     fn what_is_not_found_says_where_it_was_looked_for() {
         let error = PROBE.library().unwrap_err().to_string();
-        assert!(
-            error.contains("libprobe.so") && error.contains("--some"),
-            "{error}"
-        );
+        assert!(error.contains("libprobe.so") && error.contains("--some"), "{error}");
     }
 }

@@ -59,9 +59,7 @@ fn stat(pid: i32) -> Option<(char, i32, u64)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
     // The name may hold spaces and parentheses; the last one closes it.
-    let fields: Vec<&str> = text[text.rfind(')')? + 1..]
-        .split_ascii_whitespace()
-        .collect();
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
     Some((
         fields.first()?.chars().next()?,
         fields.get(1)?.parse().ok()?,
@@ -84,10 +82,8 @@ pub fn command_line(pid: i32) -> Vec<u8> {
         let (start, end) = (ends.next()??, ends.next()??);
         let n = end.checked_sub(start).filter(|&n| n > 0)?.min(MOST) as usize;
         let mut bytes = vec![0; n];
-        let [local, remote] = [bytes.as_mut_ptr() as u64, start].map(|at| libc::iovec {
-            iov_base: at as *mut libc::c_void,
-            iov_len: n,
-        });
+        let [local, remote] = [bytes.as_mut_ptr() as u64, start]
+            .map(|at| libc::iovec { iov_base: at as *mut libc::c_void, iov_len: n });
         // SAFETY: the kernel writes at most `n` bytes to `bytes`, and checks the other process's addresses.
         let n = held::time(held::By::Memory, || unsafe {
             libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0)
@@ -173,14 +169,7 @@ impl Snapshots {
             let news = (pid, comm.clone());
             if self.known.get(&tid) != Some(&news) {
                 self.known.insert(tid, news);
-                rows.push(Proc {
-                    monotonic_ns,
-                    pid,
-                    tid,
-                    ppid,
-                    comm,
-                    ..Proc::default()
-                });
+                rows.push(Proc { monotonic_ns, pid, tid, ppid, comm, ..Proc::default() });
             }
         }
     }

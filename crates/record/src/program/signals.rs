@@ -65,19 +65,11 @@ impl Signals {
             libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
         };
         if fd < 0 {
-            return Err(Error::system(
-                "make a signal descriptor",
-                std::io::Error::last_os_error(),
-            ));
+            return Err(Error::system("make a signal descriptor", std::io::Error::last_os_error()));
         }
         // SAFETY: signalfd returned a new descriptor that no other code owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Signals {
-            fd,
-            before,
-            asked: Cell::new(None),
-            looked: Cell::new(Instant::now()),
-        })
+        Ok(Signals { fd, before, asked: Cell::new(None), looked: Cell::new(Instant::now()) })
     }
 
     /// The previous mask, for a program to start with.
@@ -94,20 +86,13 @@ impl Signals {
     ) -> (Vec<Arrived>, Vec<PollFlags>) {
         let mine = [self.fd.as_fd()];
         let all = mine.iter().chain(others);
-        let mut fds: Vec<PollFd<'_>> = all
-            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-            .collect();
-        let time = Timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let mut fds: Vec<PollFd<'_>> =
+            all.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let time =
+            Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let found = match poll(&mut fds, Some(&time)) {
             Ok(n) if n > 0 => {
-                let arrived = if fds[0].revents().is_empty() {
-                    Vec::new()
-                } else {
-                    self.take()
-                };
+                let arrived = if fds[0].revents().is_empty() { Vec::new() } else { self.take() };
                 (arrived, fds[1..].iter().map(PollFd::revents).collect())
             }
             _ => (Vec::new(), Vec::new()),
@@ -128,10 +113,8 @@ impl Signals {
     /// request.
     fn repeats(&self) -> bool {
         let came = self.looked.get();
-        let repeats = self
-            .asked
-            .get()
-            .is_some_and(|then| came.saturating_duration_since(then) < ONE_REQUEST);
+        let repeats =
+            self.asked.get().is_some_and(|then| came.saturating_duration_since(then) < ONE_REQUEST);
         if !repeats {
             self.asked.set(Some(Instant::now()));
         }

@@ -52,18 +52,13 @@ fn a_program_that_is_never_released_is_gone() {
 
 #[test]
 fn programs_that_cannot_run_say_why() {
-    let error = fork(&["no-such-program-anywhere"], None, &[])
-        .release()
-        .unwrap_err();
+    let error = fork(&["no-such-program-anywhere"], None, &[]).release().unwrap_err();
     assert!(
         matches!(&error, Error::ProgramNotFound { program } if program == "no-such-program-anywhere"),
         "{error}"
     );
     let error = fork(&["/etc/passwd"], None, &[]).release().unwrap_err();
-    assert!(
-        matches!(&error, Error::ProgramNotRunnable { .. }),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::ProgramNotRunnable { .. }), "{error}");
     let scratch = tempfile::tempdir().unwrap();
     // A script whose interpreter is missing: the file exists, and the system reports that it does not.
     let script = scratch.path().join("script");
@@ -71,10 +66,7 @@ fn programs_that_cannot_run_say_why() {
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut child = fork(&[script.to_str().unwrap()], None, &[]);
     let error = child.release().unwrap_err();
-    assert!(
-        matches!(&error, Error::ProgramNotRunnable { .. }),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::ProgramNotRunnable { .. }), "{error}");
     assert_eq!(child.status(), Some(127));
 }
 
@@ -95,11 +87,7 @@ fn the_program_gets_the_limit_of_open_files_that_was_before() {
     let before = limit();
     let scratch = tempfile::tempdir().unwrap();
     let said = scratch.path().join("said");
-    let mut child = fork(
-        &["sh", "-c", &format!("ulimit -Sn >{}", said.display())],
-        None,
-        &[],
-    );
+    let mut child = fork(&["sh", "-c", &format!("ulimit -Sn >{}", said.display())], None, &[]);
     child.release().unwrap();
     assert_eq!(ends(&mut child), 0);
     let text = std::fs::read_to_string(said).unwrap();
@@ -113,9 +101,7 @@ fn a_program_gets_the_cpus_that_were_asked_for() {
     let cpu = crate::host::allowed_cpus()[0];
     let mut child = fork(&["sh", "-c", "exit $(nproc)"], None, &[]);
     pin_process(child.pid(), &[cpu]).unwrap();
-    let error = pin_process(child.pid(), &[100_000])
-        .unwrap_err()
-        .to_string();
+    let error = pin_process(child.pid(), &[100_000]).unwrap_err().to_string();
     assert!(error.contains("give the program its CPUs"), "{error}");
     pin_process(child.pid(), &[]).unwrap();
     child.release().unwrap();
@@ -159,14 +145,9 @@ fn signals_are_waited_for_and_repeated_ones_told() {
     send(libc::SIGUSR2);
     let (mut arrived, other) = signals.wait(&[], Duration::from_secs(10));
     arrived.sort_by_key(|a| a.signal);
-    let facts: Vec<_> = arrived
-        .iter()
-        .map(|a| (a.signal, a.from_terminal, a.is_repeated))
-        .collect();
-    assert_eq!(
-        facts,
-        [(libc::SIGUSR2, false, false), (libc::SIGTERM, false, false)]
-    );
+    let facts: Vec<_> =
+        arrived.iter().map(|a| (a.signal, a.from_terminal, a.is_repeated)).collect();
+    assert_eq!(facts, [(libc::SIGUSR2, false, false), (libc::SIGTERM, false, false)]);
     assert!(other.is_empty());
     // timeout(1) sends its signal twice: that is one request.
     send(libc::SIGTERM);
@@ -199,21 +180,12 @@ fn another_descriptor_ends_the_wait() {
 fn facts_about_processes_end_with_them() {
     let me = std::process::id() as i32;
     assert!(procs::all().any(|pid| pid == me));
-    assert_eq!(
-        procs::parent(me),
-        rustix::process::getppid().unwrap().as_raw_nonzero().get()
-    );
+    assert_eq!(procs::parent(me), rustix::process::getppid().unwrap().as_raw_nonzero().get());
     assert!(procs::has_thread(me, me) && !procs::has_thread(me, 1));
-    assert_eq!(
-        procs::owner(me).map(|(uid, _)| uid),
-        Some(rustix::process::geteuid().as_raw())
-    );
+    assert_eq!(procs::owner(me).map(|(uid, _)| uid), Some(rustix::process::geteuid().as_raw()));
     // No process has a number this large.
     let nobody = i32::MAX;
-    assert_eq!(
-        (procs::start_time(nobody), procs::owner(nobody)),
-        (None, None)
-    );
+    assert_eq!((procs::start_time(nobody), procs::owner(nobody)), (None, None));
     assert!(procs::threads(nobody).is_empty() && !procs::has_thread(nobody, 1));
     assert_eq!(procs::parent(nobody), 0);
     assert_eq!(

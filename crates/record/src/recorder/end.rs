@@ -227,9 +227,7 @@ impl Recorder<'_> {
 /// What the reader of a recording has to know where waits for the recorder may be a tenth of the time recorded, or more.
 fn held_long(of: HeldUp, recorded_ns: u64) -> Option<String> {
     let calls = [of.memory, of.probes];
-    let sum_ns = calls
-        .iter()
-        .fold(0, |sum: u64, of| sum.saturating_add(of.sum_ns));
+    let sum_ns = calls.iter().fold(0, |sum: u64, of| sum.saturating_add(of.sum_ns));
     let longest_ns = calls.iter().map(|of| of.longest_ns).max()?;
     let is_long = sum_ns > 0 && sum_ns.saturating_mul(10) >= recorded_ns;
     let ms = |ns| ns as f64 / 1e6;

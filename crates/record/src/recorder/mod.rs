@@ -174,11 +174,7 @@ impl<'a> Recorder<'a> {
     /// Waits for signals, for the end of the target, and where samples are wanted soon for one.
     fn wait(&mut self, signals: &Signals, time: Duration) -> (Vec<Arrived>, bool) {
         let target = self.pidfd.as_ref().map(|fd| fd.as_fd());
-        let wakers = self
-            .live
-            .stacks
-            .as_ref()
-            .map_or(Vec::new(), Sampler::wakers);
+        let wakers = self.live.stacks.as_ref().map_or(Vec::new(), Sampler::wakers);
         let others: Vec<BorrowedFd<'_>> = target.into_iter().chain(wakers).collect();
         let has_target = target.is_some();
         let (arrived, others) = signals.wait(&others, time);
@@ -227,9 +223,7 @@ impl<'a> Recorder<'a> {
         }
         self.ending_signals += 1;
         if self.ending_signals > 1 {
-            notify(Notice::Note(
-                "recording stopped; the program continues".to_owned(),
-            ));
+            notify(Notice::Note("recording stopped; the program continues".to_owned()));
             return Step::End;
         }
         Step::GoOn
@@ -321,9 +315,7 @@ impl<'a> Recorder<'a> {
     fn write_stacks(&mut self) -> Result<()> {
         let live = &mut self.live;
         let Some(stacks) = &mut live.stacks else {
-            live.meta
-                .missing
-                .extend(live.collector.readers().take_said());
+            live.meta.missing.extend(live.collector.readers().take_said());
             return Ok(());
         };
         let (log, rows) = (stacks.take_log(), stacks.take_rows());
@@ -344,11 +336,9 @@ impl<'a> Recorder<'a> {
         let kept = self.stream.as_ref().map_or(recorded, Stream::waiting);
         let least = self.options.least_free(kept);
         match self.dir.free_bytes() {
-            Some(free) if free < least => Err(Error::DiskNearlyFull {
-                path: self.dir.path().to_owned(),
-                free,
-                least,
-            }),
+            Some(free) if free < least => {
+                Err(Error::DiskNearlyFull { path: self.dir.path().to_owned(), free, least })
+            }
             _ => Ok(()),
         }
     }
@@ -369,12 +359,7 @@ impl<'a> Recorder<'a> {
 
     /// The message for programs that found no room for their annotations.
     fn refusal(&self) -> String {
-        let place = self
-            .live
-            .session
-            .path()
-            .parent()
-            .unwrap_or(self.live.session.path());
+        let place = self.live.session.path().parent().unwrap_or(self.live.session.path());
         format!(
             "{} annotated programs had no memory for annotations in {}, or could not reach it (children after chroot, or as another user): some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
             self.live.session.refused(),
@@ -430,10 +415,7 @@ impl<'a> Recorder<'a> {
         self.live.source.drain_waiting()?;
         let news = self.threads.news(self.live.pids());
         self.dir.add_procs(&news)?;
-        self.live
-            .collector
-            .reap(Some(&self.live.session))
-            .map(|_| ())
+        self.live.collector.reap(Some(&self.live.session)).map(|_| ())
     }
 
     /// Handles a full or broken disk: programs and kernel stop writing, written events stay, the program continues.
@@ -446,14 +428,9 @@ impl<'a> Recorder<'a> {
                 unknown.push("what came after recording stopped".to_owned());
                 String::new()
             }
-            _ => format!(
-                ", the first {:.1} MB are kept",
-                self.live.bytes() as f64 / 1e6
-            ),
+            _ => format!(", the first {:.1} MB are kept", self.live.bytes() as f64 / 1e6),
         };
-        notify(Notice::Warning(format!(
-            "{error}; recording stopped{kept}, the program continues"
-        )));
+        notify(Notice::Warning(format!("{error}; recording stopped{kept}, the program continues")));
         self.live.summary.failure = Some(error);
     }
 }

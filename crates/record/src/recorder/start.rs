@@ -71,17 +71,12 @@ impl<'a> Recorder<'a> {
             live,
             threads: Snapshots::default(),
             at_end: Vec::new(),
-            flight: options
-                .flight
-                .map(|flight| FlightRecorder::new(flight, &options.on_slices)),
+            flight: options.flight.map(|flight| FlightRecorder::new(flight, &options.on_slices)),
             budget: None,
             usdt: None,
             removed,
             refused_said: false,
-            amend: Amend {
-                memory: options.memory,
-                ..Amend::default()
-            },
+            amend: Amend { memory: options.memory, ..Amend::default() },
             stream: None,
             remote,
             stream_told: Instant::now(),
@@ -112,9 +107,7 @@ impl<'a> Recorder<'a> {
             )));
         }
         if let (Target::System(_), Source::None) = (&self.options.target, &self.live.source) {
-            return Err(Error::Nothing {
-                why: self.live.meta.missing.join("; "),
-            });
+            return Err(Error::Nothing { why: self.live.meta.missing.join("; ") });
         }
         self.prepare_probes()?;
         let plan = self.plan_stacks();
@@ -154,9 +147,7 @@ impl<'a> Recorder<'a> {
             flight.add_limits(limits, clock::monotonic_ns(), |_| true);
         }
         self.dir.write_meta(&self.live.meta)?;
-        notify(Notice::Started {
-            missing: &self.live.meta.missing,
-        });
+        notify(Notice::Started { missing: &self.live.meta.missing });
         self.begin_stream()?;
         self.release(notify)
     }
@@ -268,9 +259,9 @@ impl<'a> Recorder<'a> {
         let started = live.source.start(&tids, self.dir.held());
         match (&live.source, started) {
             (Source::Perf { .. }, Err(error)) => {
-                live.meta.missing.push(format!(
-                    "no context switches: {error}; `sudo kasuri record ...`"
-                ));
+                live.meta
+                    .missing
+                    .push(format!("no context switches: {error}; `sudo kasuri record ...`"));
                 live.source = Source::None;
                 live.meta.kernel = live.source.meta();
                 Ok(())
@@ -296,12 +287,7 @@ impl<'a> Recorder<'a> {
         let live = &mut self.live;
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
-        match Sampler::open(
-            plan,
-            &tids,
-            self.options.flight.is_some(),
-            live.collector.readers(),
-        ) {
+        match Sampler::open(plan, &tids, self.options.flight.is_some(), live.collector.readers()) {
             Ok(sampler) => live.stacks = Some(sampler),
             Err(why) => live.meta.missing.push(why),
         }
@@ -345,10 +331,7 @@ fn connect(options: &Options) -> Result<Option<Remote>> {
         return Ok(None);
     };
     let connected = Remote::connect(&to.address, &to.key);
-    connected.map(Some).map_err(|cause| Error::NoReceiver {
-        address: to.address.clone(),
-        cause,
-    })
+    connected.map(Some).map_err(|cause| Error::NoReceiver { address: to.address.clone(), cause })
 }
 
 fn place(options: &Options) -> Result<PathBuf> {
@@ -410,10 +393,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         limits: Limits::new(&crate::host::cpu_list("online")),
         meta,
         summary: Summary {
-            losses: Losses {
-                rings_were_small: options.rings_are_small(),
-                ..Losses::default()
-            },
+            losses: Losses { rings_were_small: options.rings_are_small(), ..Losses::default() },
             ..Summary::default()
         },
     })

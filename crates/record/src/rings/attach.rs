@@ -87,9 +87,7 @@ impl Attachment {
         attachment.place = Some(place);
         let gates = &attachment.gates;
         let asked = || gates.iter().map(|&gate| u8::from(ask(pid, gate))).collect();
-        let mut asked = apart::ask(LIMIT, asked)
-            .ok_or_else(|| no_answer(pid))?
-            .into_iter();
+        let mut asked = apart::ask(LIMIT, asked).ok_or_else(|| no_answer(pid))?.into_iter();
         attachment.gates.retain(|_| asked.next() == Some(1));
         Ok(attachment)
     }
@@ -129,11 +127,8 @@ fn link_name(pid: i32) -> String {
 /// The link of a living one is not: programs go by their own numbers, and two in different containers may have the same one. Each
 /// would be led to the session that was named last, which is another program's recording.
 fn claim(place: &Held, link: &str, pid: i32, session: &Path) -> Result<()> {
-    let taken = |by: &Path| Error::AlreadyAttached {
-        pid,
-        link: place.named(link),
-        session: by.to_owned(),
-    };
+    let taken =
+        |by: &Path| Error::AlreadyAttached { pid, link: place.named(link), session: by.to_owned() };
     if let Ok(other) = place.link(link) {
         // A stranger's link leads no program anywhere: kasuri.h follows those of its own user and of root.
         let made_by = place.stat_of(link).map(|stat| stat.st_uid).ok();
@@ -170,11 +165,7 @@ fn close(pid: i32, gates: &[u64]) {
 fn no_answer(pid: i32) -> Error {
     let ms = LIMIT.as_millis();
     let why = format!("its memory or a file of it did not answer within {ms} ms");
-    Error::file(
-        "read",
-        Path::new(&format!("/proc/{pid}/maps")),
-        std::io::Error::other(why),
-    )
+    Error::file("read", Path::new(&format!("/proc/{pid}/maps")), std::io::Error::other(why))
 }
 
 /// The addresses of all gates of a process, found by a process of its own.
@@ -284,15 +275,9 @@ fn gates_in(bytes: &[u8], mappings: &[Mapped]) -> Vec<u64> {
                 && (s.address()..s.address().saturating_add(s.size())).contains(&section.address())
         });
         let Some(segment) = segment else { continue };
-        let wanted = segment
-            .address()
-            .wrapping_sub(segment.file_range().0)
-            .wrapping_add(mapped.offset);
-        let first = mapped
-            .range
-            .start
-            .wrapping_sub(wanted)
-            .wrapping_add(section.address());
+        let wanted =
+            segment.address().wrapping_sub(segment.file_range().0).wrapping_add(mapped.offset);
+        let first = mapped.range.start.wrapping_sub(wanted).wrapping_add(section.address());
         let more = (0..n_gates).map(|i| first.wrapping_add(i * GATE_BYTES as u64));
         gates.extend(more.take(MAX_GATES - gates.len()));
     }
@@ -333,14 +318,8 @@ fn read_gate(pid: i32, address: u64) -> Option<u32> {
 
 /// Fills `bytes` from the process's memory, or fails.
 fn read_memory(pid: i32, address: u64, bytes: &mut [u8]) -> std::io::Result<()> {
-    let local = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: bytes.len(),
-    };
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
     // SAFETY: the local part is writable for its length; the kernel checks the remote one.
     let n = held::time(held::By::Memory, || unsafe {
         libc::process_vm_readv(pid, &local, 1, &remote, 1, 0)
@@ -354,14 +333,8 @@ fn read_memory(pid: i32, address: u64, bytes: &mut [u8]) -> std::io::Result<()> 
 
 fn write_memory(pid: i32, address: u64, value: u32) -> std::io::Result<()> {
     let mut bytes = value.to_ne_bytes();
-    let local = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: 4,
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: 4,
-    };
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 4 };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 4 };
     // SAFETY: as above. The word is aligned, so the program sees the old or the new value.
     let n = held::time(held::By::Memory, || unsafe {
         libc::process_vm_writev(pid, &local, 1, &remote, 1, 0)
@@ -407,12 +380,7 @@ mod tests {
         let nothing = [[0u64; 2]; 4];
         let gates = [[1 | 8 << 32, 3], gates, [0, 0], [0, 16]];
         let gates = [gates[0], [gates[1][0], 0], [gates[1][1], 0], [16, 0]];
-        let names = [
-            [14 | 3 << 32, 0],
-            [0, names_at as u64],
-            [NAMES.len() as u64, 0],
-            [1, 0],
-        ];
+        let names = [[14 | 3 << 32, 0], [0, names_at as u64], [NAMES.len() as u64, 0], [1, 0]];
         for section in [nothing, gates, names] {
             file.extend(section.as_flattened().iter().flat_map(|n| n.to_le_bytes()));
         }
@@ -420,31 +388,20 @@ mod tests {
     }
 
     fn mapped(start: u64, offset: u64) -> Mapped {
-        Mapped {
-            range: start..start + 0x1000,
-            offset,
-            is_data: true,
-        }
+        Mapped { range: start..start + 0x1000, offset, is_data: true }
     }
 
     #[test]
     fn gates_are_where_the_file_is_mapped_and_once_for_each_time() {
         // Linked at 0x4000 from offset 0x3000, where 0x40 bytes of gates begin at 0x4010.
         let file = elf([0x4000, 0x3000, 0x800], [0x4010, 0x40]);
-        let gates = gates_in(
-            &file,
-            &[mapped(0x7000_0000, 0x3000), mapped(0x9000_0000, 0x3000)],
-        );
+        let gates = gates_in(&file, &[mapped(0x7000_0000, 0x3000), mapped(0x9000_0000, 0x3000)]);
         let expected: Vec<u64> = [0x7000_0010u64, 0x9000_0010]
             .iter()
             .flat_map(|first| (0..4).map(move |i| first + 16 * i))
             .collect();
         assert_eq!(gates, expected);
-        assert_eq!(
-            gates_in(&file, &[mapped(0x7000_0000, 0)]),
-            NONE,
-            "another part of the file"
-        );
+        assert_eq!(gates_in(&file, &[mapped(0x7000_0000, 0)]), NONE, "another part of the file");
         assert_eq!(gates_in(&file[..100], &[mapped(0x7000_0000, 0x3000)]), NONE);
         assert_eq!(gates_in(b"#!/bin/sh", &[mapped(0x7000_0000, 0)]), NONE);
     }
@@ -459,19 +416,12 @@ mod tests {
             ([0x1000, 0x3000, 0x800], [0x1000, 1 << 40]),
         ] {
             let file = elf(segment, gates);
-            let mappings: Vec<Mapped> = (0..64)
-                .map(|i| mapped(0x1000 * i, segment[1] & !0xfff))
-                .collect();
-            assert!(
-                gates_in(&file, &mappings).len() <= MAX_GATES,
-                "{segment:x?} {gates:x?}"
-            );
+            let mappings: Vec<Mapped> =
+                (0..64).map(|i| mapped(0x1000 * i, segment[1] & !0xfff)).collect();
+            assert!(gates_in(&file, &mappings).len() <= MAX_GATES, "{segment:x?} {gates:x?}");
         }
         let file = elf([0x4000, 0x3000, 0x800], [0x4010, u64::MAX]);
-        assert_eq!(
-            gates_in(&file, &[mapped(0x7000_0000, 0x3000)]).len(),
-            MAX_GATES
-        );
+        assert_eq!(gates_in(&file, &[mapped(0x7000_0000, 0x3000)]).len(), MAX_GATES);
     }
 
     /// The lines of a real process, and such as a file's name makes.
@@ -488,26 +438,12 @@ mod tests {
             zz-7f0000005000 rw-p 00001000 fe:01 99 /bad\n";
         let files = by_file(maps);
         let names: Vec<&str> = files.keys().copied().collect();
-        assert_eq!(
-            names,
-            ["/usr/bin/server (deleted)", "/var/a name with  spaces"]
-        );
+        assert_eq!(names, ["/usr/bin/server (deleted)", "/var/a name with  spaces"]);
         let server = &files["/usr/bin/server (deleted)"];
-        let facts: Vec<(u64, u64, bool)> = server
-            .iter()
-            .map(|m| (m.range.start, m.offset, m.is_data))
-            .collect();
-        assert_eq!(
-            facts,
-            [
-                (0x55d0_c0a0_0000, 0, false),
-                (0x55d0_c0a0_3000, 0x2000, true)
-            ]
-        );
-        assert!(
-            !files["/var/a name with  spaces"][0].is_data,
-            "others may write it too"
-        );
+        let facts: Vec<(u64, u64, bool)> =
+            server.iter().map(|m| (m.range.start, m.offset, m.is_data)).collect();
+        assert_eq!(facts, [(0x55d0_c0a0_0000, 0, false), (0x55d0_c0a0_3000, 0x2000, true)]);
+        assert!(!files["/var/a name with  spaces"][0].is_data, "others may write it too");
     }
 
     /// Of our own memory, as if it were a program's.
@@ -518,11 +454,7 @@ mod tests {
             bytes[first + at..first + at + 8].copy_from_slice(&GATE_MAGIC.to_ne_bytes());
         }
         let start = bytes.as_ptr() as u64 + first as u64;
-        let mapped = Mapped {
-            range: start..start + (2 << 16),
-            offset: 0,
-            is_data: true,
-        };
+        let mapped = Mapped { range: start..start + (2 << 16), offset: 0, is_data: true };
         (bytes, mapped)
     }
 
@@ -538,15 +470,9 @@ mod tests {
         // A gate is aligned.
         let all = [0, 16, 0x10000, 0x1fff0].map(|at| start + at);
         assert_eq!(found(&mapped, u64::MAX), all);
-        assert!(
-            all.iter()
-                .all(|&gate| read_gate(me, gate) == Some(GATE_OFF))
-        );
+        assert!(all.iter().all(|&gate| read_gate(me, gate) == Some(GATE_OFF)));
         assert_eq!(read_gate(me, start + 32), None);
-        let shared = Mapped {
-            is_data: false,
-            ..mapped
-        };
+        let shared = Mapped { is_data: false, ..mapped };
         assert_eq!(found(&shared, u64::MAX), NONE);
     }
 
@@ -559,10 +485,7 @@ mod tests {
         assert_eq!(search(me, &mappings, &mut left), [start]);
         assert_eq!(left, 0);
         // Memory that is not there is passed over, and paid for.
-        let nothing = Mapped {
-            range: 0..1 << 16,
-            ..mapped.clone()
-        };
+        let nothing = Mapped { range: 0..1 << 16, ..mapped.clone() };
         let mut left = 2 << 16;
         assert_eq!(search(me, &[nothing, mapped], &mut left), [start]);
     }

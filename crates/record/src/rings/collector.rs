@@ -149,10 +149,7 @@ impl Collector {
             bytes: 0,
             found: Vec::new(),
             names: NameSpaces::default(),
-            room: Room {
-                clients: MAX_CLIENTS,
-                rings: MAX_RINGS,
-            },
+            room: Room { clients: MAX_CLIENTS, rings: MAX_RINGS },
         }
     }
 
@@ -193,10 +190,7 @@ impl Collector {
     pub fn resume_into(session: &Held, dir: &Held, other: Option<&Held>) -> Result<Collector> {
         let mut collector = Collector::new(session, other.unwrap_or(dir));
         for (id, have) in ringfile::repair_chunk_files(dir)? {
-            let client = collector
-                .clients
-                .entry(id)
-                .or_insert_with(|| Client::new(id.0));
+            let client = collector.clients.entry(id).or_insert_with(|| Client::new(id.0));
             client.early = have.streams.values().map(|set| set.weight() - 1).sum();
             client.have = have.streams;
             client.out_bytes = if other.is_some() { 0 } else { have.bytes };
@@ -211,9 +205,7 @@ impl Collector {
         for client in self.clients.values() {
             client.find(true, &mut self.found);
             let waits = self.found.iter().filter(|f| !client.has(f));
-            bytes += waits
-                .map(|f| client.segments[f.segment].used(f.chunk) as u64)
-                .sum::<u64>();
+            bytes += waits.map(|f| client.segments[f.segment].used(f.chunk) as u64).sum::<u64>();
         }
         bytes
     }
@@ -308,8 +300,7 @@ impl Collector {
     pub(super) fn who_is_gone(&mut self) -> Vec<ClientId> {
         let open = self.clients.iter_mut();
         let open = open.filter(|(_, c)| !c.segments.is_empty());
-        open.filter_map(|(&id, client)| client.is_gone(id.0).then_some(id))
-            .collect()
+        open.filter_map(|(&id, client)| client.is_gone(id.0).then_some(id)).collect()
     }
 
     /// Marks as full the open chunks of threads that have ended.
@@ -395,10 +386,7 @@ impl Collector {
     /// Flight recorder: frees the chunks of ended threads whose events are all older than `cutoff`, and
     /// says how many.
     pub fn free_old(&mut self, cutoff: u64) -> u64 {
-        self.clients
-            .iter_mut()
-            .map(|(id, client)| client.free_old(id.0, cutoff))
-            .sum()
+        self.clients.iter_mut().map(|(id, client)| client.free_old(id.0, cutoff)).sum()
     }
 
     /// Finds new ring files and their processes.
@@ -577,12 +565,7 @@ impl Client {
                 owned += usize::from(state == ChunkState::Owned);
                 if state == ChunkState::Full || open {
                     let (stream, seq) = segment.stream_and_seq(chunk);
-                    found.push(Found {
-                        stream,
-                        seq,
-                        segment: ix,
-                        chunk,
-                    });
+                    found.push(Found { stream, seq, segment: ix, chunk });
                 }
             });
         }
@@ -652,8 +635,7 @@ impl Client {
                 && !segment.is_broken()
             {
                 let out = open_out(&mut out, id, dir, bytes)?;
-                out.write_all(&copy)
-                    .map_err(|e| Error::file("write", &chunks_path(dir, id), e))?;
+                out.write_all(&copy).map_err(|e| Error::file("write", &chunks_path(dir, id), e))?;
                 bytes += copy.len() as u64;
             }
         }
@@ -830,8 +812,7 @@ fn open_out<'a>(
         let file = dir
             .file(chunks_name(id), Access::Append)
             .map_err(|e| Error::file("make", &chunks_path(dir, id), e))?;
-        file.set_len(bytes)
-            .map_err(|e| Error::file("cut", &chunks_path(dir, id), e))?;
+        file.set_len(bytes).map_err(|e| Error::file("cut", &chunks_path(dir, id), e))?;
         *out = Some(file);
     }
     Ok(out.as_mut().expect("opened above"))

@@ -68,12 +68,10 @@ impl Discovery {
     /// # Errors
     /// When one could not be for want of descriptors or memory.
     pub fn check(&self) -> Result<()> {
-        self.waiting
-            .iter()
-            .try_for_each(|(name, _)| match Shared::open(&self.session, name) {
-                Err(e) if is_shortage(&e) => Err(Error::file("open", &self.session.named(name), e)),
-                _ => Ok(()),
-            })
+        self.waiting.iter().try_for_each(|(name, _)| match Shared::open(&self.session, name) {
+            Err(e) if is_shortage(&e) => Err(Error::file("open", &self.session.named(name), e)),
+            _ => Ok(()),
+        })
     }
 
     /// Puts what is new into the queue; says how many.
@@ -121,11 +119,7 @@ mod tests {
             (0..n).map(|_| discovery.look(false, |_| true).len()).sum()
         };
         assert_eq!(looks(&mut discovery, 3), 0);
-        put(
-            "p7000-0.ring0",
-            &crate::rings::ringfile::tests::one_chunk_bytes(1),
-        )
-        .unwrap();
+        put("p7000-0.ring0", &crate::rings::ringfile::tests::one_chunk_bytes(1)).unwrap();
         assert_eq!(looks(&mut discovery, 3001 / TRIES + 2), 1);
         assert_eq!(discovery.look(true, |_| true).len(), 0);
     }

@@ -171,9 +171,8 @@ mod tests {
         bytes[offset_of!(ChunkHeader, used)..][..4].copy_from_slice(&used.to_le_bytes());
         let (chunks, error) = parse_chunks(&bytes);
         let mut events = chunks[0].events();
-        let kinds: Vec<(u64, u8, usize)> = (&mut events)
-            .map(|e| (e.stamp, e.kind, e.payload.len()))
-            .collect();
+        let kinds: Vec<(u64, u8, usize)> =
+            (&mut events).map(|e| (e.stamp, e.kind, e.payload.len())).collect();
         let written = [
             (20, Kind::TaskCreate as u8, 16),
             (10, Kind::Begin as u8, 0),
@@ -221,8 +220,7 @@ mod tests {
             0
         }
         fn word(&self, _: usize) -> u64 {
-            self.0
-                .set(self.0.get().wrapping_mul(0x5851_f42d_4c95_7f2d) + 1);
+            self.0.set(self.0.get().wrapping_mul(0x5851_f42d_4c95_7f2d) + 1);
             self.0.get() >> 63 << 8
         }
     }

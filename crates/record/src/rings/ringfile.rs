@@ -38,11 +38,7 @@ impl RingName {
     pub fn parse(name: &str) -> Option<RingName> {
         let (client, index) = name.split_once(".ring")?;
         let (pid, generation) = client_id(client)?;
-        Some(RingName {
-            pid,
-            generation,
-            index: index.parse().ok()?,
-        })
+        Some(RingName { pid, generation, index: index.parse().ok()? })
     }
 }
 
@@ -75,10 +71,7 @@ const STAMP_GRAIN: Duration = Duration::from_millis(40);
 impl DirWatch {
     /// Of this directory.
     pub fn new(dir: &Held) -> DirWatch {
-        DirWatch {
-            dir: dir.clone(),
-            last: None,
-        }
+        DirWatch { dir: dir.clone(), last: None }
     }
 
     /// Makes the next look a full one.
@@ -93,9 +86,7 @@ impl DirWatch {
         if self.last == Some(stamp) {
             return None;
         }
-        let age = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let changed = Duration::new(stamp.0.max(0) as u64, stamp.1 as u32);
         self.last = (age > changed + STAMP_GRAIN).then_some(stamp);
         let names = self.dir.names(MAX_NAMES).ok();
@@ -130,9 +121,7 @@ impl Segment {
             return Err(NotYet);
         }
         // ORDER acquire; pairs with the release store of `magic` in kasuri.h: the rest of the head is there.
-        let magic = map
-            .u64_at(offset_of!(ring::Segment, magic))
-            .load(Ordering::Acquire);
+        let magic = map.u64_at(offset_of!(ring::Segment, magic)).load(Ordering::Acquire);
         let field = |offset: usize| map.load_u32(offset) as usize;
         let (n_chunks, chunk_bytes) = (
             field(offset_of!(ring::Segment, n_chunks)),
@@ -166,9 +155,7 @@ impl Segment {
 
     /// Whether its program has ended: no other process maps it.
     pub fn is_only_ours(&mut self) -> bool {
-        self.map
-            .is_only_ours(&self.dir, &self.name)
-            .unwrap_or(false)
+        self.map.is_only_ours(&self.dir, &self.name).unwrap_or(false)
     }
 
     /// Its file's name in the session.
@@ -208,9 +195,7 @@ impl Segment {
     fn state(&self, chunk: usize) -> u32 {
         // ORDER acquire; pairs with the release store of FULL by the owner: all events of the chunk and
         // its `used` are seen with it.
-        self.map
-            .u32_at(self.state_at(chunk))
-            .load(Ordering::Acquire)
+        self.map.u32_at(self.state_at(chunk)).load(Ordering::Acquire)
     }
 
     fn at(&self, chunk: usize) -> usize {
@@ -251,14 +236,12 @@ impl Segment {
 
     /// The thread that owns it.
     pub fn tid(&self, chunk: usize) -> u32 {
-        self.map
-            .load_u32(self.at(chunk) + offset_of!(ChunkHeader, tid))
+        self.map.load_u32(self.at(chunk) + offset_of!(ChunkHeader, tid))
     }
 
     /// Bytes with committed events, header included: `used` of a closed chunk, else found by looking.
     pub fn used(&self, chunk: usize) -> usize {
-        self.claimed(chunk)
-            .unwrap_or_else(|| self.committed_end(chunk))
+        self.claimed(chunk).unwrap_or_else(|| self.committed_end(chunk))
     }
 
     /// The length that its owner claims, if that is possible.
@@ -271,8 +254,7 @@ impl Segment {
 
     /// How the words of a chunk are stored.
     fn flags(&self, chunk: usize) -> u32 {
-        self.map
-            .load_u32(self.at(chunk) + offset_of!(ChunkHeader, flags))
+        self.map.load_u32(self.at(chunk) + offset_of!(ChunkHeader, flags))
     }
 
     /// The end of the last committed event of a chunk whose owner has ended. An open record is stepped over by its
@@ -329,14 +311,8 @@ impl Segment {
         header[field..field + 4].copy_from_slice(&(used as u32).to_le_bytes());
         let body = self.map.pointer(at + HEADER_BYTES, used - HEADER_BYTES);
         let parts = [
-            libc::iovec {
-                iov_base: header.as_mut_ptr().cast(),
-                iov_len: HEADER_BYTES,
-            },
-            libc::iovec {
-                iov_base: body.cast_mut().cast(),
-                iov_len: used - HEADER_BYTES,
-            },
+            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: HEADER_BYTES },
+            libc::iovec { iov_base: body.cast_mut().cast(), iov_len: used - HEADER_BYTES },
         ];
         // SAFETY: both parts are readable for the length given; the kernel only reads them.
         let n = unsafe { libc::writev(out.as_raw_fd(), parts.as_ptr(), 2) };
@@ -353,8 +329,7 @@ impl Segment {
         // Rare: a signal, or the disk is nearly full. The rest by ordinary writes, to learn which.
         let mut copy = vec![0u8; used];
         copy[..HEADER_BYTES].copy_from_slice(&header);
-        self.map
-            .copy_to(at + HEADER_BYTES, &mut copy[HEADER_BYTES..]);
+        self.map.copy_to(at + HEADER_BYTES, &mut copy[HEADER_BYTES..]);
         out.write_all(&copy[n as usize..])?;
         Ok(used as u64)
     }
@@ -380,41 +355,30 @@ impl Segment {
     /// Gives a copied chunk back: events first, then the header, then the word that says so.
     pub fn free(&self, chunk: usize) {
         let at = self.at(chunk);
-        self.map
-            .zero(at + HEADER_BYTES, self.chunk_bytes - HEADER_BYTES);
+        self.map.zero(at + HEADER_BYTES, self.chunk_bytes - HEADER_BYTES);
         crate::testhook::point("zero");
         self.map.zero(at, HEADER_BYTES);
         // ORDER release; pairs with the acquire in the compare-and-swap that takes the chunk: its new
         // owner sees zeroes everywhere. Without it a reader takes an old event for a committed new one.
-        self.map
-            .u32_at(self.state_at(chunk))
-            .store(ChunkState::Free as u32, Ordering::Release);
+        self.map.u32_at(self.state_at(chunk)).store(ChunkState::Free as u32, Ordering::Release);
     }
 
     /// Hands a dead owner's chunk over.
     pub fn set_full(&self, chunk: usize) {
         // ORDER relaxed: only this thread looks for FULL.
-        self.map
-            .u32_at(self.state_at(chunk))
-            .store(ChunkState::Full as u32, Ordering::Relaxed);
+        self.map.u32_at(self.state_at(chunk)).store(ChunkState::Full as u32, Ordering::Relaxed);
     }
 
     /// Events lost by threads that never got a chunk.
     pub fn lost(&self) -> [u64; LOST_CAUSES] {
-        std::array::from_fn(|cause| {
-            self.map
-                .load_u64(offset_of!(ring::Segment, lost) + 8 * cause)
-        })
+        std::array::from_fn(|cause| self.map.load_u64(offset_of!(ring::Segment, lost) + 8 * cause))
     }
 
     /// Adds its own loss counts, and the events in its chunks, which no recorder will read, to `lost`.
     pub fn count_into(&self, lost: &mut [u64; LOST_CAUSES]) {
         let mut add = |cause: usize, n: u64| lost[cause] = lost[cause].saturating_add(n);
         if self.index() == 0 {
-            self.lost()
-                .into_iter()
-                .enumerate()
-                .for_each(|(cause, n)| add(cause, n));
+            self.lost().into_iter().enumerate().for_each(|(cause, n)| add(cause, n));
         }
         let mut copy = Vec::new();
         self.for_each(|chunk, _| {
@@ -569,10 +533,7 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
             have.bytes = from;
             for chunk in ring::parse_chunks(rest).0 {
                 have.bytes = from + chunk.offset + u64::from(chunk.header.used);
-                have.streams
-                    .entry(chunk.header.stream)
-                    .or_default()
-                    .insert(chunk.header.seq);
+                have.streams.entry(chunk.header.stream).or_default().insert(chunk.header.seq);
             }
             if have.bytes < map.len() as u64 {
                 file.set_len(have.bytes)?;
@@ -587,10 +548,7 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
 
 /// Whether the error is a shortage of ours: the file itself may be sound.
 pub fn is_shortage(e: &io::Error) -> bool {
-    matches!(
-        e.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
-    )
+    matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 /// Copies the site definitions of all clients.
@@ -621,9 +579,7 @@ pub fn copy_client_sites(session: &Held, dir: &Held, id: (u32, u32)) -> Result<(
         Err(_) => return Ok(()),
     };
     let failed = |what, e| Error::file(what, &dir.named(&name), e);
-    let mut out = dir
-        .file(&name, Access::Replace)
-        .map_err(|e| failed("make", e))?;
+    let mut out = dir.file(&name, Access::Replace).map_err(|e| failed("make", e))?;
     copy_text(&mut source, &mut out).map_err(|e| failed("write", e))
 }
 
@@ -651,20 +607,10 @@ pub(crate) mod tests {
     fn ring_names_are_taken_apart() {
         assert_eq!(
             RingName::parse("p12-3.ring45"),
-            Some(RingName {
-                pid: 12,
-                generation: 3,
-                index: 45
-            })
+            Some(RingName { pid: 12, generation: 3, index: 45 })
         );
-        for other in [
-            "control",
-            "p12-3.sites",
-            "p12.ring1",
-            "p-1.ring2",
-            "p1-2.ring",
-            "p1-2.ringx",
-        ] {
+        for other in ["control", "p12-3.sites", "p12.ring1", "p-1.ring2", "p1-2.ring", "p1-2.ringx"]
+        {
             assert_eq!(RingName::parse(other), None, "{other}");
         }
     }
@@ -675,23 +621,11 @@ pub(crate) mod tests {
         let mut put = |offset: usize, value: &[u8]| {
             bytes[offset..offset + value.len()].copy_from_slice(value);
         };
-        put(
-            offset_of!(ring::Segment, magic),
-            &MAGIC_SEGMENT.to_le_bytes(),
-        );
-        put(
-            offset_of!(ring::Segment, version),
-            &ABI_VERSION.to_le_bytes(),
-        );
-        put(
-            offset_of!(ring::Segment, chunk_bytes),
-            &4096u32.to_le_bytes(),
-        );
+        put(offset_of!(ring::Segment, magic), &MAGIC_SEGMENT.to_le_bytes());
+        put(offset_of!(ring::Segment, version), &ABI_VERSION.to_le_bytes());
+        put(offset_of!(ring::Segment, chunk_bytes), &4096u32.to_le_bytes());
         put(offset_of!(ring::Segment, n_chunks), &1u32.to_le_bytes());
-        put(
-            offset_of!(ring::Segment, chunks_offset),
-            &4096u32.to_le_bytes(),
-        );
+        put(offset_of!(ring::Segment, chunks_offset), &4096u32.to_le_bytes());
         put(4096 + offset_of!(ChunkHeader, seq), &seq.to_le_bytes());
         put(4096 + offset_of!(ChunkHeader, stream), &1u32.to_le_bytes());
         bytes
@@ -708,10 +642,7 @@ pub(crate) mod tests {
     fn snapshot_leaves_a_chunk_alone_that_its_owner_empties() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut copy = Vec::new();
-        assert_eq!(
-            one_chunk(dir.path(), 7).snapshot(0, &mut copy),
-            Some((1, 7))
-        );
+        assert_eq!(one_chunk(dir.path(), 7).snapshot(0, &mut copy), Some((1, 7)));
         // A program of 32 bits stores the high half alone.
         for emptying in [ring::SEQ_EMPTYING, ring::SEQ_EMPTYING << 32 | 6] {
             assert_eq!(one_chunk(dir.path(), emptying).snapshot(0, &mut copy), None);

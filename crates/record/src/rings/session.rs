@@ -83,29 +83,17 @@ impl Session {
     }
 
     fn create_in(parent: &Path, options: &SessionOptions) -> Result<Session> {
-        let name = format!(
-            "kasuri-{}-{:08x}",
-            std::process::id(),
-            crate::random::random_u32()
-        );
+        let name = format!("kasuri-{}-{:08x}", std::process::id(), crate::random::random_u32());
         let parent = std::path::absolute(parent)
             .and_then(|path| Held::open(&path))
             .map_err(|e| Error::file("open", parent, e))?;
         let path = parent.named(&name);
-        let dir = parent
-            .make(&name)
-            .map_err(|e| Error::file("make", &path, e))?;
+        let dir = parent.make(&name).map_err(|e| Error::file("make", &path, e))?;
         let filled = fill(&dir, options).map_err(|e| Error::file("make", &dir.named(CONTROL), e));
         match filled {
-            Ok((control, lock)) => Ok(Session {
-                parent,
-                name,
-                dir,
-                control,
-                owner: options.owner,
-                lock,
-                kept: false,
-            }),
+            Ok((control, lock)) => {
+                Ok(Session { parent, name, dir, control, owner: options.owner, lock, kept: false })
+            }
             Err(error) => {
                 remove(&parent, &name, &dir);
                 Err(error)
@@ -162,18 +150,14 @@ impl Session {
     pub fn set_state(&self, state: SessionState) {
         // ORDER release; pairs with the acquire load of `state` in kasuri.h. What was done before, such as
         // freeing chunks ahead of RECORDING, is seen by a program that sees the new state.
-        self.control
-            .u32_at(offset_of!(Control, state))
-            .store(state as u32, Ordering::Release);
+        self.control.u32_at(offset_of!(Control, state)).store(state as u32, Ordering::Release);
     }
 
     /// The number of times that programs asked for a snapshot.
     pub fn triggers(&self) -> u32 {
         // ORDER acquire; pairs with the release increment in kasuri_trigger(): the events before the
         // trigger are in the rings when it is seen.
-        self.control
-            .u32_at(offset_of!(Control, trigger))
-            .load(Ordering::Acquire)
+        self.control.u32_at(offset_of!(Control, trigger)).load(Ordering::Acquire)
     }
 
     /// The number of clients that found no room for their files or for one chunk.
@@ -195,9 +179,7 @@ impl Session {
     pub fn add_freed(&self) {
         // ORDER release; pairs with the acquire load of `freed` by a thread that found no chunk: the
         // chunk states stored before are seen as FREE.
-        self.control
-            .u32_at(offset_of!(Control, freed))
-            .fetch_add(1, Ordering::Release);
+        self.control.u32_at(offset_of!(Control, freed)).fetch_add(1, Ordering::Release);
     }
 }
 
@@ -253,19 +235,14 @@ fn announce(control: &Shared, options: &SessionOptions) {
         StampClock::Monotonic => Clock::Monotonic,
     };
     put(offset_of!(Control, version), ABI_VERSION);
-    put(
-        offset_of!(Control, struct_size),
-        size_of::<Control>() as u32,
-    );
+    put(offset_of!(Control, struct_size), size_of::<Control>() as u32);
     put(offset_of!(Control, policy), options.policy as u32);
     put(offset_of!(Control, clock), clock as u32);
     put(offset_of!(Control, chunk_bytes), options.chunk_bytes);
     put(offset_of!(Control, first_chunks), options.first_chunks);
     put(offset_of!(Control, flight_chunks), options.flight_chunks);
     put(offset_of!(Control, recorder_pid), std::process::id());
-    control
-        .u64_at(offset_of!(Control, max_bytes))
-        .store(options.max_bytes, Ordering::Relaxed);
+    control.u64_at(offset_of!(Control, max_bytes)).store(options.max_bytes, Ordering::Relaxed);
     // The parsers read little-endian numbers: on other machines programs are not to write any.
     let state = match READS_RINGS {
         true => SessionState::Recording,
@@ -349,11 +326,7 @@ pub fn orphans(shm_dir: &Path) -> Vec<Orphan> {
             let path = shm_dir.join(name);
             let recording = dir.link(RECORDING).ok();
             let recording_agrees = recording.as_deref().is_some_and(|r| names_it(r, &dir));
-            Orphan {
-                path,
-                recording,
-                recording_agrees,
-            }
+            Orphan { path, recording, recording_agrees }
         })
         .collect();
     orphans.sort_by(|a, b| a.path.cmp(&b.path));
@@ -583,11 +556,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let session = session_for(None, scratch.path());
         let (parent, name) = Held::parent_of(session.path()).unwrap();
-        let left = Left {
-            parent,
-            name: name.to_string_lossy().into_owned(),
-            dir: session.dir().clone(),
-        };
+        let left =
+            Left { parent, name: name.to_string_lossy().into_owned(), dir: session.dir().clone() };
         let lost = session.control.u64_at(offset_of!(Control, lost));
         lost.store(7, Ordering::Relaxed);
         assert_eq!(left.lost()[0], 7);
@@ -606,31 +576,14 @@ mod tests {
 
     #[test]
     fn only_what_kasuri_makes_is_removed() {
-        let ours = [
-            "control",
-            "recording",
-            "p1-0.ring0",
-            "p4294967295-7.ring12",
-            "p12-3.sites",
-        ];
-        let others = [
-            "control2",
-            "p1.ring0",
-            "p1-0.chunks",
-            "x.sites",
-            "notes",
-            "..",
-        ];
+        let ours = ["control", "recording", "p1-0.ring0", "p4294967295-7.ring12", "p12-3.sites"];
+        let others = ["control2", "p1.ring0", "p1-0.chunks", "x.sites", "notes", ".."];
         assert!(ours.iter().all(|name| is_session_file(name)));
         assert!(!others.iter().any(|name| is_session_file(name)));
         assert!(is_session_name("kasuri-12-0123abcd"));
-        for name in [
-            "kasuri-attach-12",
-            "kasuri-12",
-            "kasuri-x-0123abcd",
-            "kasuri-1-012/abcd",
-            "home",
-        ] {
+        for name in
+            ["kasuri-attach-12", "kasuri-12", "kasuri-x-0123abcd", "kasuri-1-012/abcd", "home"]
+        {
             assert!(!is_session_name(name), "{name}");
         }
     }

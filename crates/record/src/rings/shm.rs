@@ -26,14 +26,9 @@ impl Shared {
     pub fn map(file: &File) -> io::Result<Shared> {
         let stat = fstat(file)?;
         if (stat.st_blocks as u64).saturating_mul(512) < stat.st_size as u64 {
-            return Err(io::Error::new(
-                io::ErrorKind::WouldBlock,
-                "not all allocated",
-            ));
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "not all allocated"));
         }
-        Ok(Shared {
-            map: Guarded::shared(file)?,
-        })
+        Ok(Shared { map: Guarded::shared(file)? })
     }
 
     /// Opens and maps `name` in `dir`.

@@ -84,9 +84,7 @@ impl Thread {
         }
         self.tid = of.segment.tid(of.chunk);
         let owner = (of.stream, of.seq);
-        let read = of
-            .segment
-            .events_from(of.chunk, owner, self.offset, most, events);
+        let read = of.segment.events_from(of.chunk, owner, self.offset, most, events);
         match read {
             Some(end) => self.offset = end,
             None => {
@@ -99,11 +97,9 @@ impl Thread {
     /// Applies an event, and returns the slice that it ends.
     fn apply(&mut self, (stamp, kind, site): (u64, u8, u32)) -> Option<Open> {
         match Kind::from_number(kind)? {
-            Kind::Begin if self.open.len() < DEPTH_MOST => self.open.push(Open {
-                site,
-                since: stamp,
-                is_told: false,
-            }),
+            Kind::Begin if self.open.len() < DEPTH_MOST => {
+                self.open.push(Open { site, since: stamp, is_told: false })
+            }
             Kind::Begin => self.deeper += 1,
             Kind::End if self.deeper > 0 => self.deeper -= 1,
             Kind::End => return self.open.pop(),
@@ -186,13 +182,7 @@ impl SliceWatch {
             let ticks = until.saturating_sub(open.since);
             let which = watched.get(&open.site).copied();
             let which = which.filter(|&which| !open.is_told && ticks >= limits[which]);
-            long.extend(which.map(|which| LongSlice {
-                which,
-                pid: id.0,
-                tid,
-                ticks,
-                goes_on,
-            }));
+            long.extend(which.map(|which| LongSlice { which, pid: id.0, tid, ticks, goes_on }));
             which.is_some()
         };
         for of in chunks.iter().filter(|of| of.stream != 0) {
@@ -260,9 +250,6 @@ fn sites_length(session: &Held, id: ClientId) -> u64 {
 fn read_sites(session: &Held, id: ClientId) -> Option<SiteTable> {
     let file = session.file(format!("p{}-{}.sites", id.0, id.1), Access::Read);
     let mut bytes = Vec::new();
-    file.ok()?
-        .take(SITES_BYTES_MOST)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    file.ok()?.take(SITES_BYTES_MOST).read_to_end(&mut bytes).ok()?;
     Some(SiteTable::salvage(&bytes).ok()?.0)
 }

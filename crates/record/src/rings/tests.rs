@@ -28,10 +28,7 @@ struct Ring(Vec<u8>);
 impl Ring {
     fn new(n_chunks: usize) -> Ring {
         let mut ring = Ring(vec![0; 4096 + n_chunks * CHUNK_BYTES]);
-        ring.put(
-            offset_of!(ring::Segment, magic),
-            &MAGIC_SEGMENT.to_le_bytes(),
-        );
+        ring.put(offset_of!(ring::Segment, magic), &MAGIC_SEGMENT.to_le_bytes());
         ring.u32(offset_of!(ring::Segment, version), ABI_VERSION);
         ring.u32(offset_of!(ring::Segment, chunk_bytes), CHUNK_BYTES as u32);
         ring.u32(offset_of!(ring::Segment, n_chunks), n_chunks as u32);
@@ -75,10 +72,8 @@ impl Ring {
             self.field(chunk, offset_of!(ChunkHeader, used), used as u32);
         }
         for i in 0..n_events {
-            let (stamp, word) = (
-                seq.wrapping_mul(10).wrapping_add(1 + i as u64),
-                Kind::Instant as u64 | 1 << 8,
-            );
+            let (stamp, word) =
+                (seq.wrapping_mul(10).wrapping_add(1 + i as u64), Kind::Instant as u64 | 1 << 8);
             self.put(at + HEADER + 16 * i, &stamp.to_le_bytes());
             self.put(at + HEADER + 16 * i + 8, &word.to_le_bytes());
         }
@@ -86,10 +81,7 @@ impl Ring {
     }
 
     fn lost(&mut self, cause: Lost, n: u64) -> &mut Ring {
-        self.put(
-            offset_of!(ring::Segment, lost) + 8 * cause as usize,
-            &n.to_le_bytes(),
-        )
+        self.put(offset_of!(ring::Segment, lost) + 8 * cause as usize, &n.to_le_bytes())
     }
 }
 
@@ -108,11 +100,7 @@ impl Place {
             Held::open(&scratch.path().join(name)).unwrap()
         };
         let (session, dir) = (make("session"), make("dir"));
-        Place {
-            scratch,
-            session,
-            dir,
-        }
+        Place { scratch, session, dir }
     }
 
     fn put(&self, name: &str, ring: &Ring) {
@@ -131,9 +119,7 @@ impl Place {
     fn losses(&self) -> Vec<u64> {
         let bytes = std::fs::read(self.at("dir").join(file(NOBODY, "lost"))).unwrap();
         let words = bytes.chunks_exact(8);
-        words
-            .map(|b| u64::from_le_bytes(b.try_into().unwrap()))
-            .collect()
+        words.map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
     }
 
     /// NOBODY's names in the recording.
@@ -151,9 +137,7 @@ fn chunks_of(path: &Path) -> Vec<(u32, u64, usize)> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let (chunks, error) = parse_chunks(&bytes);
     assert_eq!(error, None);
-    let facts = chunks
-        .iter()
-        .map(|c| (c.header.stream, c.header.seq, c.events().count()));
+    let facts = chunks.iter().map(|c| (c.header.stream, c.header.seq, c.events().count()));
     facts.collect()
 }
 
@@ -165,9 +149,13 @@ fn file(pid: u32, suffix: &str) -> String {
 fn full_chunks_are_taken_once_in_order_and_freed() {
     let place = Place::new();
     let mut ring = Ring::new(4);
-    ring.chunk(0, ChunkState::Full, 1, 1, 3)
-        .chunk(1, ChunkState::Full, 1, 0, 5)
-        .chunk(2, ChunkState::Owned, 1, 2, 2);
+    ring.chunk(0, ChunkState::Full, 1, 1, 3).chunk(1, ChunkState::Full, 1, 0, 5).chunk(
+        2,
+        ChunkState::Owned,
+        1,
+        2,
+        2,
+    );
     let name = file(NOBODY, "ring0");
     place.put(&name, &ring);
     let mut collector = place.collector();
@@ -177,23 +165,12 @@ fn full_chunks_are_taken_once_in_order_and_freed() {
     let chunks = file(NOBODY, "chunks");
     assert_eq!(place.kept(&chunks), [(1, 0, 5), (1, 1, 3)]);
     let left = std::fs::read(place.at(&format!("session/{name}"))).unwrap();
-    assert!(
-        left[4096..4096 + 2 * CHUNK_BYTES].iter().all(|&b| b == 0),
-        "they are free, and zero"
-    );
-    assert!(
-        left[4096 + 2 * CHUNK_BYTES..].iter().any(|&b| b != 0),
-        "its owner writes this one"
-    );
+    assert!(left[4096..4096 + 2 * CHUNK_BYTES].iter().all(|&b| b == 0), "they are free, and zero");
+    assert!(left[4096 + 2 * CHUNK_BYTES..].iter().any(|&b| b != 0), "its owner writes this one");
     assert_eq!(collector.tick(None).unwrap().chunks, 0);
     collector.finish().unwrap();
     assert_eq!(place.kept(&chunks), [(1, 0, 5), (1, 1, 3), (1, 2, 2)]);
-    assert_eq!(
-        collector.bytes(),
-        std::fs::metadata(place.at("dir").join(chunks))
-            .unwrap()
-            .len()
-    );
+    assert_eq!(collector.bytes(), std::fs::metadata(place.at("dir").join(chunks)).unwrap().len());
 }
 
 #[test]
@@ -204,9 +181,7 @@ fn losses_of_threads_without_a_chunk_are_written_at_the_end() {
     place.put(&file(NOBODY, "ring0"), &ring);
     // Those of a later segment are not looked at: threads count in the first.
     let mut second = Ring::new(1);
-    second
-        .u32(offset_of!(ring::Segment, index), 1)
-        .lost(Lost::Full, 1000);
+    second.u32(offset_of!(ring::Segment, index), 1).lost(Lost::Full, 1000);
     place.put(&file(NOBODY, "ring1"), &second);
     std::fs::write(place.at("session").join(file(NOBODY, "sites")), "names").unwrap();
     place.collector().finish().unwrap();
@@ -221,8 +196,7 @@ fn losses_of_threads_without_a_chunk_are_written_at_the_end() {
 fn what_a_client_leaves_is_written_before_its_ring_files_go() {
     let place = Place::new();
     let mut ring = Ring::new(1);
-    ring.chunk(0, ChunkState::Owned, 1, 0, 3)
-        .lost(Lost::Full, 70);
+    ring.chunk(0, ChunkState::Owned, 1, 0, 3).lost(Lost::Full, 70);
     let name = file(NOBODY, "ring0");
     place.put(&name, &ring);
     let (client, mut sum) = ((NOBODY, 0), Collected::default());
@@ -241,10 +215,7 @@ fn what_a_client_leaves_is_written_before_its_ring_files_go() {
     collector.finish().unwrap();
     assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 0, 3)]);
     assert_eq!(place.losses()[Lost::Full as usize], 70);
-    assert_eq!(
-        (sum.bytes, collector.bytes()),
-        (HEADER as u64 + 48, HEADER as u64 + 48)
-    );
+    assert_eq!((sum.bytes, collector.bytes()), (HEADER as u64 + 48, HEADER as u64 + 48));
 }
 
 #[test]
@@ -312,10 +283,7 @@ fn chunks_of_threads_that_ended_are_taken_while_their_process_lives() {
         assert_eq!(sum.chunks, dead as u64 + 1);
         let kept = place.kept(&file(pid, "chunks"));
         let newest = 2 + dead as u32;
-        assert!(
-            kept.iter().all(|&(stream, _, _)| stream != newest),
-            "{kept:?}"
-        );
+        assert!(kept.iter().all(|&(stream, _, _)| stream != newest), "{kept:?}");
         let left = std::fs::read(place.at(&format!("session/{name}"))).unwrap();
         let state = left[size_of::<ring::Segment>() + 4 * (dead + 2)];
         assert_eq!(u32::from(state), ChunkState::Owned as u32);
@@ -329,8 +297,7 @@ fn chunks_of_threads_that_ended_are_taken_while_their_process_lives() {
 fn what_a_killed_recorder_wrote_is_kept_once() {
     let place = Place::new();
     let mut ring = Ring::new(2);
-    ring.chunk(0, ChunkState::Full, 1, 0, 4)
-        .chunk(1, ChunkState::Full, 1, 1, 4);
+    ring.chunk(0, ChunkState::Full, 1, 0, 4).chunk(1, ChunkState::Full, 1, 1, 4);
     let (name, chunks) = (file(NOBODY, "ring0"), file(NOBODY, "chunks"));
     place.put(&name, &ring);
     place.collector().tick(None).unwrap();
@@ -359,14 +326,12 @@ fn what_a_killed_recorder_wrote_is_kept_once() {
 fn chunks_behind_a_gap_are_joined_by_whoever_recovers() {
     let place = Place::new();
     let mut ring = Ring::new(2);
-    ring.chunk(0, ChunkState::Full, 1, 1, 4)
-        .chunk(1, ChunkState::Full, 1, 3, 4);
+    ring.chunk(0, ChunkState::Full, 1, 1, 4).chunk(1, ChunkState::Full, 1, 3, 4);
     let (name, chunks) = (file(NOBODY, "ring0"), file(NOBODY, "chunks"));
     place.put(&name, &ring);
     place.collector().tick(None).unwrap();
     assert_eq!(place.kept(&chunks), [(1, 1, 4), (1, 3, 4)]);
-    ring.chunk(0, ChunkState::Full, 1, 0, 4)
-        .chunk(1, ChunkState::Full, 1, 2, 4);
+    ring.chunk(0, ChunkState::Full, 1, 0, 4).chunk(1, ChunkState::Full, 1, 2, 4);
     place.put(&name, &ring);
     let mut collector = Collector::resume(&place.session, &place.dir).unwrap();
     collector.finish().unwrap();
@@ -383,10 +348,7 @@ fn an_empty_chunk_is_freed_and_not_written() {
     place.put(&file(NOBODY, "ring0"), &ring);
     let mut collector = place.collector();
     let collected = collector.tick(None).unwrap();
-    assert_eq!(
-        (collected.chunks, collected.freed, collector.bytes()),
-        (0, 1, 0)
-    );
+    assert_eq!((collected.chunks, collected.freed, collector.bytes()), (0, 1, 0));
     assert!(!place.at("dir").join(file(NOBODY, "chunks")).exists());
 }
 
@@ -409,27 +371,15 @@ fn heads_that_claim_more_than_there_is_are_no_rings() {
     assert!(is_ring(&|_| {}));
     assert!(!set(offset_of!(ring::Segment, magic), 0));
     assert!(!set(offset_of!(ring::Segment, version), ABI_VERSION + 1));
-    assert!(
-        !set(offset_of!(ring::Segment, index), 1),
-        "another segment's"
-    );
+    assert!(!set(offset_of!(ring::Segment, index), 1), "another segment's");
     for n_chunks in [3, 1 << 20, u32::MAX] {
-        assert!(
-            !set(offset_of!(ring::Segment, n_chunks), n_chunks),
-            "{n_chunks}"
-        );
+        assert!(!set(offset_of!(ring::Segment, n_chunks), n_chunks), "{n_chunks}");
     }
     for chunk_bytes in [0, 2048, 4097, 6144, 1 << 21, 1 << 31] {
-        assert!(
-            !set(offset_of!(ring::Segment, chunk_bytes), chunk_bytes),
-            "{chunk_bytes}"
-        );
+        assert!(!set(offset_of!(ring::Segment, chunk_bytes), chunk_bytes), "{chunk_bytes}");
     }
     for offset in [0, 64, 4097, 8192, 1 << 30, !4095] {
-        assert!(
-            !set(offset_of!(ring::Segment, chunks_offset), offset),
-            "{offset}"
-        );
+        assert!(!set(offset_of!(ring::Segment, chunks_offset), offset), "{offset}");
     }
     // There is room enough, but chunks begin on pages.
     assert!(!is_ring(&|ring| {
@@ -469,10 +419,7 @@ fn records_without_a_stamp_end_no_chunk_that_goes_on_behind_them() {
     place.collector().finish().unwrap();
     assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 0, 2)]);
     let path = place.at("dir").join(file(NOBODY, "chunks"));
-    assert_eq!(
-        std::fs::metadata(path).unwrap().len(),
-        HEADER as u64 + 2 * 16
-    );
+    assert_eq!(std::fs::metadata(path).unwrap().len(), HEADER as u64 + 2 * 16);
 }
 
 #[test]
@@ -491,15 +438,11 @@ fn chunks_of_dead_threads_are_handed_over_and_their_client_closed() {
     let collected = collector.reap(None).unwrap();
     assert_eq!(collected.chunks, 2);
     assert_eq!(place.kept(&file(NOBODY, "chunks")), [(1, 4, 2), (2, 0, 1)]);
-    assert!(
-        !place.at("session").join(&name).exists(),
-        "its process is gone"
-    );
+    assert!(!place.at("session").join(&name).exists(), "its process is gone");
     assert_eq!(place.sites(), b"names");
     // One that comes late, by a process of the same number, is another segment of the same client.
     let mut late = Ring::new(1);
-    late.u32(offset_of!(ring::Segment, index), 1)
-        .chunk(0, ChunkState::Full, 9, 0, 3);
+    late.u32(offset_of!(ring::Segment, index), 1).chunk(0, ChunkState::Full, 9, 0, 3);
     place.put(&file(NOBODY, "ring1"), &late);
     collector.finish().unwrap();
     assert_eq!(place.kept(&file(NOBODY, "chunks")).last(), Some(&(9, 0, 3)));
@@ -516,10 +459,13 @@ fn what_a_process_made_last_before_it_ended_is_read() {
     collector.tick(None).unwrap();
     // Between two looks it grows, and ends; its threads leave chunks that are theirs.
     let mut second = Ring::new(2);
-    second
-        .u32(offset_of!(ring::Segment, index), 1)
-        .chunk(0, ChunkState::Full, 2, 0, 4)
-        .chunk(1, ChunkState::Owned, 2, 1, 3);
+    second.u32(offset_of!(ring::Segment, index), 1).chunk(0, ChunkState::Full, 2, 0, 4).chunk(
+        1,
+        ChunkState::Owned,
+        2,
+        1,
+        3,
+    );
     place.put(&file(NOBODY, "ring1"), &second);
     let sum = collector.reap(None).unwrap();
     assert_eq!(sum.chunks, 3);
@@ -552,16 +498,14 @@ fn clients_that_end_before_their_process_is_found_are_in_doubt() {
 fn a_ring_that_its_program_cut_harms_no_other() {
     let place = Place::new();
     let mut ring = Ring::new(2);
-    ring.chunk(0, ChunkState::Full, 1, 0, 3)
-        .chunk(1, ChunkState::Owned, 1, 1, 3);
+    ring.chunk(0, ChunkState::Full, 1, 0, 3).chunk(1, ChunkState::Owned, 1, 1, 3);
     let (bad, good) = (NOBODY, NOBODY + 1);
     place.put(&file(bad, "ring0"), &ring);
     place.put(&file(good, "ring0"), &ring);
     let mut collector = place.collector();
     collector.tick(None).unwrap();
-    let cut = std::fs::File::options()
-        .write(true)
-        .open(place.at("session").join(file(bad, "ring0")));
+    let cut =
+        std::fs::File::options().write(true).open(place.at("session").join(file(bad, "ring0")));
     cut.unwrap().set_len(4096).unwrap();
     collector.finish().unwrap();
     assert_eq!(place.kept(&file(good, "chunks")), [(1, 0, 3), (1, 1, 3)]);
@@ -589,23 +533,15 @@ fn what_finds_no_room_is_counted_at_the_end() {
     collector.leave_room_for(1, 10);
     collector.tick(None).unwrap();
     let said = collector.refused();
-    assert!(
-        said[0].contains("2 ring files beyond what a session may have"),
-        "{said:?}"
-    );
+    assert!(said[0].contains("2 ring files beyond what a session may have"), "{said:?}");
     collector.finish().unwrap();
-    let kept: Vec<_> = (0..3)
-        .filter(|i| place.at("dir").join(file(NOBODY + i, "chunks")).exists())
-        .collect();
+    let kept: Vec<_> =
+        (0..3).filter(|i| place.at("dir").join(file(NOBODY + i, "chunks")).exists()).collect();
     assert_eq!(kept.len(), 1);
     let lost = collector.unplaced([1; LOST_CAUSES]);
     assert_eq!(lost[Lost::Full as usize], 1 + 2 * (100 + 3 + 4));
     assert_eq!(lost[Lost::Big as usize], 1 + 2 * 5);
-    assert!(
-        collector.refused().is_empty(),
-        "all of it is known: {:?}",
-        collector.refused()
-    );
+    assert!(collector.refused().is_empty(), "all of it is known: {:?}", collector.refused());
 }
 
 #[test]
@@ -626,25 +562,21 @@ fn more_segments_than_may_be_open_are_refused_whoever_has_them() {
     collector.leave_room_for(5, 2);
     collector.tick(None).unwrap();
     assert_eq!(place.kept(&file(NOBODY, "chunks")).len(), 2);
-    assert!(
-        collector.refused()[0].contains("1 ring files beyond"),
-        "{:?}",
-        collector.refused()
-    );
+    assert!(collector.refused()[0].contains("1 ring files beyond"), "{:?}", collector.refused());
 }
 
 #[test]
 fn a_snapshot_frees_nothing_and_leaves_out_what_is_being_emptied() {
     let place = Place::new();
     let mut ring = Ring::new(3);
-    ring.chunk(0, ChunkState::Full, 1, 0, 3)
-        .chunk(1, ChunkState::Owned, 1, 2, 2)
-        .chunk(2, ChunkState::Full, 1, SEQ_EMPTYING, 4);
-    ring.field(
+    ring.chunk(0, ChunkState::Full, 1, 0, 3).chunk(1, ChunkState::Owned, 1, 2, 2).chunk(
         2,
-        offset_of!(ChunkHeader, lost) + 4 * Lost::Overwritten as usize,
-        40,
+        ChunkState::Full,
+        1,
+        SEQ_EMPTYING,
+        4,
     );
+    ring.field(2, offset_of!(ChunkHeader, lost) + 4 * Lost::Overwritten as usize, 40);
     place.put(&file(NOBODY, "ring0"), &ring);
     std::fs::write(place.at("session").join(file(NOBODY, "sites")), "names").unwrap();
     let mut collector = place.collector();
@@ -667,8 +599,7 @@ fn a_snapshot_frees_nothing_and_leaves_out_what_is_being_emptied() {
 fn a_flight_recorder_forgets_old_chunks_of_the_dead() {
     let place = Place::new();
     let mut ring = Ring::new(2);
-    ring.chunk(0, ChunkState::Full, 1, 0, 3)
-        .chunk(1, ChunkState::Owned, 1, 1, 3);
+    ring.chunk(0, ChunkState::Full, 1, 0, 3).chunk(1, ChunkState::Owned, 1, 1, 3);
     place.put(&file(NOBODY, "ring0"), &ring);
     let mut collector = place.collector();
     collector.discover();
@@ -676,11 +607,7 @@ fn a_flight_recorder_forgets_old_chunks_of_the_dead() {
     assert_eq!(collector.free_old(3), 0);
     assert_eq!(collector.free_old(4), 1);
     assert_eq!(collector.free_old(13), 0);
-    assert_eq!(
-        collector.free_old(14),
-        1,
-        "its owner is dead: nobody will write on"
-    );
+    assert_eq!(collector.free_old(14), 1, "its owner is dead: nobody will write on");
     assert_eq!(collector.free_old(u64::MAX), 0);
 }
 
@@ -699,20 +626,10 @@ fn what_cannot_be_written_stays_in_the_rings() {
     let error = collector.finish().unwrap_err().to_string();
     assert!(error.contains("a directory"), "{error}");
     assert_eq!(collector.waiting(), HEADER as u64 + 3 * 16);
-    assert_eq!(
-        place.kept(&file(NOBODY + 1, "chunks")),
-        [(1, 0, 3)],
-        "the others are taken"
-    );
+    assert_eq!(place.kept(&file(NOBODY + 1, "chunks")), [(1, 0, 3)], "the others are taken");
     std::fs::remove_dir(place.at("dir").join(file(NOBODY, "chunks"))).unwrap();
     collector.finish().unwrap();
-    assert_eq!(
-        (
-            collector.waiting(),
-            place.kept(&file(NOBODY, "chunks")).len()
-        ),
-        (0, 1)
-    );
+    assert_eq!((collector.waiting(), place.kept(&file(NOBODY, "chunks")).len()), (0, 1));
 }
 
 #[test]
@@ -779,11 +696,8 @@ const END: u64 = Kind::End as u64 | 1 << 8;
 fn a_slice_that_takes_too_long_is_told_once_while_it_is_written() {
     let place = Place::new();
     let ring_name = file(NOBODY, "ring0");
-    std::fs::write(
-        place.at("session").join(file(NOBODY, "sites")),
-        sites(&["quick", "slow"]),
-    )
-    .unwrap();
+    std::fs::write(place.at("session").join(file(NOBODY, "sites")), sites(&["quick", "slow"]))
+        .unwrap();
     let mut ring = Ring::new(2);
     ring.chunk(0, ChunkState::Owned, 1, 0, 0);
     let first = [(100, BEGIN | 1 << 32), (110, BEGIN | 2 << 32)];
@@ -791,13 +705,7 @@ fn a_slice_that_takes_too_long_is_told_once_while_it_is_written() {
     place.put(&ring_name, &ring);
     let (mut collector, mut watch) = (place.collector(), watch());
     collector.discover();
-    let long = |ticks, goes_on| LongSlice {
-        which: 0,
-        pid: NOBODY,
-        tid: 101,
-        ticks,
-        goes_on,
-    };
+    let long = |ticks, goes_on| LongSlice { which: 0, pid: NOBODY, tid: 101, ticks, goes_on };
     assert_eq!(collector.watch(&mut watch, &[500], 400), []);
     assert_eq!(collector.watch(&mut watch, &[500], 700), [long(590, true)]);
     assert_eq!(collector.watch(&mut watch, &[500], 800), [], "once");
@@ -809,10 +717,7 @@ fn a_slice_that_takes_too_long_is_told_once_while_it_is_written() {
     ring.chunk(1, ChunkState::Owned, 1, 1, 0);
     events(&mut ring, 1, 0, &[(1400, END)]);
     change(&place, &ring_name, &ring);
-    assert_eq!(
-        collector.watch(&mut watch, &[500], 1500),
-        [long(580, false)]
-    );
+    assert_eq!(collector.watch(&mut watch, &[500], 1500), [long(580, false)]);
     // A chunk that was not seen may have ended what was open.
     events(&mut ring, 1, 1, &[(1500, BEGIN | 2 << 32)]);
     change(&place, &ring_name, &ring);
@@ -828,24 +733,13 @@ fn a_slice_that_takes_too_long_is_told_once_while_it_is_written() {
 fn slices_of_a_program_that_writes_nonsense_harm_nobody() {
     let place = Place::new();
     let ring_name = file(NOBODY, "ring0");
-    std::fs::write(
-        place.at("session").join(file(NOBODY, "sites")),
-        sites(&["slow"]),
-    )
-    .unwrap();
+    std::fs::write(place.at("session").join(file(NOBODY, "sites")), sites(&["slow"])).unwrap();
     let mut ring = Ring::new(3);
     let deep: Vec<(u64, u64)> = (0..200).map(|n| (n + 1, BEGIN | 1 << 32)).collect();
     ring.chunk(0, ChunkState::Owned, 1, 1 << 40, 0);
     events(&mut ring, 0, 0, &deep);
     ring.chunk(1, ChunkState::Owned, 2, 5, 0);
-    let odd = [
-        (9, END),
-        (8, 0),
-        (7, 255),
-        (u64::MAX, BEGIN | 1 << 32),
-        (1, END),
-        (6, u64::MAX),
-    ];
+    let odd = [(9, END), (8, 0), (7, 255), (u64::MAX, BEGIN | 1 << 32), (1, END), (6, u64::MAX)];
     events(&mut ring, 1, 0, &odd);
     ring.chunk(2, ChunkState::Full, 0, 0, 3);
     place.put(&ring_name, &ring);
@@ -860,11 +754,6 @@ fn slices_of_a_program_that_writes_nonsense_harm_nobody() {
     assert_eq!(collector.watch(&mut watch, &[500], 20_000), []);
     // Its file is cut while it is mapped.
     let path = place.at("session").join(&ring_name);
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(path)
-        .unwrap()
-        .set_len(0)
-        .unwrap();
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
     assert_eq!(collector.watch(&mut watch, &[500], 30_000), []);
 }

@@ -138,13 +138,7 @@ impl Point {
 
 impl Paused {
     fn new(point: Point) -> Paused {
-        Paused {
-            point,
-            reopen_ns: None,
-            opened_ns: 0,
-            opening_ns: 0,
-            is_frequent: false,
-        }
+        Paused { point, reopen_ns: None, opened_ns: 0, opening_ns: 0, is_frequent: false }
     }
 
     /// Its events were closed: they are frequent.
@@ -272,11 +266,7 @@ impl Blocks {
                 Err(e) if events::is_gone(&e) => continue,
                 Err(e) => return Err(e),
             };
-            let count = Count {
-                kind: point.kind,
-                samples: 0,
-                last_ns: 0,
-            };
+            let count = Count { kind: point.kind, samples: 0, last_ns: 0 };
             state.seen.events.insert(event.id, count);
             self.events.push(event);
         }
@@ -361,12 +351,7 @@ impl Blocks {
         self.stack_bytes = wider;
         let before = std::mem::take(&mut self.events);
         let is_open = |point: &Point| before.iter().any(|event| event.point == *point);
-        let open: Vec<Point> = self
-            .points
-            .iter()
-            .map(|p| p.point)
-            .filter(is_open)
-            .collect();
+        let open: Vec<Point> = self.points.iter().map(|p| p.point).filter(is_open).collect();
         for point in open {
             let reason = match self.open_point(point, cpus, state) {
                 Ok(()) => format!("{} KiB of each stack are copied from now on", wider >> 10),
@@ -482,12 +467,7 @@ impl Blocks {
 }
 
 fn on(point: Point, reason: String) -> SamplingRow {
-    SamplingRow {
-        source: point.source.to_owned(),
-        on: true,
-        reason,
-        ..SamplingRow::default()
-    }
+    SamplingRow { source: point.source.to_owned(), on: true, reason, ..SamplingRow::default() }
 }
 
 #[cfg(test)]
@@ -524,11 +504,7 @@ mod tests {
         let event = |source, event, given| Limited {
             event,
             id: 1,
-            point: Point {
-                kind: SampleKind::Blocked,
-                source,
-                id: 1,
-            },
+            point: Point { kind: SampleKind::Blocked, source, id: 1 },
             cpu: 0,
             room: 64,
             given,
@@ -585,11 +561,7 @@ mod tests {
     #[test]
     fn frequent_events_are_closed_for_longer_the_more_it_takes_to_open_them() {
         let second = 1_000_000_000;
-        let point = |kind| Point {
-            kind,
-            source: "switch",
-            id: 1,
-        };
+        let point = |kind| Point { kind, source: "switch", id: 1 };
         for (kind, opening_ns, closed_ns) in [
             (SampleKind::Blocked, 250_000, second / 4),
             (SampleKind::Blocked, 3_000_000, 3 * second / 2),

@@ -80,10 +80,7 @@ impl ReadAt for CodeFile {
 
 impl MappedFiles {
     pub(super) fn new(readers: Readers) -> MappedFiles {
-        MappedFiles {
-            readers,
-            ..MappedFiles::default()
-        }
+        MappedFiles { readers, ..MappedFiles::default() }
     }
 }
 
@@ -100,11 +97,7 @@ impl Files for MappedFiles {
         let key = key(&file.metadata().ok()?);
         Some(File {
             key,
-            bytes: Box::new(CodeFile {
-                file,
-                map: OnceCell::new(),
-                n_maps: self.n_maps.clone(),
-            }),
+            bytes: Box::new(CodeFile { file, map: OnceCell::new(), n_maps: self.n_maps.clone() }),
         })
     }
 

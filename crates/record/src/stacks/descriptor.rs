@@ -16,11 +16,7 @@ pub(super) struct Descriptors {
 }
 
 fn module() -> Module {
-    Module {
-        kind: ModuleKind::Kernel,
-        path: MODULE.to_owned(),
-        ..Module::default()
-    }
+    Module { kind: ModuleKind::Kernel, path: MODULE.to_owned(), ..Module::default() }
 }
 
 impl Descriptors {
@@ -36,10 +32,7 @@ impl Descriptors {
             self.last
         });
         let module = interner.module(module());
-        let call = Call {
-            function: name,
-            ..Call::default()
-        };
+        let call = Call { function: name, ..Call::default() };
         let frame = interner.named(Frame { module, address }, call);
         match interner.path(path, frame) {
             NONE => path,
@@ -50,8 +43,7 @@ impl Descriptors {
     /// Forgets the names that have no row any more.
     pub(super) fn keep(&mut self, interner: &mut Interner) {
         let module = interner.module(module());
-        self.rows
-            .retain(|_, &mut address| interner.has(Frame { module, address }));
+        self.rows.retain(|_, &mut address| interner.has(Frame { module, address }));
     }
 }
 

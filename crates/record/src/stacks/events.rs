@@ -39,17 +39,10 @@ pub(super) const CLOCK: &str = "cpu-clock";
 pub(crate) fn tracepoint(name: &str) -> Option<u64> {
     let tracefs = Tracefs::open().ok()?;
     let path = format!("events/{name}/id");
-    let file = rustix::fs::openat(
-        tracefs.root(),
-        path,
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    );
+    let file =
+        rustix::fs::openat(tracefs.root(), path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let mut text = String::new();
-    std::fs::File::from(file.ok()?)
-        .take(32)
-        .read_to_string(&mut text)
-        .ok()?;
+    std::fs::File::from(file.ok()?).take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 

@@ -119,8 +119,7 @@ impl Sampler {
     pub(crate) fn begin(&mut self, pids: &[i32], is_started: bool) {
         // What the rings hold is older, also that we have made a process.
         self.drain_until(u64::MAX);
-        pids.iter()
-            .for_each(|&pid| self.state.add_process(pid, is_started));
+        pids.iter().for_each(|&pid| self.state.add_process(pid, is_started));
         if self.plan.everyone {
             self.state.watch_all();
         }
@@ -183,11 +182,7 @@ impl Sampler {
         let Some(leader) = changes.next() else {
             return Ok(());
         };
-        let pages = if may_lock_more() {
-            ring_pages()
-        } else {
-            RING_PAGES_OWN
-        };
+        let pages = if may_lock_more() { ring_pages() } else { RING_PAGES_OWN };
         let ring = Ring::map(&leader, pages).map_err(|e| {
             format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`, or the capability CAP_IPC_LOCK")
         })?;
@@ -196,13 +191,7 @@ impl Sampler {
         for event in &changes {
             events::set_output(event, &leader).map_err(refused)?;
         }
-        self.cpus.push(PerCpu {
-            cpu,
-            ring,
-            leader,
-            _changes: changes,
-            samples: Vec::new(),
-        });
+        self.cpus.push(PerCpu { cpu, ring, leader, _changes: changes, samples: Vec::new() });
         Ok(())
     }
 
@@ -290,9 +279,7 @@ impl Sampler {
         self.state.begin();
         loop {
             let times = self.cpus.iter_mut().enumerate();
-            let next = times
-                .filter_map(|(ix, c)| Some((c.ring.next_time()?, ix)))
-                .min();
+            let next = times.filter_map(|(ix, c)| Some((c.ring.next_time()?, ix))).min();
             let Some((time, ix)) = next.filter(|&(time, _)| time <= horizon) else {
                 break;
             };
@@ -355,10 +342,7 @@ impl Sampler {
         }
         self.state.last_waits();
         self.state.say_lost(u64::MAX);
-        self.state.row(SamplingRow {
-            source: CLOCK.to_owned(),
-            ..SamplingRow::default()
-        });
+        self.state.row(SamplingRow { source: CLOCK.to_owned(), ..SamplingRow::default() });
     }
 
     /// Bytes for the end of the log.

@@ -43,13 +43,7 @@ impl Phases {
             Reach::System => (plan.period_ns.min(FIRST_NS), Some(Rng::new(now))),
             Reach::Own => (plan.period_ns, None),
         };
-        Phases {
-            mean_ns,
-            later_ns: plan.period_ns,
-            chance,
-            began_ns: now,
-            next_ns: 0,
-        }
+        Phases { mean_ns, later_ns: plan.period_ns, chance, began_ns: now, next_ns: 0 }
     }
 
     /// The period for a clock.

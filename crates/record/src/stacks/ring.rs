@@ -246,9 +246,7 @@ impl<'a> Record<'a> {
         at += 8;
         let mut copied = 0;
         if asked > 0 {
-            copied = usize::try_from(self.u64(at.checked_add(asked)?)?)
-                .ok()?
-                .min(asked);
+            copied = usize::try_from(self.u64(at.checked_add(asked)?)?).ok()?.min(asked);
         }
         Some(Taken {
             common,
@@ -263,9 +261,8 @@ impl<'a> Record<'a> {
 
 /// The kernel's addresses of a call chain, innermost first, each inside of its call.
 pub(crate) fn kernel_part(chain: &[u8]) -> Vec<u64> {
-    let words = chain
-        .chunks_exact(8)
-        .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+    let words =
+        chain.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
     let mut in_kernel = false;
     let mut addresses = Vec::new();
     for word in words {

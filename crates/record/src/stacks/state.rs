@@ -184,9 +184,7 @@ impl State {
             self.before_exec.insert(pid);
         }
         if let Some(waits) = &mut self.waits {
-            procs::threads(pid)
-                .into_iter()
-                .for_each(|tid| waits.add(pid, tid));
+            procs::threads(pid).into_iter().for_each(|tid| waits.add(pid, tid));
         }
         if is_started && let Some(mappings) = maps(pid, &self.readers) {
             self.unwinder.set_maps(pid, mappings);
@@ -247,10 +245,7 @@ impl State {
         self.n_rows += 1;
         if self.n_rows <= ROWS_MAX {
             let monotonic_ns = clock::monotonic_ns();
-            self.rows.push(SamplingRow {
-                monotonic_ns,
-                ..row
-            });
+            self.rows.push(SamplingRow { monotonic_ns, ..row });
         }
     }
 
@@ -345,12 +340,8 @@ impl State {
         self.records += 1;
         let taken = match record.kind {
             ring::SAMPLE => match self.seen.kind(&record) {
-                Some(kind) => record
-                    .sample(false)
-                    .map(|taken| self.switch_sample(&taken, kind)),
-                None => record
-                    .sample(self.has_chain)
-                    .map(|taken| self.sample(&taken)),
+                Some(kind) => record.sample(false).map(|taken| self.switch_sample(&taken, kind)),
+                None => record.sample(self.has_chain).map(|taken| self.sample(&taken)),
             },
             // The four records that say where code is, and whose; the numbers are those of perf_event_open(2).
             ring::MMAP2 => self.mapped(&record),
@@ -364,11 +355,7 @@ impl State {
             }
             _ => Some(()),
         };
-        debug_assert!(
-            taken.is_some(),
-            "a record of kind {} that is too short",
-            record.kind
-        );
+        debug_assert!(taken.is_some(), "a record of kind {} that is too short", record.kind);
     }
 
     fn is_ours(&self, pid: i32) -> bool {
@@ -500,35 +487,19 @@ impl State {
             return;
         };
         let now = clock::monotonic_ns();
-        let found = look(
-            &mut waits,
-            now,
-            &mut |pid, tid, registers, stack, time_ns| {
-                if !self.unwinder.has_code_at(pid, registers.ip) {
-                    self.read_maps(pid, now);
-                }
-                let user = Some((registers, stack));
-                self.pythons.take_read();
-                let python = &mut self.pythons.look(tid, Moment::Waits(time_ns));
-                let began = clock::thread_cpu_ns();
-                let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
-                let took_ns = clock::thread_cpu_ns().saturating_sub(began);
-                Followed {
-                    path,
-                    end,
-                    took_ns,
-                    is_of_now: self.pythons.take_read(),
-                }
-            },
-        );
-        for Wait {
-            pid,
-            tid,
-            time_ns,
-            path: Followed { path, end, .. },
-            at,
-        } in found
-        {
+        let found = look(&mut waits, now, &mut |pid, tid, registers, stack, time_ns| {
+            if !self.unwinder.has_code_at(pid, registers.ip) {
+                self.read_maps(pid, now);
+            }
+            let user = Some((registers, stack));
+            self.pythons.take_read();
+            let python = &mut self.pythons.look(tid, Moment::Waits(time_ns));
+            let began = clock::thread_cpu_ns();
+            let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
+            let took_ns = clock::thread_cpu_ns().saturating_sub(began);
+            Followed { path, end, took_ns, is_of_now: self.pythons.take_read() }
+        });
+        for Wait { pid, tid, time_ns, path: Followed { path, end, .. }, at } in found {
             let interner = &mut self.unwinder.interner;
             let path = match at.filter(|_| path != NONE) {
                 Some(at) => self.descriptors.add(at, path, interner),
@@ -749,9 +720,7 @@ impl State {
         // A record that was lost may have told of the end of these.
         let now = clock::monotonic_ns();
         let known: HashSet<i32> = self.unwinder.pids().into_iter().collect();
-        let gone = known
-            .union(&self.tree)
-            .filter(|&&pid| procs::start_time(pid).is_none());
+        let gone = known.union(&self.tree).filter(|&&pid| procs::start_time(pid).is_none());
         self.ended.extend(gone.map(|&pid| (now, pid)));
         crate::host::trim_memory();
     }
@@ -821,11 +790,7 @@ fn stack<'a>(taken: &Taken<'a>) -> Option<Stack<'a>> {
         true => (taken.stack, taken.is_cut),
         false => (&[][..], false),
     };
-    Some(Stack {
-        base: registers.get(Cpu::own()?.sp())?,
-        bytes,
-        is_cut,
-    })
+    Some(Stack { base: registers.get(Cpu::own()?.sp())?, bytes, is_cut })
 }
 
 #[cfg(test)]
@@ -837,11 +802,8 @@ mod tests {
     const NOBODY: i32 = 1 << 30;
 
     fn state() -> Option<State> {
-        let mut state = State::new(
-            &Plan::of(Cpu::own()?, Reach::Own, false),
-            false,
-            Readers::default(),
-        );
+        let mut state =
+            State::new(&Plan::of(Cpu::own()?, Reach::Own, false), false, Readers::default());
         state.tree.insert(NOBODY);
         Some(state)
     }
@@ -877,27 +839,14 @@ mod tests {
     #[test]
     fn a_flight_recorder_of_months_remembers_the_paths_of_what_it_keeps() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(
-            &Plan::of(cpu, Reach::System, true),
-            true,
-            Readers::default(),
-        );
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true, Readers::default());
         for n in 0..10_000u64 {
             let interner = &mut state.unwinder.interner;
-            let module = interner.module(Module {
-                path: format!("/bin/{n}"),
-                ..Module::default()
-            });
+            let module = interner.module(Module { path: format!("/bin/{n}"), ..Module::default() });
             let frame = interner.frame(Frame { module, address: n });
             let path = interner.path(NONE, frame);
-            let path = state
-                .descriptors
-                .add(format!("file /tmp/{}", n / 5), path, interner);
-            state.keep(Sample {
-                time_ns: n,
-                path,
-                ..Sample::default()
-            });
+            let path = state.descriptors.add(format!("file /tmp/{}", n / 5), path, interner);
+            state.keep(Sample { time_ns: n, path, ..Sample::default() });
             state.keep_from(n.saturating_sub(5));
             let rows = state.unwinder.n_remembered();
             assert!(rows <= 128, "{rows} after {n}");
@@ -924,27 +873,16 @@ mod tests {
     #[test]
     fn a_burst_of_new_paths_is_forgotten_with_its_samples() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(
-            &Plan::of(cpu, Reach::System, true),
-            true,
-            Readers::default(),
-        );
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true, Readers::default());
         let sample = |state: &mut State, time_ns: u64, address: u64| {
             let interner = &mut state.unwinder.interner;
             let module = interner.module(Module::default());
             let mut path = NONE;
             for depth in 0..50 {
-                let frame = interner.frame(Frame {
-                    module,
-                    address: address + depth,
-                });
+                let frame = interner.frame(Frame { module, address: address + depth });
                 path = interner.path(path, frame);
             }
-            state.keep(Sample {
-                time_ns,
-                path,
-                ..Sample::default()
-            });
+            state.keep(Sample { time_ns, path, ..Sample::default() });
             state.keep_from(time_ns.saturating_sub(50));
         };
         for n in 0..100 {
@@ -970,17 +908,9 @@ mod tests {
     #[test]
     fn samples_of_the_kept_time_that_had_no_room_are_told() {
         let Some(cpu) = Cpu::own() else { return };
-        let mut state = State::new(
-            &Plan::of(cpu, Reach::System, true),
-            true,
-            Readers::default(),
-        );
+        let mut state = State::new(&Plan::of(cpu, Reach::System, true), true, Readers::default());
         for n in 0..KEPT_MAX as u64 + 7 {
-            state.keep(Sample {
-                time_ns: n * 1_000_000_000,
-                path: NONE,
-                ..Sample::default()
-            });
+            state.keep(Sample { time_ns: n * 1_000_000_000, path: NONE, ..Sample::default() });
         }
         let (_, rows) = state.snapshot(3 * 1_000_000_000);
         assert_eq!(rows.len(), 1);
@@ -997,10 +927,7 @@ mod tests {
         }
         assert_eq!(state.tree.len(), TREE_MAX);
         let reasons: Vec<&str> = state.rows.iter().map(|r| r.reason.as_str()).collect();
-        assert_eq!(
-            reasons,
-            ["more than 4 processes at one time: later ones are not sampled"]
-        );
+        assert_eq!(reasons, ["more than 4 processes at one time: later ones are not sampled"]);
     }
 
     #[test]

@@ -92,16 +92,10 @@ mod tests {
     fn a_thread_with_much_to_do_is_ordinary_for_a_while() {
         let mut urgent = Urgent::default();
         let ms = 1_000_000;
-        let rests: Vec<bool> = [
-            (1000, 900),
-            (1100, 920),
-            (1200, 950),
-            (1300, 951),
-            (2199, 952),
-            (2200, 952),
-        ]
-        .map(|(now, used)| urgent.rests(now * ms, used * ms))
-        .into();
+        let rests: Vec<bool> =
+            [(1000, 900), (1100, 920), (1200, 950), (1300, 951), (2199, 952), (2200, 952)]
+                .map(|(now, used)| urgent.rests(now * ms, used * ms))
+                .into();
         assert_eq!(rests, [false, false, true, true, true, false]);
     }
 

@@ -167,11 +167,7 @@ impl Waits {
         if self.threads.len() >= THREADS_MAX {
             return;
         }
-        let new = Watched {
-            pid,
-            next_ns,
-            ..Watched::default()
-        };
+        let new = Watched { pid, next_ns, ..Watched::default() };
         if self.threads.insert(tid, new).is_none() {
             self.queue.push_back(tid);
         }
@@ -249,13 +245,7 @@ impl Waits {
                 bytes = FIRST_BYTES;
                 reads_allowed_ns += EACH_READ_NS;
             }
-            asked.push(Asked {
-                tid,
-                watched,
-                time_ns: now,
-                bytes,
-                is_wanted,
-            });
+            asked.push(Asked { tid, watched, time_ns: now, bytes, is_wanted });
         }
         let mut room_at = 0;
         let asks = asked.iter().map(|a| {
@@ -358,11 +348,8 @@ impl Waits {
         let mut registers = Registers::new(answer.ip);
         registers.set(self.cpu.sp(), answer.sp);
         let may_be_wider = asked.bytes < MOST_BYTES;
-        let stack = Stack {
-            base: answer.sp,
-            bytes,
-            is_cut: bytes.len() == asked.bytes && may_be_wider,
-        };
+        let stack =
+            Stack { base: answer.sp, bytes, is_cut: bytes.len() == asked.bytes && may_be_wider };
         let path = follow(pid, tid, &registers, stack, answer.time_ns);
         self.rested_ns += (path.took_ns as f64 / SHARE_MAX) as u64;
         if path.end == PathEnd::StackCut && may_be_wider {
@@ -407,19 +394,12 @@ mod tests {
         };
         let threads: Vec<_> = (0..THREADS).map(|_| wait()).collect();
         let pid = std::process::id() as i32;
-        told.iter()
-            .take(THREADS)
-            .for_each(|tid| waits.add(pid, tid));
+        told.iter().take(THREADS).for_each(|tid| waits.add(pid, tid));
         let mut look = |now: u64| {
             let mut n = 0;
             waits.look(now, &mut |_, _, _, _, _| {
                 n += 1;
-                Followed {
-                    path: 0,
-                    end: PathEnd::Complete,
-                    took_ns: costly_ns,
-                    is_of_now: false,
-                }
+                Followed { path: 0, end: PathEnd::Complete, took_ns: costly_ns, is_of_now: false }
             });
             n
         };

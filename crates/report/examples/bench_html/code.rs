@@ -65,11 +65,7 @@ impl Code {
             frames.module.push(module);
             frames.file.push(file);
             frames.line.push(if file.is_some() { line } else { 0 });
-            frames.address.push(if name.is_empty() {
-                0x1_2340 + u64::from(line)
-            } else {
-                0
-            });
+            frames.address.push(if name.is_empty() { 0x1_2340 + u64::from(line) } else { 0 });
             frames.kind.push(kind);
             frames.kind.len() as u32 - 1
         };
@@ -78,14 +74,7 @@ impl Code {
         let main = frame("main", "/usr/bin/solver", 12, Native);
         let worker = frame("worker_loop(int)", "/usr/bin/solver", 40, Native);
         let chain: Vec<u32> = (0..24)
-            .map(|i| {
-                frame(
-                    &format!("visit_{i:02}"),
-                    "/usr/lib/libmesh.so.3",
-                    100 + i,
-                    Native,
-                )
-            })
+            .map(|i| frame(&format!("visit_{i:02}"), "/usr/lib/libmesh.so.3", 100 + i, Native))
             .collect();
         let leaves: Vec<u32> = (0..200)
             .map(|i| match i % 10 {
@@ -122,11 +111,7 @@ impl Code {
             vec![start, main, chain[0], chain[1], read, disk],
             vec![start, main, worker, chain[3], lock, futex],
         ];
-        Code {
-            rows: Default::default(),
-            runs,
-            waits,
-        }
+        Code { rows: Default::default(), runs, waits }
     }
 
     fn path(&mut self, trace: &mut Trace, chain: &[u32]) -> PathIx {
@@ -183,11 +168,7 @@ impl Code {
             let path = self.path(trace, &chain);
             sample(trace, now, SampleKind::Blocked, path);
             now += 1_000;
-            let sleep = if disk {
-                ThreadState::DiskSleep
-            } else {
-                ThreadState::Sleeping
-            };
+            let sleep = if disk { ThreadState::DiskSleep } else { ThreadState::Sleeping };
             state(trace, now, sleep, u32::MAX);
             now += random.ns(4_000_000.0, 1.0);
             let waker = if disk { u32::MAX } else { (thread + 1) % 2 };

@@ -8,13 +8,8 @@ const CPUS: usize = 4;
 const WORKERS: usize = 6;
 const QUANTUM: i64 = 3_000_000;
 /// Names of threads that are not the program's, with their processes' pid.
-const OTHERS: [(&str, i32); 5] = [
-    ("kworker/1:2", 71),
-    ("rcu_preempt", 17),
-    ("sshd", 612),
-    ("journald", 233),
-    ("cc1plus", 4410),
-];
+const OTHERS: [(&str, i32); 5] =
+    [("kworker/1:2", 71), ("rcu_preempt", 17), ("sshd", 612), ("journald", 233), ("cc1plus", 4410)];
 
 #[derive(Clone)]
 enum Op {
@@ -59,9 +54,7 @@ struct Sim {
 pub fn make(n: u64) -> (Trace, Options<'static>) {
     let iterations = (n as usize / (WORKERS * 14)).max(3);
     let mut random = Random(7);
-    let mut actors: Vec<Actor> = (0..WORKERS)
-        .map(|w| worker(w, iterations, &mut random))
-        .collect();
+    let mut actors: Vec<Actor> = (0..WORKERS).map(|w| worker(w, iterations, &mut random)).collect();
     actors.extend((0..OTHERS.len()).map(|i| other(i, iterations, &mut random)));
     let n = actors.len();
     let mut sim = Sim {
@@ -85,11 +78,7 @@ pub fn make(n: u64) -> (Trace, Options<'static>) {
 fn worker(w: usize, iterations: usize, random: &mut Random) -> Actor {
     let mut ops = vec![Op::Begin("solve", K::Work, 0, 0)];
     if w == 0 {
-        ops.extend([
-            Op::Begin("read mesh", K::Io, 0x3, 1),
-            Op::Disk(2_400_000),
-            Op::End,
-        ]);
+        ops.extend([Op::Begin("read mesh", K::Io, 0x3, 1), Op::Disk(2_400_000), Op::End]);
     }
     for i in 0..iterations {
         ops.push(Op::Begin("time step", K::Work, 0, 1));
@@ -125,35 +114,21 @@ fn worker(w: usize, iterations: usize, random: &mut Random) -> Actor {
         ]);
         ops.push(Op::Begin("residual lock", K::LockHold, 0x55d0_c0de_1040, 4));
         ops.extend([Op::Compute(random.ns(40_000.0, 0.3)), Op::Release, Op::End]);
-        ops.extend([
-            Op::Begin("barrier", K::Barrier, 0x55d0_c0de_2080, 2),
-            Op::Barrier,
-            Op::End,
-        ]);
+        ops.extend([Op::Begin("barrier", K::Barrier, 0x55d0_c0de_2080, 2), Op::Barrier, Op::End]);
         if w == 0 {
             ops.push(Op::Instant("step done"));
         }
         ops.push(Op::End);
     }
     ops.push(Op::End);
-    Actor {
-        ops: ops.into(),
-        ..Actor::default()
-    }
+    Actor { ops: ops.into(), ..Actor::default() }
 }
 
 fn other(i: usize, iterations: usize, random: &mut Random) -> Actor {
     let (sleep, work) = if i == 4 { (9e6, 6e6) } else { (1.5e6, 6e4) };
-    let ops = (0..iterations * 4).flat_map(|_| {
-        [
-            Op::Sleep(random.ns(sleep, 0.8)),
-            Op::Compute(random.ns(work, 0.7)),
-        ]
-    });
-    Actor {
-        ops: ops.collect(),
-        ..Actor::default()
-    }
+    let ops = (0..iterations * 4)
+        .flat_map(|_| [Op::Sleep(random.ns(sleep, 0.8)), Op::Compute(random.ns(work, 0.7))]);
+    Actor { ops: ops.collect(), ..Actor::default() }
 }
 
 impl Sim {
@@ -166,8 +141,7 @@ impl Sim {
     fn wake(&mut self, a: usize, by: Option<usize>) {
         self.actors[a].wake_at = None;
         self.state(a, ThreadState::RunnableWoken, by);
-        self.wakeups
-            .push((self.now, by.map_or(u32::MAX, |b| b as u32), a as u32));
+        self.wakeups.push((self.now, by.map_or(u32::MAX, |b| b as u32), a as u32));
         self.queue.push_back(a);
     }
 
@@ -213,11 +187,7 @@ impl Sim {
                 next = next.min((actor.since + QUANTUM).max(self.now));
             }
         }
-        next = self
-            .actors
-            .iter()
-            .filter_map(|a| a.wake_at)
-            .fold(next, i64::min);
+        next = self.actors.iter().filter_map(|a| a.wake_at).fold(next, i64::min);
         let passed = next - self.now;
         self.now = next;
         for cpu in 0..CPUS {
@@ -297,10 +267,7 @@ impl Sim {
 }
 
 fn trace(sim: Sim) -> Trace {
-    let mut trace = Trace {
-        span: Time(0)..Time(sim.now),
-        ..Trace::default()
-    };
+    let mut trace = Trace { span: Time(0)..Time(sim.now), ..Trace::default() };
     for (ix, actor) in sim.actors.iter().enumerate() {
         let first = trace.states.start.len() as u32;
         for &(t, state, cpu, by) in &actor.states {
@@ -317,11 +284,8 @@ fn trace(sim: Sim) -> Trace {
             let name = trace.strings.intern(name);
             trace.instants.name.push(name);
         }
-        let name = if ix < WORKERS {
-            format!("quake/{ix}")
-        } else {
-            OTHERS[ix - WORKERS].0.to_owned()
-        };
+        let name =
+            if ix < WORKERS { format!("quake/{ix}") } else { OTHERS[ix - WORKERS].0.to_owned() };
         let (process, tid) = if ix < WORKERS {
             (0, 5000 + ix as i32)
         } else {
@@ -360,19 +324,8 @@ fn slices(
     let first = trace.slices.start.len() as u32;
     for (i, &(from, to, depth, name, kind, object)) in sorted.iter().enumerate() {
         let name = trace.strings.intern(name);
-        let to = if to == from && kind != K::LockWait {
-            end.min(from + 1)
-        } else {
-            to
-        };
-        super::slice(
-            &mut trace.slices,
-            thread,
-            depth,
-            name,
-            kind,
-            from..to.max(from),
-        );
+        let to = if to == from && kind != K::LockWait { end.min(from + 1) } else { to };
+        super::slice(&mut trace.slices, thread, depth, name, kind, from..to.max(from));
         if let Some(last) = trace.slices.object.last_mut() {
             *last = object;
         }
@@ -399,12 +352,7 @@ fn processes(trace: &mut Trace) {
     for (i, (name, pid)) in OTHERS.iter().enumerate() {
         let name = trace.strings.intern(name);
         let threads = (WORKERS + i) as u32..(WORKERS + i + 1) as u32;
-        trace.processes.push(Process {
-            pid: *pid,
-            name,
-            threads,
-            ..Process::default()
-        });
+        trace.processes.push(Process { pid: *pid, name, threads, ..Process::default() });
     }
 }
 
@@ -416,10 +364,7 @@ fn occupancy(trace: &mut Trace, sim: &Sim) {
                 continue;
             }
             trace.occupancy.start.push(Time(t));
-            trace
-                .occupancy
-                .thread
-                .push(a.map_or(ThreadIx::NONE, |a| ThreadIx(a as u32)));
+            trace.occupancy.thread.push(a.map_or(ThreadIx::NONE, |a| ThreadIx(a as u32)));
             trace.occupancy.idle.push(a.is_none());
         }
         trace.cpus.push(Cpu {
@@ -446,9 +391,7 @@ fn extras(trace: &mut Trace, sim: &Sim) {
     let steps: Vec<Time> = trace.instants.time.clone();
     for (i, t) in steps.iter().enumerate() {
         counter.time.push(*t);
-        counter
-            .value
-            .push(100.0 * (-0.05 * i as f64).exp() + (i % 7) as f64);
+        counter.value.push(100.0 * (-0.05 * i as f64).exp() + (i % 7) as f64);
     }
     trace.counters.push(counter);
     let flow = trace.strings.intern("halo exchange");
@@ -492,10 +435,8 @@ fn extras(trace: &mut Trace, sim: &Sim) {
         ..Info::default()
     };
     trace.origin_realtime_ns = 1_795_000_000_000_000_000;
-    (trace.n_kernel_events, trace.n_annotation_events) = (
-        sim.wakeups.len() as u64 * 3,
-        trace.slices.start.len() as u64 * 2,
-    );
+    (trace.n_kernel_events, trace.n_annotation_events) =
+        (sim.wakeups.len() as u64 * 3, trace.slices.start.len() as u64 * 2);
 }
 
 fn options() -> Options<'static> {

@@ -57,13 +57,7 @@ fn sampled(n: u32) -> Trace {
         let time = i64::from(i) * TICK + if i == n / 2 { 3 } else { jitter };
         sample(&mut trace.samples, 0, time, kind, path);
     }
-    sample(
-        &mut trace.samples,
-        1,
-        7,
-        SampleKind::BlockedRead,
-        PathIx::NONE.0,
-    );
+    sample(&mut trace.samples, 1, 7, SampleKind::BlockedRead, PathIx::NONE.0);
     trace
 }
 
@@ -89,21 +83,9 @@ fn samples_of(packed: &Whole) -> Vec<Seen> {
             let begin = now as i64 - unzigzag(value(4));
             let length = value(3) as i64 + unzigzag(value(5));
             let moment = value(1) & 15;
-            let end = if moment == 0 {
-                now
-            } else {
-                (begin + length) as u64
-            };
+            let end = if moment == 0 { now } else { (begin + length) as u64 };
             let is_complete = value(1) & 16 != 0;
-            seen.push((
-                u64::from(*thread),
-                now,
-                moment,
-                is_complete,
-                value(2),
-                begin as u64,
-                end,
-            ));
+            seen.push((u64::from(*thread), now, moment, is_complete, value(2), begin as u64, end));
         }
         assert_eq!(now, unit.to);
     }
@@ -219,10 +201,7 @@ fn pieces_of_cpus_are_in_the_page_by_cpu() {
             is_complete: true,
         });
     }
-    let options = Options {
-        pieces: &pieces,
-        ..Options::default()
-    };
+    let options = Options { pieces: &pieces, ..Options::default() };
     let packed = pack(&trace, &plan, &options);
     let cpus: Vec<u32> = packed.pieces.iter().map(|unit| unit.0).collect();
     assert_eq!(cpus, [0, 0, 3]);
@@ -259,9 +238,7 @@ fn frames_and_paths_are_in_the_page() {
     let read = |unit: &columns::Unit, columns: usize| -> Vec<Vec<u64>> {
         let block = inflate(&packed.blocks[unit.block as usize].text);
         let mut at = offset(&block, unit);
-        (0..columns)
-            .map(|_| cell(&block, &mut at, unit.items as usize))
-            .collect()
+        (0..columns).map(|_| cell(&block, &mut at, unit.items as usize)).collect()
     };
     let mut strings = trace.strings.clone();
     let mut name = |text: &str| u64::from(strings.intern(text).0) + 1;
@@ -272,10 +249,7 @@ fn frames_and_paths_are_in_the_page() {
     assert_eq!(frames[3], [0, 4711, 0]);
     assert_eq!(frames[4], [0, 0, 0x7f12_3456_789a]);
     assert_eq!(frames[5], [0, 1, 2]);
-    assert_eq!(
-        read(&packed.paths[0], 2),
-        [vec![0, 1, 1, 3], vec![0, 1, 2, 2]]
-    );
+    assert_eq!(read(&packed.paths[0], 2), [vec![0, 1, 1, 3], vec![0, 1, 2, 2]]);
 }
 
 #[test]
@@ -285,15 +259,8 @@ fn a_sample_takes_a_few_bytes() {
     let packed = pack(&trace, &lines::plan(&trace), &Options::default());
     let blocks: std::collections::BTreeSet<u32> =
         packed.samples.iter().map(|(_, unit)| unit.block).collect();
-    let bytes: usize = blocks
-        .iter()
-        .map(|&block| packed.blocks[block as usize].text.len())
-        .sum();
-    assert!(
-        bytes < 6 * n as usize,
-        "{} bytes a sample",
-        bytes as f64 / f64::from(n)
-    );
+    let bytes: usize = blocks.iter().map(|&block| packed.blocks[block as usize].text.len()).sum();
+    assert!(bytes < 6 * n as usize, "{} bytes a sample", bytes as f64 / f64::from(n));
 }
 
 #[test]
@@ -301,10 +268,7 @@ fn a_recording_without_samples_says_nothing_about_call_paths() {
     let page = |trace: &Trace| {
         let served = Served::new(trace, &Options::default()).unwrap();
         let blocks = (0..).take_while(|&b| served.block(b).is_some()).count();
-        (
-            serde_json::from_slice::<serde_json::Value>(served.index()).unwrap(),
-            blocks,
-        )
+        (serde_json::from_slice::<serde_json::Value>(served.index()).unwrap(), blocks)
     };
     let with = sampled(10);
     let mut without = sampled(10);

@@ -176,9 +176,7 @@ fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             end_ns: moment(task.ended),
             joined_ns: moment(task.joined),
             joiner_task_id: id(task.joiner.0),
-            folded: folded
-                .get(&(ix as u32))
-                .map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX)),
+            folded: folded.get(&(ix as u32)).map_or(0, |n| i64::try_from(*n).unwrap_or(i64::MAX)),
         })?;
     }
     Ok(())

@@ -63,11 +63,7 @@ fn events(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             Kind::Flow => flow(source, row as usize),
             Kind::Counter => counter(source, row as usize, &counters),
         };
-        out.push(EventRow {
-            event_id: event_id as i64,
-            time_ns: time.ns(),
-            ..event
-        })?;
+        out.push(EventRow { event_id: event_id as i64, time_ns: time.ns(), ..event })?;
     }
     Ok(())
 }
@@ -78,10 +74,8 @@ fn in_order(source: &Source<'_>) -> Vec<Place> {
     for cpu in &trace.cpus {
         // The first row is the state at the start, not an event.
         for row in cpu.occupancy.clone().skip(1) {
-            let (thread, idle) = (
-                trace.occupancy.thread[row as usize],
-                trace.occupancy.idle[row as usize],
-            );
+            let (thread, idle) =
+                (trace.occupancy.thread[row as usize], trace.occupancy.idle[row as usize]);
             if thread.is_some() || idle {
                 all.push((trace.occupancy.start[row as usize], Kind::Switch, row));
             }
@@ -104,9 +98,7 @@ fn in_order(source: &Source<'_>) -> Vec<Place> {
             all.push((s.end[row as usize], Kind::End, row));
         }
     }
-    let created = (0..)
-        .zip(&trace.tasks)
-        .filter(|(_, t)| t.created != Time::MIN);
+    let created = (0..).zip(&trace.tasks).filter(|(_, t)| t.created != Time::MIN);
     all.extend(created.map(|(row, t)| (t.created, Kind::TaskCreated, row)));
     let mut row = 0;
     for counter in &trace.counters {

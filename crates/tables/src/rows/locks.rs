@@ -76,11 +76,7 @@ fn locks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
         answers.iter().map(|a| ((a.pid, a.object), a)).collect();
     let none = Answer::default();
     // Of several lives at an address the last one's kind and site.
-    let lives: HashMap<_, _> = trace
-        .locks
-        .iter()
-        .map(|l| ((l.process, l.object), l))
-        .collect();
+    let lives: HashMap<_, _> = trace.locks.iter().map(|l| ((l.process, l.object), l)).collect();
     for (lock_id, key) in all.locks.iter().enumerate() {
         let (process, object) = *key;
         let pid = source.pid(process);

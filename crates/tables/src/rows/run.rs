@@ -105,10 +105,7 @@ table! {
 
 fn labels(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
     for (key, value) in source.labels() {
-        out.push(LabelRow {
-            key: key.clone().into(),
-            value: value.clone().into(),
-        })?;
+        out.push(LabelRow { key: key.clone().into(), value: value.clone().into() })?;
     }
     Ok(())
 }
@@ -161,10 +158,7 @@ fn symbols(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
     for i in 0..strings.len() {
         let name = StrIx(i as u32);
         if let Cow::Owned(demangled) = kasuri_analyze::demangled(strings.get(name)) {
-            out.push(SymbolRow {
-                name: name.into(),
-                demangled: Text::Made(demangled),
-            })?;
+            out.push(SymbolRow { name: name.into(), demangled: Text::Made(demangled) })?;
         }
     }
     Ok(())

@@ -16,13 +16,7 @@ const A: u64 = 0xa0;
 const B: u64 = 0xb0;
 
 fn known(tid: i32) -> KnownThread {
-    KnownThread {
-        time: Time(0),
-        pid: 10,
-        tid,
-        ppid: 1,
-        comm: "worker".into(),
-    }
+    KnownThread { time: Time(0), pid: 10, tid, ppid: 1, comm: "worker".into() }
 }
 
 fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
@@ -52,12 +46,7 @@ pub fn planted() -> Trace {
         a,
         b: 0,
     };
-    let stream = |tid: i32, events: Vec<Annotation>| AnnotationVec {
-        pid: 10,
-        tid,
-        events,
-        at: 0,
-    };
+    let stream = |tid: i32, events: Vec<Annotation>| AnnotationVec { pid: 10, tid, events, at: 0 };
     let streams = vec![
         stream(
             10,
@@ -108,12 +97,5 @@ pub fn planted() -> Trace {
         span: Time(0)..Time(10_000),
         ..Setup::default()
     };
-    Input {
-        setup,
-        strings,
-        cpus: vec![cpu0, cpu1],
-        streams,
-    }
-    .build()
-    .unwrap()
+    Input { setup, strings, cpus: vec![cpu0, cpu1], streams }.build().unwrap()
 }

@@ -46,10 +46,7 @@ struct Picture {
 impl Picture {
     fn new(p: &Prediction) -> Picture {
         let cpus = p.points.iter().map(|q| q.cpus as f64).fold(2.0, f64::max);
-        let tops = p
-            .points
-            .iter()
-            .map(|q| q.high.max(q.more_threads.unwrap_or(0.0)));
+        let tops = p.points.iter().map(|q| q.high.max(q.more_threads.unwrap_or(0.0)));
         // Room above the highest point.
         let high = tops.fold(2.0, f64::max) * 1.1;
         let low = p.points.iter().map(|q| q.low).fold(1.0, f64::min).max(0.05);
@@ -97,10 +94,7 @@ impl Picture {
         let mut band = from_one(of(&|q| q.high));
         band.extend(of(&|q| q.low).into_iter().rev());
         let band = self.path(&band);
-        let _ = writeln!(
-            out,
-            "<path d=\"M{band}Z\" fill=\"#3b82f6\" opacity=\".18\"/>"
-        );
+        let _ = writeln!(out, "<path d=\"M{band}Z\" fill=\"#3b82f6\" opacity=\".18\"/>");
         // A program that cannot start more threads has no such points.
         let more = p.points.iter();
         let more = more.filter_map(|q| Some((q.cpus as f64, q.more_threads?)));
@@ -148,9 +142,7 @@ impl Picture {
 
     /// Lines and labels at round speed-ups, labels at powers of two of CPUs.
     fn grid(&self, out: &mut String, p: &Prediction) {
-        for s in [
-            0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
-        ] {
+        for s in [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0] {
             if s >= self.low * 0.99 && s <= self.high {
                 let y = self.y.at(s);
                 let _ = writeln!(
@@ -193,11 +185,7 @@ impl Picture {
             let words = escape(&limit(&q.limit));
             let at = self.x.at(q.cpus as f64);
             // Words in the right half of the picture end at their line instead of starting there.
-            let (anchor, dx) = if at > WIDTH * 0.55 {
-                ("end", -6.0)
-            } else {
-                ("start", 6.0)
-            };
+            let (anchor, dx) = if at > WIDTH * 0.55 { ("end", -6.0) } else { ("start", 6.0) };
             let y = TOP + 14.0 + 16.0 * n as f64;
             let _ = writeln!(
                 out,

@@ -65,11 +65,7 @@ impl Scale {
     fn of(curve: &Series) -> Scale {
         let top = curve.band.iter().map(|b| b.1).fold(2.0, f64::max) * 1.15;
         let bottom = curve.band.iter().map(|b| b.0).fold(1.0, f64::min).max(0.05);
-        Scale {
-            bottom,
-            top,
-            axis: LogAxis::new((bottom, top), (0.0, (HEIGHT - 1) as f64)),
-        }
+        Scale { bottom, top, axis: LogAxis::new((bottom, top), (0.0, (HEIGHT - 1) as f64)) }
     }
 
     /// The row of a value, counted from the bottom.
@@ -118,9 +114,7 @@ fn cells(chart: &Chart, xs: &[f64], scale: &Scale) -> Vec<Vec<char>> {
         let column = STEP * (i + 1) - 1;
         let ys = |style| {
             let points = of(style).flat_map(|series| &series.points);
-            points
-                .filter(move |point| point.0 == x)
-                .map(|point| point.1)
+            points.filter(move |point| point.0 == x).map(|point| point.1)
         };
         ys(SeriesStyle::Dashed).for_each(|y| put(column, y, '.'));
         for series in of(SeriesStyle::Line) {

@@ -31,12 +31,7 @@ pub(crate) struct LogAxis {
 impl LogAxis {
     /// From `range.0` at `place.0` to `range.1` at `place.1`.
     pub fn new(range: (f64, f64), place: (f64, f64)) -> LogAxis {
-        LogAxis {
-            low: range.0,
-            high: range.1,
-            from: place.0,
-            to: place.1,
-        }
+        LogAxis { low: range.0, high: range.1, from: place.0, to: place.1 }
     }
 
     /// The place of a value. Values below the axis are at its beginning; values above it lie beyond its end.
@@ -64,10 +59,7 @@ pub(crate) fn svg(width: f64, height: f64, label: &str) -> String {
 /// characters and marks of direction are replaced ([`crate::table::units::printable`]).
 pub fn escape(text: &str) -> String {
     let text = crate::table::units::printable(text);
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -85,9 +77,6 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place() {
-        assert_eq!(
-            escape("\"><script>a & b\u{202e}"),
-            "&quot;&gt;&lt;script&gt;a &amp; b\u{fffd}"
-        );
+        assert_eq!(escape("\"><script>a & b\u{202e}"), "&quot;&gt;&lt;script&gt;a &amp; b\u{fffd}");
     }
 }

@@ -50,9 +50,8 @@ const TOP: f64 = 26.0;
 const STEP: f64 = 9.0;
 const PAD: f64 = 5.0;
 /// Colours of the configurations: distinct in both themes, and for readers with a red-green deficiency.
-const COLOURS: [&str; 8] = [
-    "#4c8dff", "#e69f00", "#1fa187", "#cc79a7", "#d55e00", "#8f7ae5", "#56b4e9", "#8a9199",
-];
+const COLOURS: [&str; 8] =
+    ["#4c8dff", "#e69f00", "#1fa187", "#cc79a7", "#d55e00", "#8f7ae5", "#56b4e9", "#8a9199"];
 /// Colours are variables that the reader's theme chooses. No font and no picture is loaded.
 const STYLE: &str = "
 :root{--bg:#fff;--text:#1c2128;--muted:#5b6570;--line:#cfd5dc;--grid:#e6e9ed;--head:#f4f6f8;color-scheme:light}
@@ -86,10 +85,7 @@ pub fn html(page: &Page) -> String {
     for (ix, [name, what]) in page.configs.iter().enumerate() {
         let (name, what) = (escape(name), escape(&what.replace('`', "")));
         let colour = colour(ix);
-        let _ = write!(
-            out,
-            "<li><i style=\"background:{colour}\"></i><b>{name}</b> {what}</li>"
-        );
+        let _ = write!(out, "<li><i style=\"background:{colour}\"></i><b>{name}</b> {what}</li>");
     }
     out.push_str("</ul>\n<div class=\"chart\">\n");
     out.push_str(&chart(page));
@@ -98,12 +94,9 @@ pub fn html(page: &Page) -> String {
         let [median, low, high] = dot.ratio;
         format!("{median:.2} <small>{low:.2}..{high:.2}</small>")
     });
-    table(
-        &mut out,
-        page,
-        "Added to one operation (nothing: the interval holds 0)",
-        |dot| escape(&dot.added),
-    );
+    table(&mut out, page, "Added to one operation (nothing: the interval holds 0)", |dot| {
+        escape(&dot.added)
+    });
     out.push_str("</html>\n");
     out
 }
@@ -136,9 +129,7 @@ fn chart(page: &Page) -> String {
     let mut out = svg(WIDTH, height, &page.title);
     let bottom = height - 24.0;
     let mut last = f64::NEG_INFINITY;
-    for tick in [
-        0.5, 0.7, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0,
-    ] {
+    for tick in [0.5, 0.7, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0] {
         // Labels must not touch.
         if tick < low || tick > high || x(tick) - last < 34.0 {
             continue;
@@ -193,10 +184,8 @@ fn draw(
     colour: &str,
 ) {
     let [median, low, high] = dot.ratio;
-    let words = format!(
-        "{}, {config}: {median:.3}x ({low:.3}..{high:.3}), {} added",
-        row.name, dot.added
-    );
+    let words =
+        format!("{}, {config}: {median:.3}x ({low:.3}..{high:.3}), {} added", row.name, dot.added);
     let _ = writeln!(
         out,
         "<g><title>{0}</title><path d=\"M{1:.1} {y:.1}H{2:.1}\" stroke=\"{colour}\" stroke-width=\"2\" opacity=\".55\"/>\
@@ -221,10 +210,7 @@ fn table(out: &mut String, page: &Page, heading: &str, cell: impl Fn(&Dot) -> St
     for row in &page.rows {
         let (name, what) = (escape(&row.name), escape(&row.what));
         let untraced = escape(&row.untraced);
-        let _ = write!(
-            out,
-            "<tr><td title=\"{what}\">{name}</td><td>{untraced}</td>"
-        );
+        let _ = write!(out, "<tr><td title=\"{what}\">{name}</td><td>{untraced}</td>");
         for dot in &row.cells {
             let text = dot.as_ref().map_or_else(|| "-".to_owned(), &cell);
             let _ = write!(out, "<td>{text}</td>");
@@ -239,21 +225,14 @@ mod tests {
     use super::*;
 
     fn dot(ratio: [f64; 3]) -> Option<Dot> {
-        Some(Dot {
-            ratio,
-            added: "5 ns".to_owned(),
-        })
+        Some(Dot { ratio, added: "5 ns".to_owned() })
     }
 
     fn page(cells: Vec<Option<Dot>>) -> Page {
         Page {
             title: "a <b> & c".to_owned(),
             configs: vec![["one".into(), "1".into()], ["two".into(), "2".into()]],
-            rows: vec![Row {
-                name: "null call".to_owned(),
-                cells,
-                ..Row::default()
-            }],
+            rows: vec![Row { name: "null call".to_owned(), cells, ..Row::default() }],
             ..Page::default()
         }
     }
@@ -272,10 +251,7 @@ mod tests {
         let [one, two] = centres(&html)[..] else {
             panic!("two dots: {html}");
         };
-        assert!(
-            LEFT < one && one < two && two < WIDTH - RIGHT,
-            "{one} {two}"
-        );
+        assert!(LEFT < one && one < two && two < WIDTH - RIGHT, "{one} {two}");
         assert!(html.contains("a &lt;b&gt; &amp; c") && !html.contains("a <b>"));
         assert!(html.contains("31.00 <small>30.00..33.00</small>"));
     }

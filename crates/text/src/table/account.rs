@@ -68,11 +68,7 @@ pub(super) fn knows_account(s: &Summary) -> bool {
 /// The class of a key; summaries have keys, as JSON does. A class of a newer version is *other*.
 pub(super) fn class_of(key: &str) -> Class {
     let same = |class: &&Class| class.key() == key;
-    Class::ALL
-        .iter()
-        .find(same)
-        .copied()
-        .unwrap_or(Class::Other)
+    Class::ALL.iter().find(same).copied().unwrap_or(Class::Other)
 }
 
 /// What a class holds.
@@ -321,14 +317,7 @@ impl Page<'_> {
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
                 let share = share(cause.ns);
-                self.cause_lines(
-                    &mut grid,
-                    cause,
-                    share,
-                    s.call_paths.is_some(),
-                    names,
-                    detail,
-                );
+                self.cause_lines(&mut grid, cause, share, s.call_paths.is_some(), names, detail);
             }
             let across = self.layout.width.saturating_sub(BEFORE_CHAINS).max(30);
             for line in class_lines(s.call_paths.as_ref(), kind, names, n_paths, [room, across]) {
@@ -429,21 +418,14 @@ impl Page<'_> {
     /// The longest stretch in ms since the recording's start, as `--range` takes it.
     fn stretch(&self, cause: &CauseSummary) -> String {
         let since = |ns: i64| (ns - self.layout.start_ns) as f64 * 1e-6;
-        format!(
-            "{:.3}ms..{:.3}ms",
-            since(cause.longest_from_ns),
-            since(cause.longest_to_ns)
-        )
+        format!("{:.3}ms..{:.3}ms", since(cause.longest_from_ns), since(cause.longest_to_ns))
     }
 
     /// How much of the lost time has a known cause, and commands that show more.
     fn account_notes(&mut self, a: &AccountSummary) {
         let is_lost = |c: &ClassSum| c.ns > 0 && !class_of(c.class).is_useful();
         let mut notes = match a.classes.iter().any(is_lost) {
-            true => vec![format!(
-                "{} of the lost time has a known cause",
-                percent(a.named_share)
-            )],
+            true => vec![format!("{} of the lost time has a known cause", percent(a.named_share))],
             false => vec!["nothing was lost".into()],
         };
         if !a.knows_syscalls {
@@ -488,9 +470,7 @@ impl Page<'_> {
                 duration(r.wall_ns as f64),
                 format!("{:.2}", r.got_cpus),
                 small_bar(&r.classes),
-                lost.map_or("-".into(), |c| {
-                    format!("{:.2} {}", c.cpus, class_of(c.class).label())
-                }),
+                lost.map_or("-".into(), |c| format!("{:.2} {}", c.cpus, class_of(c.class).label())),
             ]);
         }
         self.grid(grid, shown, a.regions.len());
@@ -535,10 +515,7 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
     let (recorder, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_recorder);
     found.extend(other_programs(&others, names));
     if !recorder.is_empty() {
-        found.push((
-            recorder.iter().map(|c| c.cpus).sum(),
-            "this recorder".into(),
-        ));
+        found.push((recorder.iter().map(|c| c.cpus).sum(), "this recorder".into()));
     }
     found.sort_by(|x, y| y.0.total_cmp(&x.0));
     let found: Vec<String> = (found.iter().take(MAX_IN_HEADLINE).enumerate())
@@ -635,11 +612,7 @@ fn last(cause: &CauseSummary, names: &ThreadNames<'_>) -> String {
         (Some(tid), class)
             if class == Class::LoadImbalance || (class == Class::Spinning && is_late) =>
         {
-            format!(
-                ", last: {} ({})",
-                names.text(&cause.thread, tid),
-                percent(cause.thread_share)
-            )
+            format!(", last: {} ({})", names.text(&cause.thread, tid), percent(cause.thread_share))
         }
         _ => String::new(),
     }

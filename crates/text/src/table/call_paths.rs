@@ -123,10 +123,7 @@ fn question_lines(
             let begin = format!("{} {}", percent(path.share), word(path));
             // Columns of a terminal, not bytes: names may hold wide characters.
             let left = room.saturating_sub(begin.width());
-            PathLine {
-                ns: Some(path.ns),
-                text: begin + &hot_path_text(path, left),
-            }
+            PathLine { ns: Some(path.ns), text: begin + &hot_path_text(path, left) }
         })
         .collect();
     // Of a time that is mostly not known, what is known is no answer.
@@ -153,10 +150,7 @@ fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
         "collector" => format!("{part} of it collects garbage ({module})"),
         _ => format!("{part} of it is {module}"),
     };
-    Some(PathLine {
-        ns: Some(row.work_ns),
-        text: printable(&text),
-    })
+    Some(PathLine { ns: Some(row.work_ns), text: printable(&text) })
 }
 
 /// A stack that is not known for this part of the time, or a function without a name, may change what the account shows.
@@ -175,9 +169,7 @@ pub(super) fn path_notes(paths: &CallPathSummary, always: bool) -> Vec<String> {
     let notes = [
         spinning_text(paths),
         (always || lacks_stacks).then(|| coverage_text(paths)),
-        (always || lacks_names)
-            .then(|| explained_text(paths))
-            .flatten(),
+        (always || lacks_names).then(|| explained_text(paths)).flatten(),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -185,28 +177,24 @@ pub(super) fn path_notes(paths: &CallPathSummary, always: bool) -> Vec<String> {
 /// How far the time that spins may be off. `None`: nothing spins.
 fn spinning_text(paths: &CallPathSummary) -> Option<String> {
     let share = spinning(paths)?;
-    Some(
-        match paths.independent_samples.map(|n| points_off(share, n)) {
-            Some(points) if points <= TELLING_POINTS => {
-                format!("spinning by samples, within {points:.1} points of on-CPU time")
-            }
-            Some(_) => {
-                let samples = plural(paths.samples_on_cpu, "sample");
-                format!("{samples} while running: too few to tell how much of it spins")
-            }
-            None => "spinning by samples, which may be in step with it".to_owned(),
-        },
-    )
+    Some(match paths.independent_samples.map(|n| points_off(share, n)) {
+        Some(points) if points <= TELLING_POINTS => {
+            format!("spinning by samples, within {points:.1} points of on-CPU time")
+        }
+        Some(_) => {
+            let samples = plural(paths.samples_on_cpu, "sample");
+            format!("{samples} while running: too few to tell how much of it spins")
+        }
+        None => "spinning by samples, which may be in step with it".to_owned(),
+    })
 }
 
 /// How much of the times has a call path.
 fn coverage_text(paths: &CallPathSummary) -> String {
     let share = |ns: i64, of: &Coverage| ns as f64 / of.ns.max(1) as f64;
     let (ran, slept) = (&paths.on_cpu, &paths.blocked);
-    let mut text = format!(
-        "{} of on-CPU time has a complete stack",
-        percent(share(ran.complete_ns, ran))
-    );
+    let mut text =
+        format!("{} of on-CPU time has a complete stack", percent(share(ran.complete_ns, ran)));
     const INCOMPLETE: &str = "an incomplete one";
     // The parts of Coverage, without those that are 0 or would be printed as such.
     let parts = [(ran.incomplete_ns, INCOMPLETE), (ran.unsampled_ns, "none")];
@@ -245,31 +233,19 @@ fn explained_text(paths: &CallPathSummary) -> Option<String> {
         "{} of what code can explain is in named functions",
         percent(share(explained.named_ns))
     );
-    for row in explained
-        .nameless
-        .iter()
-        .filter(|row| is_worth(row.ns))
-        .take(3)
-    {
+    for row in explained.nameless.iter().filter(|row| is_worth(row.ns)).take(3) {
         let part = percent(share(row.ns));
         let place = match row.kind {
             "kernel" => "in the kernel, whose functions have no names here".into(),
             "run_time" => "in code made at run time, without names".into(),
             "nowhere" => "at addresses of no known mapping".into(),
-            _ => format!(
-                "in {}, whose functions have no names",
-                printable(&row.module)
-            ),
+            _ => format!("in {}, whose functions have no names", printable(&row.module)),
         };
         text += &format!("; {part} {place}");
     }
     for row in explained.unsampled.iter().filter(|row| is_worth(row.ns)) {
         let (part, n) = (percent(share(row.ns)), super::units::count(row.threads));
-        let threads = if row.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        };
+        let threads = if row.threads == 1 { "thread" } else { "threads" };
         let reason = match row.reason {
             "short_thread" => format!("in {n} {threads} that ran too shortly for a sample"),
             "short_wait" => {

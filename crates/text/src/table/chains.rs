@@ -74,15 +74,9 @@ pub(super) fn chain_lines(
             true => format!("{who} waits"),
             false => line,
         };
-        text.lines.push(PathLine {
-            ns: Some(node.ns),
-            text: begin + &line,
-        });
+        text.lines.push(PathLine { ns: Some(node.ns), text: begin + &line });
         if is_cut {
-            text.lines.push(PathLine {
-                ns: None,
-                text: where_text(node, across),
-            });
+            text.lines.push(PathLine { ns: None, text: where_text(node, across) });
         }
         text.behind(head, 0);
         lines.append(&mut text.lines);
@@ -108,9 +102,7 @@ impl Lines<'_> {
     fn children(&self, at: usize) -> Vec<usize> {
         let depth = self.nodes[at].depth;
         let behind = (at + 1..self.nodes.len()).take_while(|&row| self.nodes[row].depth > depth);
-        behind
-            .filter(|&row| self.nodes[row].depth == depth + 1)
-            .collect()
+        behind.filter(|&row| self.nodes[row].depth == depth + 1).collect()
     }
 
     /// The same with their times. Where the lines above say what a thread ran, all that it ran is one.
@@ -122,10 +114,7 @@ impl Lines<'_> {
                 let both_ran = (node.did, other.did) == ("ran", "ran");
                 self.is_serial && both_ran && node.thread == other.thread
             };
-            match causes
-                .iter_mut()
-                .find(|(row, _)| is_same(&self.nodes[*row]))
-            {
+            match causes.iter_mut().find(|(row, _)| is_same(&self.nodes[*row])) {
                 Some((_, ns)) => *ns += node.ns,
                 None => causes.push((row, node.ns)),
             }
@@ -147,9 +136,7 @@ impl Lines<'_> {
             return;
         }
         shown.truncate(self.left);
-        let is_split = shown
-            .iter()
-            .any(|&(_, ns)| (ns as f64) < 0.995 * wait.ns as f64);
+        let is_split = shown.iter().any(|&(_, ns)| (ns as f64) < 0.995 * wait.ns as f64);
         let is_branching = shown.len() > 1;
         for (row, ns) in shown {
             if self.left == 0 {

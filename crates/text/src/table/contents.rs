@@ -11,10 +11,7 @@ use kasuri_analyze::{Can, Contents};
 /// The description as text, ending with a line feed. `name`: the file's.
 pub fn contents(name: &str, info: &Info, layout: &Layout) -> String {
     let contents = &info.contents;
-    let mut page = Page {
-        layout,
-        text: String::new(),
-    };
+    let mut page = Page { layout, text: String::new() };
     page.file(name, contents);
     page.fact("held up", &held_up(info));
     page.events(contents);
@@ -32,10 +29,7 @@ fn held_up(info: &Info) -> String {
         let [longest, sum] = [of.longest_ns, of.sum_ns].map(|ns| duration(ns as f64));
         (of.n > 0).then(|| format!("{longest} {what} once, {sum} in all"))
     };
-    let parts = [
-        part("to read memory", held.memory),
-        part("to switch probes", held.probes),
-    ];
+    let parts = [part("to read memory", held.memory), part("to switch probes", held.probes)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
         true => "by no call that was timed".to_owned(),
@@ -55,9 +49,8 @@ impl Page<'_> {
         self.fact("duration", &duration(c.duration_ns as f64));
         // Other tools' files have few of these facts, in no particular combination.
         let machine = [&c.cpu_model, &c.machine, &c.kernel, &c.host];
-        let machine: Vec<String> = (machine.iter().filter(|part| !part.is_empty()))
-            .map(|part| printable(part))
-            .collect();
+        let machine: Vec<String> =
+            (machine.iter().filter(|part| !part.is_empty())).map(|part| printable(part)).collect();
         if !machine.is_empty() {
             self.fact("machine", &machine.join(", "));
         }
@@ -118,18 +111,13 @@ impl Page<'_> {
                 0 => "events".to_owned(),
                 n => plural(n, "event"),
             };
-            let at = loss
-                .cpu
-                .map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+            let at = loss.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
             let remedy = match loss.remedy.as_str() {
                 "" => String::new(),
                 remedy => format!("; {remedy}"),
             };
-            let line = format!(
-                "{many}{at}, in {}: {}{remedy}",
-                plural(loss.gaps, "gap"),
-                loss.cause
-            );
+            let line =
+                format!("{many}{at}, in {}: {}{remedy}", plural(loss.gaps, "gap"), loss.cause);
             self.paragraph(&printable(&line));
         }
         for text in &c.missing {

@@ -7,10 +7,7 @@ use kasuri_answers::document::{Cell, Document, List, Part, Table, Title, Unit, V
 
 /// The document as text, ending with a line feed.
 pub fn render(document: &Document, layout: &Layout) -> String {
-    let mut page = Page {
-        layout,
-        text: String::new(),
-    };
+    let mut page = Page { layout, text: String::new() };
     match &document.title {
         Title::Command(command) => page.title(command),
         Title::Line(line) => {

@@ -139,10 +139,7 @@ pub fn explanation(s: &Summary, file: &str, start_ns: i64) -> Explanation {
     };
     Explanation {
         schema: SCHEMA,
-        program: bounded(&program::title(
-            &program::named(&s.program, &s.command),
-            &s.command,
-        )),
+        program: bounded(&program::title(&program::named(&s.program, &s.command), &s.command)),
         run: bounded(&run_text(s)),
         // The page has the losses itself.
         quality: bounded(&quality_text(s).replace(" (--section losses)", "")),
@@ -191,18 +188,10 @@ fn classes(s: &Summary, names: &ThreadNames<'_>, start_ns: i64) -> Vec<Explained
                 .take(MAX_OF_CLASS)
                 .map(|c| cause(c, names, share(c.ns), start_ns))
                 .collect(),
-            code: lines
-                .iter()
-                .take(CODE)
-                .map(|line| bounded(&line.text))
-                .collect(),
+            code: lines.iter().take(CODE).map(|line| bounded(&line.text)).collect(),
         }
     };
-    by_size(&a.classes)
-        .into_iter()
-        .filter(|sum| share(sum.ns) >= FINDING)
-        .map(explained)
-        .collect()
+    by_size(&a.classes).into_iter().filter(|sum| share(sum.ns) >= FINDING).map(explained).collect()
 }
 
 fn cause(c: &CauseSummary, names: &ThreadNames<'_>, share: f64, start_ns: i64) -> ExplainedCause {
@@ -221,11 +210,7 @@ fn cause(c: &CauseSummary, names: &ThreadNames<'_>, share: f64, start_ns: i64) -
         ns: c.ns,
         cpus: c.cpus,
         share,
-        longest: format!(
-            "{:.3}ms..{:.3}ms",
-            since(c.longest_from_ns),
-            since(c.longest_to_ns)
-        ),
+        longest: format!("{:.3}ms..{:.3}ms", since(c.longest_from_ns), since(c.longest_to_ns)),
     }
 }
 
@@ -243,30 +228,14 @@ fn next(s: &Summary, file: &str, has_account: bool) -> Vec<Next> {
         }
     };
     let locks = format!("kasuri locks {file}");
-    add(
-        has(Class::LockWait),
-        "who held locks, and who waited",
-        locks,
-    );
+    add(has(Class::LockWait), "who held locks, and who waited", locks);
     let imbalance = format!("kasuri stat --section imbalance {file}");
-    add(
-        !s.imbalance.is_empty(),
-        "imbalance round by round",
-        imbalance,
-    );
+    add(!s.imbalance.is_empty(), "imbalance round by round", imbalance);
     let openmp = format!("kasuri stat --section openmp {file}");
     add(s.openmp.is_some(), "loops of OpenMP", openmp);
     let flame = format!("kasuri flame {file}");
-    add(
-        s.call_paths.is_some(),
-        "the functions that CPU time went to",
-        flame,
-    );
-    add(
-        has_account,
-        "what to shorten, and the gain",
-        format!("kasuri critical {file}"),
-    );
+    add(s.call_paths.is_some(), "the functions that CPU time went to", flame);
+    add(has_account, "what to shorten, and the gain", format!("kasuri critical {file}"));
     add(true, "every number", format!("kasuri stat -v {file}"));
     add(
         !s.command.is_empty(),
@@ -308,9 +277,7 @@ pub fn markdown(e: &Explanation) -> String {
     for c in e.classes.iter().filter(explained) {
         line(format!("\n{} ({}):\n", c.label, percent(c.share)));
         c.causes.iter().for_each(|cause| line(cause_line(cause)));
-        c.code
-            .iter()
-            .for_each(|path| line(format!("- code: {}", code(path))));
+        c.code.iter().for_each(|path| line(format!("- code: {}", code(path))));
     }
     line("\n## What to try\n".into());
     if e.remedies.is_empty() {
@@ -324,9 +291,7 @@ pub fn markdown(e: &Explanation) -> String {
     }
     if !e.doubts.is_empty() {
         line("\n## What this recording cannot show\n".into());
-        e.doubts
-            .iter()
-            .for_each(|doubt| line(format!("- {}", inline(doubt))));
+        e.doubts.iter().for_each(|doubt| line(format!("- {}", inline(doubt))));
     }
     if e.more_doubts > 0 {
         line(format!("- and {} more", e.more_doubts));
@@ -352,11 +317,7 @@ fn cause_line(c: &ExplainedCause) -> String {
     };
     let mut out = format!("- {}{place}: ", inline(&c.text));
     let (share, time) = (percent(c.share), duration(c.ns as f64));
-    let _ = write!(
-        out,
-        "{:.2} CPUs, {share}, {time}; longest {}",
-        c.cpus, c.longest
-    );
+    let _ = write!(out, "{:.2} CPUs, {share}, {time}; longest {}", c.cpus, c.longest);
     out
 }
 
@@ -426,27 +387,15 @@ mod tests {
     #[test]
     fn only_code_spans_are_markup() {
         let cases = [
-            (
-                "you got 1.24 of 2 CPUs: 0.26 lost",
-                "you got 1.24 of 2 CPUs: 0.26 lost",
-            ),
+            ("you got 1.24 of 2 CPUs: 0.26 lost", "you got 1.24 of 2 CPUs: 0.26 lost"),
             ("lock `a|b <c>` (q.c:7),", "lock `a|b <c>` (`q.c:7`),"),
-            (
-                "<!-- @me [x](http://y) *b*",
-                "`<!--` `@me` `[x](http://y)` `*b*`",
-            ),
-            (
-                "Intel(R) (x) 1,904 (a.c:7), -v",
-                "Intel(R) (x) 1,904 (`a.c:7`), `-v`",
-            ),
+            ("<!-- @me [x](http://y) *b*", "`<!--` `@me` `[x](http://y)` `*b*`"),
+            ("Intel(R) (x) 1,904 (a.c:7), -v", "Intel(R) (x) 1,904 (`a.c:7`), `-v`"),
             (
                 "Xeon(R) @ 2.80GHz, Linux 6.18.44-v5, <0.1 %",
                 "Xeon(R) @ 2.80GHz, Linux 6.18.44-v5, <0.1 %",
             ),
-            (
-                "1.x 2.80.com <b> <1.b @a",
-                "`1.x` `2.80.com` `<b>` `<1.b` `@a`",
-            ),
+            ("1.x 2.80.com <b> <1.b @a", "`1.x` `2.80.com` `<b>` `<1.b` `@a`"),
             ("odd ` backtick", "odd  backtick"),
             ("`a` `b", "`a` b"),
             ("www.evil.com.", "`www.evil.com.`"),

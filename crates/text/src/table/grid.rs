@@ -30,38 +30,22 @@ pub struct Column {
 
 /// A column of text, left aligned, shortened when the screen is narrow.
 pub fn text(head: impl Into<Cow<'static, str>>) -> Column {
-    Column {
-        head: head.into(),
-        right: false,
-        shrinks: true,
-        wraps: false,
-        dispensable: 0,
-    }
+    Column { head: head.into(), right: false, shrinks: true, wraps: false, dispensable: 0 }
 }
 
 /// A column of sentences, left aligned, continued on further lines when the screen is narrow.
 pub fn sentence(head: impl Into<Cow<'static, str>>) -> Column {
-    Column {
-        wraps: true,
-        ..text(head)
-    }
+    Column { wraps: true, ..text(head) }
 }
 
 /// A column of short words, left aligned, never shortened.
 pub fn word(head: impl Into<Cow<'static, str>>, dispensable: u8) -> Column {
-    Column {
-        shrinks: false,
-        dispensable,
-        ..text(head)
-    }
+    Column { shrinks: false, dispensable, ..text(head) }
 }
 
 /// A column of numbers, right aligned.
 pub fn number(head: impl Into<Cow<'static, str>>, dispensable: u8) -> Column {
-    Column {
-        right: true,
-        ..word(head, dispensable)
-    }
+    Column { right: true, ..word(head, dispensable) }
 }
 
 /// Columns of the screen between two columns of the table, and before the first.
@@ -83,11 +67,7 @@ pub struct Grid {
 impl Grid {
     /// An empty table.
     pub fn new(columns: &[Column]) -> Grid {
-        Grid {
-            columns: columns.to_vec(),
-            rows: Vec::new(),
-            across: Vec::new(),
-        }
+        Grid { columns: columns.to_vec(), rows: Vec::new(), across: Vec::new() }
     }
 
     /// Adds a row, one cell for each column.
@@ -104,10 +84,7 @@ impl Grid {
 
     /// [`Grid::lines`] as one text.
     pub fn page(self, width: usize) -> String {
-        self.lines(width)
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect()
+        self.lines(width).iter().map(|line| format!("{line}\n")).collect()
     }
 
     /// The lines, none wider than `width` where that is possible; the first is the heading.
@@ -141,10 +118,7 @@ impl Grid {
     fn drop_empty(&mut self) {
         for i in (0..self.columns.len()).rev() {
             if self.columns[i].dispensable > 0
-                && self
-                    .rows
-                    .iter()
-                    .all(|row| row[i].is_empty() || row[i] == "-")
+                && self.rows.iter().all(|row| row[i].is_empty() || row[i] == "-")
             {
                 self.columns.remove(i);
                 self.rows.iter_mut().for_each(|row| drop(row.remove(i)));
@@ -155,12 +129,7 @@ impl Grid {
     /// The width of each column: that of its widest cell or of its heading.
     fn widths(&self) -> Vec<usize> {
         let widest = |(i, column): (usize, &Column)| {
-            self.rows
-                .iter()
-                .map(|row| row[i].width())
-                .max()
-                .unwrap_or(0)
-                .max(column.head.width())
+            self.rows.iter().map(|row| row[i].width()).max().unwrap_or(0).max(column.head.width())
         };
         self.columns.iter().enumerate().map(widest).collect()
     }
@@ -182,11 +151,7 @@ impl Grid {
 
     /// The column to leave out next; of equals the last.
     fn most_dispensable(&self) -> Option<usize> {
-        let (i, column) = self
-            .columns
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, c)| c.dispensable)?;
+        let (i, column) = self.columns.iter().enumerate().max_by_key(|(_, c)| c.dispensable)?;
         (column.dispensable > 0).then_some(i)
     }
 
@@ -214,11 +179,7 @@ impl Grid {
             let cell = cut(cell, width);
             let pad = " ".repeat(width - cell.width());
             line.push_str(&" ".repeat(if i == 0 { 0 } else { GAP }));
-            line.push_str(&if self.columns[i].right {
-                pad + &cell
-            } else {
-                cell + &pad
-            });
+            line.push_str(&if self.columns[i].right { pad + &cell } else { cell + &pad });
         }
         line.truncate(line.trim_end().len());
         line
@@ -235,12 +196,8 @@ mod tests {
     use super::*;
 
     fn grid() -> Grid {
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            number("TID", 0),
-            number("LESS", 2),
-            number("MORE", 1),
-        ]);
+        let mut grid =
+            Grid::new(&[text("NAME"), number("TID", 0), number("LESS", 2), number("MORE", 1)]);
         grid.row([
             "a-rather-long-thread-name".into(),
             "1234".into(),
@@ -254,18 +211,9 @@ mod tests {
     #[test]
     fn grid_aligns_by_what_the_screen_shows() {
         let lines = grid().lines(80);
-        assert_eq!(
-            lines[0],
-            "  NAME                        TID    LESS    MORE"
-        );
-        assert_eq!(
-            lines[1],
-            "  a-rather-long-thread-name  1234  1.00 s  2.00 s"
-        );
-        assert_eq!(
-            lines[2],
-            "  絣                            5       -       3"
-        );
+        assert_eq!(lines[0], "  NAME                        TID    LESS    MORE");
+        assert_eq!(lines[1], "  a-rather-long-thread-name  1234  1.00 s  2.00 s");
+        assert_eq!(lines[2], "  絣                            5       -       3");
     }
 
     #[test]
@@ -274,11 +222,7 @@ mod tests {
         assert_eq!(row(48), "  a-rather-lon~thread-name  1234  1.00 s  2.00 s");
         assert_eq!(row(40), "  a-rather-lon~thread-name  1234  2.00 s");
         assert_eq!(row(24), "  a-rather~ad-name  1234");
-        assert_eq!(
-            row(10),
-            "  a-rather-long-thread-name  1234",
-            "no room at all"
-        );
+        assert_eq!(row(10), "  a-rather-long-thread-name  1234", "no room at all");
     }
 
     #[test]
@@ -288,12 +232,7 @@ mod tests {
         grid.row(["2".into(), "seven".into()]);
         assert_eq!(
             grid.lines(24),
-            [
-                "  N  WHY",
-                "  1  one two three four",
-                "     five six",
-                "  2  seven"
-            ]
+            ["  N  WHY", "  1  one two three four", "     five six", "  2  seven"]
         );
     }
 
@@ -303,12 +242,7 @@ mod tests {
         grid.row(["a".into(), "1".into()]);
         grid.line_across("    <- a line that is wider than all of the table");
         grid.row(["b".into(), "2".into()]);
-        let lines = [
-            "  NAME  N",
-            "  a     1",
-            "    <- a line~ of the table",
-            "  b     2",
-        ];
+        let lines = ["  NAME  N", "  a     1", "    <- a line~ of the table", "  b     2"];
         assert_eq!(grid.lines(27), lines);
     }
 

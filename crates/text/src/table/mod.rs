@@ -178,10 +178,7 @@ impl Section {
 
 /// The summary as text, ending with a line feed.
 pub fn render(summary: &Summary, layout: &Layout) -> String {
-    let mut page = Page {
-        layout,
-        text: String::new(),
-    };
+    let mut page = Page { layout, text: String::new() };
     page.title(&summary.command);
     match &layout.sections {
         Sections::Overview => page.overview(summary),
@@ -279,10 +276,7 @@ impl Page<'_> {
         let room = self.layout.width.saturating_sub(LABEL + 2).max(20);
         for (i, part) in wrap(text, room).into_iter().enumerate() {
             let label = if i == 0 { label } else { "" };
-            self.line(&format!(
-                "  {}{part}",
-                self.styled("2", &format!("{label:<LABEL$}"))
-            ));
+            self.line(&format!("  {}{part}", self.styled("2", &format!("{label:<LABEL$}"))));
         }
     }
 
@@ -290,18 +284,13 @@ impl Page<'_> {
     fn grid(&mut self, grid: grid::Grid, shown: usize, all: usize) {
         let lines = grid.lines(self.layout.width);
         for (i, line) in lines.iter().enumerate() {
-            let line = if i == 0 {
-                self.styled("2", line)
-            } else {
-                line.clone()
-            };
+            let line = if i == 0 { self.styled("2", line) } else { line.clone() };
             self.line(&line);
         }
         if shown < all {
-            self.line(&self.styled(
-                "2",
-                &format!("  ... and {} more (--top 0 shows all)", all - shown),
-            ));
+            self.line(
+                &self.styled("2", &format!("  ... and {} more (--top 0 shows all)", all - shown)),
+            );
         }
     }
 

@@ -29,11 +29,7 @@ impl Page<'_> {
         ]);
         let shown = self.shown(openmp.regions.len());
         for r in &openmp.regions[..shown] {
-            grid.row(row(
-                with_file(&r.name, r.place.as_deref()),
-                &r.times,
-                "-".into(),
-            ));
+            grid.row(row(with_file(&r.name, r.place.as_deref()), &r.times, "-".into()));
             for l in loops_of(openmp, r) {
                 let chunks = match l.chunks {
                     0 => "-".into(),
@@ -104,11 +100,8 @@ fn shown(name: &str) -> String {
 
 /// What a loop loses, and what would save it.
 fn loop_text(l: &OpenMpLoop) -> String {
-    let (name, loss, all) = (
-        shown(&l.name),
-        l.times.imbalance * 100.0,
-        seconds(l.times.busiest_ns),
-    );
+    let (name, loss, all) =
+        (shown(&l.name), l.times.imbalance * 100.0, seconds(l.times.busiest_ns));
     let what = format!("{name}: {loss:.0} % imbalance");
     if let Some(best) = l.advice() {
         return format!(

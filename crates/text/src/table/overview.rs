@@ -50,14 +50,8 @@ impl Page<'_> {
         if s.call_paths.is_some() {
             self.item("its samples: kasuri flame");
         }
-        let layout = Layout {
-            top: ROWS,
-            ..self.layout.clone()
-        };
-        let mut page = Page {
-            layout: &layout,
-            text: std::mem::take(&mut self.text),
-        };
+        let layout = Layout { top: ROWS, ..self.layout.clone() };
+        let mut page = Page { layout: &layout, text: std::mem::take(&mut self.text) };
         page.annotations(s);
         page.waits(s);
         self.text = page.text;
@@ -127,10 +121,7 @@ pub(super) fn run_text(s: &Summary) -> String {
 pub(super) fn quality_text(s: &Summary) -> String {
     let mut parts = vec![losses_text(&s.losses)];
     if let Some(share) = s.tracing.share {
-        parts.push(format!(
-            "tracing cost the program {} of its CPU time",
-            percent(share)
-        ));
+        parts.push(format!("tracing cost the program {} of its CPU time", percent(share)));
     }
     if let Some(cpu) = &s.cpu_time
         && cpu.unseen_share.abs() >= WORTH_A_LINE

@@ -45,18 +45,10 @@ pub fn refusal(program: &Program, what: &str, command: &str, file: &str) -> Stri
     let Some((_, first)) = candidates(program, command, file).next() else {
         return String::new();
     };
-    let named = program
-        .candidates
-        .iter()
-        .take(NAMED)
-        .map(|of| match of.on_cpu_ns {
-            Some(ns) => format!(
-                "{} ({} of CPU time)",
-                name_of(&of.name),
-                duration(ns as f64)
-            ),
-            None => name_of(&of.name),
-        });
+    let named = program.candidates.iter().take(NAMED).map(|of| match of.on_cpu_ns {
+        Some(ns) => format!("{} ({} of CPU time)", name_of(&of.name), duration(ns as f64)),
+        None => name_of(&of.name),
+    });
     let named: Vec<String> = named.collect();
     format!(
         "{what} is of one program, and the trace does not say which of its {} processes that is; the busiest are {}: {first}",
@@ -124,8 +116,7 @@ impl Page<'_> {
                 (n, _) => format!("{} ({} processes)", name_of(&row.name), count(n.into())),
             };
             grid.row([
-                row.on_cpu_ns
-                    .map_or(count(row.slices), |ns| duration(ns as f64)),
+                row.on_cpu_ns.map_or(count(row.slices), |ns| duration(ns as f64)),
                 count(row.n_threads.into()),
                 of,
             ]);
@@ -141,12 +132,7 @@ mod tests {
     use super::*;
 
     fn candidate(name: &str) -> Candidate {
-        Candidate {
-            name: name.into(),
-            pids: vec![7],
-            n_processes: 1,
-            ..Candidate::default()
-        }
+        Candidate { name: name.into(), pids: vec![7], n_processes: 1, ..Candidate::default() }
     }
 
     #[test]

@@ -42,17 +42,11 @@ fn worst_wakeup(w: &WorstWakeup, layout: &Layout) -> String {
     let to = from.saturating_add(w.latency_ns);
     let cpu = w.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
     let whose = printable(&w.thread);
-    let text = format!(
-        "the longest: {whose} ({}){cpu}, woken at {:.6} s",
-        w.tid,
-        from as f64 * 1e-9
-    );
+    let text =
+        format!("the longest: {whose} ({}){cpu}, woken at {:.6} s", w.tid, from as f64 * 1e-9);
     // As much again on both sides, to see what had the CPU. Fragments of the page count in ns.
     let around = w.latency_ns.max(1_000);
-    let (from, to) = (
-        from.saturating_sub(around).max(0),
-        to.saturating_add(around),
-    );
+    let (from, to) = (from.saturating_sub(around).max(0), to.saturating_add(around));
     let ms = |ns: i64| ns as f64 * 1e-6;
     match layout.file.as_str() {
         "" => text,
@@ -113,21 +107,15 @@ impl Page<'_> {
     pub(super) fn run(&mut self, s: &Summary) {
         // What another tool's file does not say is left out. The host's name comes from the recording: it may hold anything.
         let machine = [&s.cpu_model, &s.machine, &s.kernel, &s.host];
-        let machine: Vec<String> = machine
-            .into_iter()
-            .filter(|t| !t.is_empty())
-            .map(|t| printable(t))
-            .collect();
+        let machine: Vec<String> =
+            machine.into_iter().filter(|t| !t.is_empty()).map(|t| printable(t)).collect();
         let cpus = (s.n_cpus > 0).then(|| plural(s.n_cpus.into(), "CPU"));
         let machine = Some(machine.join(", ")).filter(|text| !text.is_empty());
         let what: Vec<String> = cpus.into_iter().chain(machine).collect();
         if !what.is_empty() {
             self.fact("machine", &what.join("; "));
         }
-        self.fact(
-            "wall time",
-            &format!("{}{}", ns(s.wall_ns), exit_text(s.exit_status)),
-        );
+        self.fact("wall time", &format!("{}{}", ns(s.wall_ns), exit_text(s.exit_status)));
         self.fact("CPU use", &cpu_use(s));
         // The events' CPU time beside the kernel's: how much they miss.
         if let Some(account) = &s.cpu_time {
@@ -252,10 +240,9 @@ impl Page<'_> {
     /// A paragraph; spaces at its beginning indent all of its lines.
     pub(super) fn item(&mut self, text: &str) {
         let indent = "  ".to_string() + &" ".repeat(text.len() - text.trim_start().len());
-        for line in super::wrap(
-            text.trim_start(),
-            self.layout.width.saturating_sub(indent.len()).max(20),
-        ) {
+        for line in
+            super::wrap(text.trim_start(), self.layout.width.saturating_sub(indent.len()).max(20))
+        {
             self.line(&format!("{indent}{line}"));
         }
     }
@@ -353,10 +340,7 @@ impl Page<'_> {
     }
 
     fn switched_off(&mut self, s: &Summary) {
-        self.heading(
-            "annotations switched off",
-            "since then their time is in what called them",
-        );
+        self.heading("annotations switched off", "since then their time is in what called them");
         // COUNT: slices until then. OFF AT: from the recording's begin.
         let mut grid = Grid::new(&[
             text("NAME"),
@@ -383,11 +367,7 @@ impl Page<'_> {
     /// A paragraph for each region or loop whose threads had unequal work.
     pub(super) fn imbalance(&mut self, s: &Summary) {
         // An imbalance that would be printed as 0 % is left out.
-        let found: Vec<&Imbalance> = s
-            .imbalance
-            .iter()
-            .filter(|i| i.imbalance >= 0.005)
-            .collect();
+        let found: Vec<&Imbalance> = s.imbalance.iter().filter(|i| i.imbalance >= 0.005).collect();
         if found.is_empty() {
             return;
         }
@@ -435,11 +415,7 @@ impl Page<'_> {
         let shown = self.shown(s.waits.len());
         for w in &s.waits[..shown] {
             grid.row([
-                if w.name.is_empty() {
-                    format!("{:#x}", w.object)
-                } else {
-                    w.name.clone()
-                },
+                if w.name.is_empty() { format!("{:#x}", w.object) } else { w.name.clone() },
                 w.kind.replace('_', " "),
                 count(w.count),
                 w.threads.to_string(),
@@ -447,11 +423,7 @@ impl Page<'_> {
                 ns(w.p50_ns),
                 ns(w.p99_ns),
                 ns(w.max_ns),
-                if w.object == 0 {
-                    "-".into()
-                } else {
-                    format!("{:#x}", w.object)
-                },
+                if w.object == 0 { "-".into() } else { format!("{:#x}", w.object) },
             ]);
         }
         self.grid(grid, shown, s.waits.len());
@@ -509,11 +481,7 @@ impl Page<'_> {
         let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
         // CPUs on which nothing of the program ran are alike: on large machines the busiest CPUs come first.
         let mut order: Vec<_> = s.cpus.iter().collect();
-        let shown = if s.cpus.len() <= 16 {
-            s.cpus.len()
-        } else {
-            self.shown(s.cpus.len())
-        };
+        let shown = if s.cpus.len() <= 16 { s.cpus.len() } else { self.shown(s.cpus.len()) };
         if shown < order.len() {
             order.sort_by_key(|c| std::cmp::Reverse(c.target_ns));
         }
@@ -548,10 +516,7 @@ impl Page<'_> {
         if found.is_empty() {
             return;
         }
-        self.heading(
-            "interference",
-            "processes that ran while the program was ready to run",
-        );
+        self.heading("interference", "processes that ran while the program was ready to run");
         let mut grid = Grid::new(&[
             text("PROCESS"),
             number("PID", 0),
@@ -583,10 +548,7 @@ impl Page<'_> {
         if s.migration_groups.is_empty() {
             return;
         }
-        self.heading(
-            "migrations",
-            "moves to another CPU; OFF CPU: time off a CPU around them",
-        );
+        self.heading("migrations", "moves to another CPU; OFF CPU: time off a CPU around them");
         let mut grid = Grid::new(&[
             text("THREAD"),
             number("TID", 0),
@@ -693,18 +655,8 @@ pub struct EdgeDoubts {
 /// "" for nothing.
 pub fn edge_doubts(of: EdgeDoubts) -> String {
     let doubts = [
-        (
-            of.unknown,
-            "join or dependence",
-            "joins or dependences",
-            "left out: no task has the id",
-        ),
-        (
-            of.circular,
-            "edge",
-            "edges",
-            "left out: tasks would wait for each other",
-        ),
+        (of.unknown, "join or dependence", "joins or dependences", "left out: no task has the id"),
+        (of.circular, "edge", "edges", "left out: tasks would wait for each other"),
         (
             of.early,
             "dependence",
@@ -846,26 +798,15 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
 /// A loss: how many events, where, when and why.
 pub(super) fn loss_text(loss: &LossSummary) -> String {
     // Tracers that overwrite old events tell that they did, and not always how many: 0 stands for that.
-    let n = if loss.count == 0 {
-        "an unknown number of".into()
-    } else {
-        count(loss.count)
-    };
+    let n = if loss.count == 0 { "an unknown number of".into() } else { count(loss.count) };
     let place = match (loss.cpu, loss.tid) {
         (Some(cpu), _) => format!(" on CPU {cpu}"),
         (None, Some(tid)) => format!(" of thread {tid}"),
         (None, None) => String::new(),
     };
-    let gaps = if loss.gaps > 1 {
-        format!(" in {} gaps", count(loss.gaps))
-    } else {
-        String::new()
-    };
+    let gaps = if loss.gaps > 1 { format!(" in {} gaps", count(loss.gaps)) } else { String::new() };
     let (from, to) = (ns(loss.from_ns), ns(loss.to_ns));
-    format!(
-        "{n} events{place}{gaps} between {from} and {to}: {}",
-        printable(&loss.cause)
-    )
+    format!("{n} events{place}{gaps} between {from} and {to}: {}", printable(&loss.cause))
 }
 
 /// An imbalance: where, how much, what it cost, and which thread was slowest how often.
@@ -879,10 +820,7 @@ fn imbalance_text(i: &Imbalance) -> String {
         ),
         // A loop without rounds: threads are compared by their sums over the whole recording.
         "total" => (name, format!("the sums of {threads}")),
-        _ => (
-            name,
-            format!("{} of {threads}", plural(i.instances, "round")),
-        ),
+        _ => (name, format!("{} of {threads}", plural(i.instances, "round"))),
     };
     let how_often = if i.instances < 2 {
         "in the only round".to_string()
@@ -960,11 +898,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
 fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 14] {
     let k = s.known;
     [
-        if t.name.is_empty() {
-            format!("thread {}", t.tid)
-        } else {
-            t.name.clone()
-        },
+        if t.name.is_empty() { format!("thread {}", t.tid) } else { t.name.clone() },
         t.tid.to_string(),
         // `known` writes `-` for false, and the grid drops a column that has nothing else.
         known(many_processes, t.pid.to_string()),

@@ -83,15 +83,8 @@ pub struct BlockedIn {
 }
 
 /// The columns of numbers: heading and width.
-const COLUMNS: [(&str, usize); 7] = [
-    ("THR", 4),
-    ("CPUS", 5),
-    ("READY", 5),
-    ("OTHERS", 6),
-    ("IMBAL", 5),
-    ("SW/S", 6),
-    ("P99", 7),
-];
+const COLUMNS: [(&str, usize); 7] =
+    [("THR", 4), ("CPUS", 5), ("READY", 5), ("OTHERS", 6), ("IMBAL", 5), ("SW/S", 6), ("P99", 7)];
 
 /// Columns of a name.
 const NAME: usize = 13;
@@ -184,11 +177,7 @@ fn head(lines: &mut Vec<String>, window: &Window, facts: &TopFacts) {
         let found = window.latencies.percentile(share);
         found.map_or("-".to_owned(), |ns| duration(ns as f64))
     };
-    lines.push(format!(
-        "Wakeups median {} to a CPU, 99 % within {}",
-        at(0.5),
-        at(0.99)
-    ));
+    lines.push(format!("Wakeups median {} to a CPU, 99 % within {}", at(0.5), at(0.99)));
     if let Some(worst) = &window.worst {
         lines.push(format!(
             "Longest {}: {}/{} on CPU {}, ended {} before the end",
@@ -202,11 +191,9 @@ fn head(lines: &mut Vec<String>, window: &Window, facts: &TopFacts) {
     let lost = match (facts.lost, window.gaps) {
         (0, 0) => "none lost".to_owned(),
         (n, 0) => format!("{} lost", count(n)),
-        (n, gaps) => format!(
-            "{} lost, {}: what those CPUs did is not known",
-            count(n),
-            plural(gaps, "gap")
-        ),
+        (n, gaps) => {
+            format!("{} lost, {}: what those CPUs did is not known", count(n), plural(gaps, "gap"))
+        }
     };
     lines.push(format!(
         "Events  {} switches/s, {} wake-ups/s, {lost}",
@@ -222,11 +209,7 @@ fn head(lines: &mut Vec<String>, window: &Window, facts: &TopFacts) {
 }
 
 fn heading(threads: bool) -> String {
-    let mut line = format!(
-        "{:>7} {:<NAME$}",
-        if threads { "TID" } else { "PID" },
-        "NAME"
-    );
+    let mut line = format!("{:>7} {:<NAME$}", if threads { "TID" } else { "PID" }, "NAME");
     for (name, width) in COLUMNS {
         if threads && (name == "IMBAL" || name == "P99") {
             continue;
@@ -255,10 +238,7 @@ fn rows<T>(
 ) -> Rows {
     let mut wanted: Vec<&T> = of.iter().filter(|row| fits(row)).collect();
     wanted.sort_by_key(|row| std::cmp::Reverse(key(row)));
-    Rows {
-        all: wanted.len(),
-        rows: wanted.iter().take(view.rows).map(|row| text(row)).collect(),
-    }
+    Rows { all: wanted.len(), rows: wanted.iter().take(view.rows).map(|row| text(row)).collect() }
 }
 
 fn fits(view: &TopView, name: &str, numbers: [i32; 2]) -> bool {
@@ -280,18 +260,12 @@ fn process_rows(window: &Window, facts: &TopFacts, view: &TopView) -> Rows {
             format!("{:.2}", window.cpus(row.run_ns)),
             format!("{:.2}", window.cpus(row.wait.sum_ns())),
             format!("{:.2}", window.cpus(row.wait.others_ns)),
-            row.imbalance
-                .map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            row.imbalance.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
             per_second(window, switches(row)),
             p99.map_or("-".to_owned(), |ns| duration(ns as f64)),
         ];
         let widths = COLUMNS.map(|(_, width)| width);
-        line(
-            &pid,
-            &name,
-            numbers.iter().zip(widths),
-            &blocked(facts, row.pid),
-        )
+        line(&pid, &name, numbers.iter().zip(widths), &blocked(facts, row.pid))
     };
     rows(
         &window.processes,
@@ -322,12 +296,7 @@ fn thread_rows(window: &Window, facts: &TopFacts, view: &TopView) -> Rows {
             false => blocked(facts, row.tid),
         };
         let name = printable(&row.name);
-        line(
-            &row.tid.to_string(),
-            &name,
-            numbers.iter().zip(widths),
-            &blocked,
-        )
+        line(&row.tid.to_string(), &name, numbers.iter().zip(widths), &blocked)
     };
     rows(
         &window.threads,
@@ -380,11 +349,7 @@ mod tests {
             name: name.to_owned(),
             n_threads: 2,
             run_ns,
-            wait: Wait {
-                own_ns: 50_000_000,
-                others_ns,
-                idle_ns: 1_000,
-            },
+            wait: Wait { own_ns: 50_000_000, others_ns, idle_ns: 1_000 },
             blocked: 100,
             preempted: 3,
             imbalance: Some(0.25),
@@ -401,25 +366,14 @@ mod tests {
             wakeups: 200,
             processes: vec![
                 process(4711, "server", 1_400_000_000, 0),
-                process(
-                    4712,
-                    "a\u{1b}[2Jvery-long-name-of-one",
-                    100_000_000,
-                    700_000_000,
-                ),
+                process(4712, "a\u{1b}[2Jvery-long-name-of-one", 100_000_000, 700_000_000),
             ],
             ..Window::default()
         }
     }
 
     fn view() -> TopView {
-        TopView {
-            width: 80,
-            rows: 10,
-            threads: false,
-            sort: TopSort::Cpu,
-            filter: String::new(),
-        }
+        TopView { width: 80, rows: 10, threads: false, sort: TopSort::Cpu, filter: String::new() }
     }
 
     #[test]
@@ -443,14 +397,7 @@ mod tests {
         };
         facts.blocked_in.insert(4711, blocked);
         facts.limits.push((4712, 0.5, 250_000_000));
-        let page = top(
-            &window(),
-            &facts,
-            &TopView {
-                width: 120,
-                ..view()
-            },
-        );
+        let page = top(&window(), &facts, &TopView { width: 120, ..view() });
         let server = &page.lines[page.heading + 1];
         let words: Vec<&str> = server.split_whitespace().collect();
         assert_eq!(
@@ -462,37 +409,21 @@ mod tests {
         );
         assert!(page.lines[1].contains("1.50 of 2 busy (75.0 %), 0.50 idle"));
         let limit = "process 4712 was held off for 250 ms by a limit of 0.50 CPUs";
-        assert!(
-            page.lines.iter().any(|line| line.contains(limit)),
-            "{:#?}",
-            page.lines
-        );
+        assert!(page.lines.iter().any(|line| line.contains(limit)), "{:#?}", page.lines);
     }
 
     #[test]
     fn rows_are_sorted_and_filtered() {
         let first = |view: &TopView| {
             let page = top(&window(), &TopFacts::default(), view);
-            page.lines
-                .get(page.heading + 1)
-                .cloned()
-                .unwrap_or_default()
+            page.lines.get(page.heading + 1).cloned().unwrap_or_default()
         };
         assert!(first(&view()).contains("4711"));
-        let others = TopView {
-            sort: TopSort::Others,
-            ..view()
-        };
+        let others = TopView { sort: TopSort::Others, ..view() };
         assert!(first(&others).contains("4712"));
-        let filtered = TopView {
-            filter: "4712".to_owned(),
-            ..view()
-        };
+        let filtered = TopView { filter: "4712".to_owned(), ..view() };
         assert!(first(&filtered).contains("4712"));
-        let none = TopView {
-            filter: "nothing".to_owned(),
-            ..view()
-        };
+        let none = TopView { filter: "nothing".to_owned(), ..view() };
         assert_eq!(first(&none), "");
     }
 }

@@ -39,9 +39,7 @@ impl Page<'_> {
 
 fn probes(s: &Summary) -> Vec<(&str, &EventKind)> {
     let kinds = s.tracing.events.iter();
-    kinds
-        .filter_map(|kind| Some((kind.probe()?, kind)))
-        .collect()
+    kinds.filter_map(|kind| Some((kind.probe()?, kind))).collect()
 }
 
 /// `USDT: 41,200 hits, about 1.90 us each: 78.3 ms, 2.1 % of the program's CPU time`; none: no probe was recorded.

@@ -19,11 +19,7 @@ pub fn thread(tid: i32, name: &str, on_cpu_ns: i64) -> ThreadSummary {
         woken_ns: 10_000_000,
         preempted_ns: 2_345_678,
         blocked_ns: 2_000_000_000 - on_cpu_ns - 12_345_678,
-        wake_latency_ns: Some(Latency {
-            p50: 4_210,
-            p99: 81_200,
-            max: 1_300_000,
-        }),
+        wake_latency_ns: Some(Latency { p50: 4_210, p99: 81_200, max: 1_300_000 }),
         ..ThreadSummary::default()
     }
 }
@@ -69,11 +65,7 @@ pub fn summary() -> Summary {
         machine: "x86_64".into(),
         cpu_model: "Intel(R) Xeon(R) Processor".into(),
         kernel_source: "tracefs".into(),
-        known: Known {
-            switches: true,
-            wakeups: true,
-            other_processes: true,
-        },
+        known: Known { switches: true, wakeups: true, other_processes: true },
         to_ns: 2_013_000_000,
         wall_ns: 2_013_000_000,
         n_cpus: 2,
@@ -94,11 +86,7 @@ pub fn summary() -> Summary {
         preemptions: 642,
         migrations: 24,
         wakeups: 24_000,
-        wake_latency_ns: Some(Latency {
-            p50: 4_210,
-            p99: 81_200,
-            max: 1_300_000,
-        }),
+        wake_latency_ns: Some(Latency { p50: 4_210, p99: 81_200, max: 1_300_000 }),
         account: account(),
         n_kernel_events: 123_456,
         n_annotation_events: 16_000,
@@ -251,11 +239,7 @@ pub fn summary() -> Summary {
 }
 
 fn class(class: Class, ns: i64) -> ClassSum {
-    ClassSum {
-        class: class.key(),
-        ns,
-        cpus: ns as f64 / 2_013_000_000.0,
-    }
+    ClassSum { class: class.key(), ns, cpus: ns as f64 / 2_013_000_000.0 }
 }
 
 /// Of 2 x 2,013 ms: 3,220 of work, 806 lost.
@@ -293,10 +277,7 @@ fn account() -> AccountSummary {
             cause(Class::LockWait, "queue", "", 205_000_000),
             cause(Class::Interference, "chrome", "", 181_000_000),
         ],
-        cpus: vec![CpuAccount {
-            cpu: 0,
-            classes: vec![class(Class::Work, 2_013_000_000)],
-        }],
+        cpus: vec![CpuAccount { cpu: 0, classes: vec![class(Class::Work, 2_013_000_000)] }],
         threads: vec![ThreadAccount {
             pid: 4711,
             tid: 4711,

@@ -11,10 +11,7 @@ impl Files for Plain {
         };
         let file = std::fs::File::open(path).ok()?;
         let meta = file.metadata().ok()?;
-        Some(File {
-            key: [meta.dev(), meta.ino(), 0, 0, 0, 0],
-            bytes: Box::new(file),
-        })
+        Some(File { key: [meta.dev(), meta.ino(), 0, 0, 0, 0], bytes: Box::new(file) })
     }
 
     fn vdso(&mut self) -> Option<Vec<u8>> {

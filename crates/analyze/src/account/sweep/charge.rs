@@ -189,11 +189,7 @@ impl Sweep<'_> {
                 self.workers[t].sums[Class::Work as usize] -= (to - from).ns();
                 self.workers[t].sums[base as usize] += (to - from).ns();
             }
-            let cause = Cause {
-                class: base,
-                on_cpu: true,
-                ..Cause::default()
-            };
+            let cause = Cause { class: base, on_cpu: true, ..Cause::default() };
             let none = ThreadIx::NONE;
             return self.put(slot, from, to, cause, [thread, none, none]);
         }

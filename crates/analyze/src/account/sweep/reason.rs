@@ -73,11 +73,7 @@ impl Sweep<'_> {
     }
 
     pub(super) fn is_child_end(&self, thread: usize, waker: ThreadIx) -> bool {
-        let next = self
-            .sampled
-            .rearmed
-            .whole(self.workers[thread].row as usize)
-            .end;
+        let next = self.sampled.rearmed.whole(self.workers[thread].row as usize).end;
         self.trace.threads[waker.ix()].process != self.trace.threads[thread].process
             && self.is_dying(waker, self.trace.states.start[next])
     }
@@ -342,11 +338,7 @@ impl Sweep<'_> {
 
     /// The thread that is waited for has no CPU.
     fn reason_while_ready(&self, thread: usize, cpu: u16) -> Reason {
-        let mut reason = match self
-            .slots
-            .get(self.slot_of(cpu) as usize)
-            .map(|l| l.occupant)
-        {
+        let mut reason = match self.slots.get(self.slot_of(cpu) as usize).map(|l| l.occupant) {
             Some(Occupant::Own(by)) => {
                 let mut reason = Reason::of(Class::Oversubscription, Note::None);
                 if self.on_stretch.is_some() {

@@ -206,10 +206,7 @@ impl Parser {
     fn stream_index(&mut self, id: u64) -> usize {
         let found = self.out.streams.iter().position(|s| s.id == id);
         found.unwrap_or_else(|| {
-            self.out.streams.push(StreamClass {
-                id,
-                ..StreamClass::default()
-            });
+            self.out.streams.push(StreamClass { id, ..StreamClass::default() });
             self.out.streams.len() - 1
         })
     }
@@ -256,9 +253,7 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
         .filter(|c| *c != '-')
         .map(|c| c.to_digit(16).map(|d| d as u8))
         .collect::<Option<_>>()?;
-    let bytes: Vec<u8> = digits
-        .chunks(2)
-        .map(|d| d[0] << 4 | d.get(1).copied().unwrap_or(0))
-        .collect();
+    let bytes: Vec<u8> =
+        digits.chunks(2).map(|d| d[0] << 4 | d.get(1).copied().unwrap_or(0)).collect();
     bytes.try_into().ok()
 }

@@ -38,10 +38,7 @@ pub(crate) type Placed = (Token, u64);
 
 /// All tokens of a text.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>> {
-    let mut lexer = Lexer {
-        bytes: text.as_bytes(),
-        at: 0,
-    };
+    let mut lexer = Lexer { bytes: text.as_bytes(), at: 0 };
     let mut out = Vec::new();
     loop {
         lexer.space()?;
@@ -273,12 +270,8 @@ mod tests {
 
     #[test]
     fn what_has_no_end_or_no_meaning_is_an_error_with_its_place() {
-        for (text, at) in [
-            ("a /* b", 2),
-            ("x \"abc", 2),
-            ("  99999999999999999999", 2),
-            (" @", 1),
-        ] {
+        for (text, at) in [("a /* b", 2), ("x \"abc", 2), ("  99999999999999999999", 2), (" @", 1)]
+        {
             assert_eq!(tokens(text).unwrap_err().offset, at, "{text}");
         }
     }

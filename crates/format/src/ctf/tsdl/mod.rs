@@ -27,10 +27,7 @@ pub fn parse(text: &str) -> Result<Metadata> {
         limits: Limits::default(),
         end: text.len() as u64,
         scopes: vec![Names::default()],
-        out: Metadata {
-            major: 1,
-            ..Metadata::default()
-        },
+        out: Metadata { major: 1, ..Metadata::default() },
     };
     parser.out.big_endian = parser.big_endian;
     parser.top()?;
@@ -102,13 +99,9 @@ impl Parser {
             Some(token) => {
                 Error::damaged("CTF metadata", self.place(), token.show(), needed.into())
             }
-            None => Error::new(
-                ErrorKind::Truncated,
-                "CTF metadata",
-                self.end,
-                "the end",
-                needed.into(),
-            ),
+            None => {
+                Error::new(ErrorKind::Truncated, "CTF metadata", self.end, "the end", needed.into())
+            }
         }
     }
 
@@ -137,11 +130,7 @@ impl Parser {
     }
 
     fn expect(&mut self, c: char) -> Result<()> {
-        if self.accept(c) {
-            Ok(())
-        } else {
-            Err(self.wrong(format!("`{c}`")))
-        }
+        if self.accept(c) { Ok(()) } else { Err(self.wrong(format!("`{c}`"))) }
     }
 
     fn word(&mut self, needed: &'static str) -> Result<String> {

@@ -33,20 +33,11 @@ fn names_of_several_words_arrays_and_declarators() {
     };
     let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "n", "c"]);
-    let Type::Array {
-        element, length, ..
-    } = &*members[3].ty
-    else {
+    let Type::Array { element, length, .. } = &*members[3].ty else {
         panic!("an array");
     };
     assert!(matches!(length, Length::Field(l) if l.path == [Some("n".to_owned())]));
-    assert!(matches!(
-        &**element,
-        Type::Array {
-            length: Length::Fixed(2),
-            ..
-        }
-    ));
+    assert!(matches!(&**element, Type::Array { length: Length::Fixed(2), .. }));
 }
 
 #[test]
@@ -61,19 +52,10 @@ fn enumerations_count_on_and_have_ranges() {
         panic!("a number");
     };
     let mappings = int.mappings.as_ref().unwrap();
-    let all: Vec<_> = mappings
-        .iter()
-        .map(|m| (m.label.as_str(), m.spans[0]))
-        .collect();
+    let all: Vec<_> = mappings.iter().map(|m| (m.label.as_str(), m.spans[0])).collect();
     assert_eq!(
         all,
-        [
-            ("A", (0, 0)),
-            ("B", (5, 5)),
-            ("C", (6, 6)),
-            ("D", (10, 12)),
-            ("E f", (13, 13))
-        ]
+        [("A", (0, 0)), ("B", (5, 5)), ("C", (6, 6)), ("D", (10, 12)), ("E f", (13, 13))]
     );
 }
 
@@ -81,11 +63,7 @@ fn enumerations_count_on_and_have_ranges() {
 fn a_type_that_doubles_itself_is_refused() {
     let mut text = String::from("struct a0 { integer { size = 8; } x; };");
     for n in 1..40 {
-        text += &format!(
-            "struct a{n} {{ struct a{} x; struct a{} y; }};",
-            n - 1,
-            n - 1
-        );
+        text += &format!("struct a{n} {{ struct a{} x; struct a{} y; }};", n - 1, n - 1);
     }
     assert_eq!(parse(&text).unwrap_err().kind, ErrorKind::Limit);
     let deep = "struct { ".repeat(10_000);
@@ -106,10 +84,7 @@ fn a_length_that_is_not_there_is_an_error_with_the_fields_name() {
 fn errors_name_what_stands_there() {
     let error = parse("trace { major = ; };").unwrap_err();
     assert_eq!((error.offset, error.found.as_ref()), (16, "`;`"));
-    assert_eq!(
-        parse("env { a = \"b\"").unwrap_err().kind,
-        ErrorKind::Truncated
-    );
+    assert_eq!(parse("env { a = \"b\"").unwrap_err().kind, ErrorKind::Truncated);
     assert!(parse("clock { name = a; freq = 0; };").is_err());
     assert!(parse("typealias integer { size = 65; } := u;").is_err());
     assert!(parse("typealias integer { size = 8; align = 3; } := u;").is_err());

@@ -125,10 +125,7 @@ impl Parser {
 
     fn integer(&mut self) -> Result<Type> {
         let start = self.place();
-        let mut int = Int {
-            big_endian: self.big_endian,
-            ..Int::default()
-        };
+        let mut int = Int { big_endian: self.big_endian, ..Int::default() };
         let mut align = None;
         for (name, value, place) in self.attributes()? {
             match (name.as_str(), &value) {
@@ -146,10 +143,8 @@ impl Parser {
                 }
                 ("byte_order", value) => int.big_endian = self.order(value, place)?,
                 ("encoding", value) => {
-                    int.text = matches!(
-                        value.word(),
-                        Some("UTF8" | "UTF-8" | "utf8" | "ASCII" | "ascii")
-                    );
+                    int.text =
+                        matches!(value.word(), Some("UTF8" | "UTF-8" | "utf8" | "ASCII" | "ascii"));
                 }
                 ("map", Value::Path(path)) => int.clock = self.clock_of(path),
                 // base is for people; what else there is does not change the layout.
@@ -194,11 +189,7 @@ impl Parser {
                 return Err(self.error_at(start, found, "5 and 11, 8 and 24, or 11 and 53"));
             }
         };
-        Ok(Type::Float {
-            bits,
-            align,
-            big_endian,
-        })
+        Ok(Type::Float { bits, align, big_endian })
     }
 
     /// The type that is written here.
@@ -250,11 +241,8 @@ impl Parser {
         }
         // The longest name that is known.
         for n in (1..=words.len()).rev() {
-            let plain: Vec<&str> = words[..n]
-                .iter()
-                .map(String::as_str)
-                .filter(|w| *w != "const")
-                .collect();
+            let plain: Vec<&str> =
+                words[..n].iter().map(String::as_str).filter(|w| *w != "const").collect();
             if let Some(ty) = self.find_type(&plain.join(" ")) {
                 self.at += n;
                 return Ok(ty);
@@ -362,11 +350,7 @@ impl Parser {
         }
         let choices = if self.is_mark('{') {
             let members = self.deeper(Parser::members)?;
-            let choice = |m: Member| Choice {
-                name: m.name,
-                spans: None,
-                ty: m.ty,
-            };
+            let choice = |m: Member| Choice { name: m.name, spans: None, ty: m.ty };
             members.into_iter().map(choice).collect()
         } else {
             let place = self.place();
@@ -382,9 +366,7 @@ impl Parser {
                 }
             }
         };
-        let ty = self
-            .limits
-            .admit(Type::Variant { selector, choices }, start)?;
+        let ty = self.limits.admit(Type::Variant { selector, choices }, start)?;
         if let Some(name) = name {
             self.declare_tag("variant", name, ty.clone());
         }
@@ -398,11 +380,7 @@ impl Parser {
             _ => None,
         };
         let has_base = self.accept(':');
-        let base = if has_base {
-            Some(self.type_specifier()?)
-        } else {
-            None
-        };
+        let base = if has_base { Some(self.type_specifier()?) } else { None };
         if !self.is_mark('{') {
             let name = name.unwrap_or_default();
             let found = self.find_tag("enum", &name);
@@ -419,10 +397,7 @@ impl Parser {
         };
         let int = int.clone();
         let mappings = self.mappings()?;
-        let ty = Rc::new(Type::Int(Int {
-            mappings: Some(Rc::new(mappings)),
-            ..int
-        }));
+        let ty = Rc::new(Type::Int(Int { mappings: Some(Rc::new(mappings)), ..int }));
         if let Some(name) = name {
             self.declare_tag("enum", name, ty.clone());
         }
@@ -452,10 +427,7 @@ impl Parser {
             next = span.1 + 1;
             match out.iter_mut().find(|m| m.label == label) {
                 Some(mapping) => mapping.spans.push(span),
-                None => out.push(Mapping {
-                    label,
-                    spans: vec![span],
-                }),
+                None => out.push(Mapping { label, spans: vec![span] }),
             }
             if !self.accept(',') && !self.is_mark('}') {
                 return Err(self.wrong("`,` or `}`"));
@@ -506,16 +478,10 @@ impl Parser {
 /// Elements that are characters make text.
 fn array(element: Rc<Type>, length: Length) -> Type {
     match &*element {
-        Type::Int(int) if int.text && int.bits == 8 && int.align == 8 => Type::Bytes {
-            length,
-            text: true,
-            roles: Vec::new(),
-        },
-        _ => Type::Array {
-            element,
-            length,
-            align: 1,
-        },
+        Type::Int(int) if int.text && int.bits == 8 && int.align == 8 => {
+            Type::Bytes { length, text: true, roles: Vec::new() }
+        }
+        _ => Type::Array { element, length, align: 1 },
     }
 }
 
@@ -532,14 +498,8 @@ fn location(path: &[String]) -> Location {
     for (prefix, scope) in SCOPES {
         if path.len() > prefix.len() && path.iter().zip(prefix).all(|(a, b)| a == b) {
             let rest = path[prefix.len()..].iter().cloned().map(Some);
-            return Location {
-                scope: Some(scope),
-                path: rest.collect(),
-            };
+            return Location { scope: Some(scope), path: rest.collect() };
         }
     }
-    Location {
-        scope: None,
-        path: path.iter().cloned().map(Some).collect(),
-    }
+    Location { scope: None, path: path.iter().cloned().map(Some).collect() }
 }

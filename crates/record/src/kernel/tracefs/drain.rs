@@ -68,9 +68,8 @@ impl Drain {
                 .map_err(|e| Error::file("open", Path::new(&name), e))?;
             let name = format!("cpu{cpu}.raw");
             let path = dir.named(&name);
-            let target = dir
-                .file(&name, Access::Replace)
-                .map_err(|e| Error::file("make", &path, e))?;
+            let target =
+                dir.file(&name, Access::Replace).map_err(|e| Error::file("make", &path, e))?;
             drain.cpus.push(CpuFile {
                 source,
                 target: target.into(),
@@ -143,14 +142,8 @@ impl Drain {
     fn splice_once(&mut self, ix: usize) -> Result<bool> {
         let cpu = &mut self.cpus[ix];
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        let moved = match splice(
-            &cpu.source,
-            None,
-            &self.pipe_write,
-            None,
-            self.pipe_bytes,
-            flags,
-        ) {
+        let moved = match splice(&cpu.source, None, &self.pipe_write, None, self.pipe_bytes, flags)
+        {
             Ok(n) if n > 0 => n,
             Ok(_) | Err(Errno::AGAIN) => return Ok(false),
             // The CPU went away, or the kernel cannot splice pages of this size: read(2) at the end still works.
@@ -159,14 +152,7 @@ impl Drain {
         };
         let mut left = moved;
         while left > 0 {
-            match splice(
-                &self.pipe_read,
-                None,
-                &cpu.target,
-                None,
-                left,
-                SpliceFlags::MOVE,
-            ) {
+            match splice(&self.pipe_read, None, &cpu.target, None, left, SpliceFlags::MOVE) {
                 Ok(n) if n > 0 => {
                     left -= n;
                     cpu.bytes += n as u64;

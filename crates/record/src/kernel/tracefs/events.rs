@@ -10,25 +10,13 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Events that the timeline needs, each with what is lost without it. All are optional, because kernels differ.
 pub const DEFAULT_EVENTS: &[(&str, &str)] = &[
     ("sched/sched_switch", "thread states and CPU occupancy"),
-    (
-        "sched/sched_waking",
-        "wake-ups, and how long a woken thread waited for a CPU",
-    ),
-    (
-        "sched/sched_wakeup_new",
-        "when a new thread became runnable",
-    ),
+    ("sched/sched_waking", "wake-ups, and how long a woken thread waited for a CPU"),
+    ("sched/sched_wakeup_new", "when a new thread became runnable"),
     ("sched/sched_migrate_task", "moves of threads between CPUs"),
-    (
-        "sched/sched_process_fork",
-        "the parents of threads and processes",
-    ),
+    ("sched/sched_process_fork", "the parents of threads and processes"),
     ("sched/sched_process_exec", "names of programs after exec"),
     ("sched/sched_process_exit", "when threads end"),
-    (
-        "task/task_newtask",
-        "which new tasks are threads and which are processes",
-    ),
+    ("task/task_newtask", "which new tasks are threads and which are processes"),
 ];
 
 /// Added by `--irq`.
@@ -40,10 +28,8 @@ pub const IRQ_EVENTS: &[(&str, &str)] = &[
 ];
 
 /// Added by `--syscalls`.
-pub const SYSCALL_EVENTS: &[(&str, &str)] = &[
-    ("raw_syscalls/sys_enter", "system calls"),
-    ("raw_syscalls/sys_exit", "system calls"),
-];
+pub const SYSCALL_EVENTS: &[(&str, &str)] =
+    &[("raw_syscalls/sys_enter", "system calls"), ("raw_syscalls/sys_exit", "system calls")];
 
 /// Added by `--locks`: the kernel's own locks.
 pub const LOCK_EVENTS: &[(&str, &str)] = &[
@@ -63,17 +49,13 @@ impl Catalogue {
     /// # Errors
     /// When it does not exist or is closed to us.
     pub fn open(root: impl AsFd) -> std::io::Result<Catalogue> {
-        Ok(Catalogue {
-            dir: open_dir(root, "events")?,
-        })
+        Ok(Catalogue { dir: open_dir(root, "events")? })
     }
 
     /// The text of an event's `format` file, which also holds its id; `None`: the kernel has no such event.
     pub fn format(&self, event: &str) -> Option<String> {
         // `ftrace/print` has its id only in `format`.
-        read(&self.dir, &format!("{event}/format"))
-            .ok()
-            .filter(|text| text.contains("ID:"))
+        read(&self.dir, &format!("{event}/format")).ok().filter(|text| text.contains("ID:"))
     }
 
     /// The layout of a ring-buffer page.
@@ -89,11 +71,7 @@ impl Catalogue {
     /// # Errors
     /// When the kernel refuses.
     pub fn enable(&self, event: &str, on: bool) -> std::io::Result<()> {
-        super::write(
-            &self.dir,
-            &format!("{event}/enable"),
-            if on { "1" } else { "0" },
-        )
+        super::write(&self.dir, &format!("{event}/enable"), if on { "1" } else { "0" })
     }
 
     /// Switches everything on.

@@ -18,10 +18,8 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 /// The events that show how long threads ran.
-pub const RUN_TIME_EVENTS: &[(&str, &str)] = &[(
-    "sched/sched_stat_runtime",
-    "CPU time as the kernel counts it",
-)];
+pub const RUN_TIME_EVENTS: &[(&str, &str)] =
+    &[("sched/sched_stat_runtime", "CPU time as the kernel counts it")];
 
 const SWITCH: &str = "sched/sched_switch";
 /// Number and length of the recorder's sleeps on a CPU: a CPU with little to do is idle in one of them.
@@ -73,12 +71,7 @@ pub fn hides_switches(instance: &Instance) -> io::Result<Hides> {
     instance.set_tracing(false)?;
     restored?;
     let mut hides = Hides::No;
-    let switch = Switch {
-        id: format.id,
-        prev,
-        next,
-        layout,
-    };
+    let switch = Switch { id: format.id, prev, next, layout };
     // Reading empties a buffer, so the buffers of all CPUs are read.
     for &cpu in &instance.cpus {
         let pages = pages(instance, cpu)?;
@@ -183,16 +176,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_leaves_twice_came_by_a_hidden_switch() {
-        assert_eq!(
-            judge(&[Left, CameFromIdle, Left, CameFromThread]),
-            Hides::No
-        );
+        assert_eq!(judge(&[Left, CameFromIdle, Left, CameFromThread]), Hides::No);
         assert_eq!(judge(&[Left, CameFromIdle, Left, Left]), Hides::Yes);
         // Its first arrival is by migration, and may be before tracing began.
-        assert_eq!(
-            judge(&[CameFromThread, Left, CameFromThread]),
-            Hides::NotKnown
-        );
+        assert_eq!(judge(&[CameFromThread, Left, CameFromThread]), Hides::NotKnown);
         assert_eq!(judge(&[]), Hides::NotKnown);
         assert!(Hides::No < Hides::NotKnown && Hides::NotKnown < Hides::Yes);
     }

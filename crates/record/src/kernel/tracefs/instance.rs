@@ -20,13 +20,9 @@ const PREFIX: &str = "kasuri-";
 
 /// Whether a recorder made the instance of this name; a user may have an instance of their own called `kasuri-test`.
 fn is_ours(name: &str) -> bool {
-    name.strip_prefix(PREFIX)
-        .and_then(|rest| rest.split_once('-'))
-        .is_some_and(|(pid, random)| {
-            pid.parse::<u32>().is_ok()
-                && random.len() == 8
-                && u32::from_str_radix(random, 16).is_ok()
-        })
+    name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')).is_some_and(|(pid, random)| {
+        pid.parse::<u32>().is_ok() && random.len() == 8 && u32::from_str_radix(random, 16).is_ok()
+    })
 }
 
 /// The events to record, and the way to record them.
@@ -89,11 +85,8 @@ impl Instance {
     fn make(tracefs: &Tracefs) -> io::Result<Instance> {
         let parent = open_dir(tracefs.root(), "instances")?;
         for _ in 0..16 {
-            let name = format!(
-                "{PREFIX}{}-{:08x}",
-                std::process::id(),
-                crate::random::random_u32()
-            );
+            let name =
+                format!("{PREFIX}{}-{:08x}", std::process::id(), crate::random::random_u32());
             mkdirat(&parent, name.as_str(), Mode::from_raw_mode(0o700))?;
             let dir = open_dir(&parent, &name)?;
             // Between mkdir and here another recorder's clean-up may have seen the directory without a lock and be
@@ -119,16 +112,11 @@ impl Instance {
                 return Ok(instance);
             }
         }
-        Err(io::Error::other(
-            "instances disappear as soon as they are created",
-        ))
+        Err(io::Error::other("instances disappear as soon as they are created"))
     }
 
     fn set_up(&mut self, options: &InstanceOptions, events: &[(String, String)]) -> io::Result<()> {
-        let dir = self
-            .dir
-            .as_ref()
-            .expect("a live instance has its directory");
+        let dir = self.dir.as_ref().expect("a live instance has its directory");
         write(dir, "tracing_on", "0")?;
         // The clock first: changing it empties the buffers, which costs more when they are large.
         self.clock = if options.tsc && write(dir, "trace_clock", "x86-tsc").is_ok() {
@@ -162,12 +150,10 @@ impl Instance {
             Some(format) if self.switch(event, true).is_ok() => {
                 self.formats.insert(event.to_owned(), format);
             }
-            Some(_) => self.missing.push(format!(
-                "cannot enable kernel event {event}: no {use_of_it}"
-            )),
-            None => self
-                .missing
-                .push(format!("this kernel has no event {event}: no {use_of_it}")),
+            Some(_) => {
+                self.missing.push(format!("cannot enable kernel event {event}: no {use_of_it}"))
+            }
+            None => self.missing.push(format!("this kernel has no event {event}: no {use_of_it}")),
         }
     }
 
@@ -182,9 +168,7 @@ impl Instance {
 
     /// Its directory.
     pub fn dir(&self) -> &OwnedFd {
-        self.dir
-            .as_ref()
-            .expect("a live instance has its directory")
+        self.dir.as_ref().expect("a live instance has its directory")
     }
 
     /// Its name below `instances/`.
@@ -268,9 +252,7 @@ impl Drop for Instance {
 
 /// Removes an instance. Open files of it in a dying splice keep it busy for a moment.
 fn remove(parent: impl AsFd, name: &str) -> io::Result<()> {
-    once_free(patience(), || {
-        Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
-    })
+    once_free(patience(), || Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?))
 }
 
 /// Sets the size, halving it while the kernel has no memory for it.
@@ -339,9 +321,7 @@ fn cpus(dir: &OwnedFd) -> io::Result<Vec<u32>> {
 
 fn names(dir: OwnedFd) -> io::Result<Vec<String>> {
     let entries = Dir::new(dir)?.filter_map(|entry| entry.ok());
-    Ok(entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect())
+    Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
 /// Names of instances whose recorder is dead.
@@ -368,9 +348,7 @@ pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
 
 /// Whether no process here has the number in an instance's name.
 fn is_gone(name: &str) -> bool {
-    let pid = name
-        .strip_prefix(PREFIX)
-        .and_then(|rest| rest.split_once('-'));
+    let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let pid = pid.and_then(|(pid, _)| Pid::from_raw(pid.parse().ok()?));
     pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
 }

@@ -79,10 +79,7 @@ impl Tracefs {
             }
         }
         match mount_detached() {
-            Ok(root) => Ok(Tracefs {
-                root,
-                place: "mounted by kasuri".to_owned(),
-            }),
+            Ok(root) => Ok(Tracefs { root, place: "mounted by kasuri".to_owned() }),
             Err(e) => Err(unavailable(denied, &e)),
         }
     }
@@ -131,13 +128,8 @@ fn unavailable(denied: Option<String>, e: &io::Error) -> Unavailable {
 /// Mount points of tracefs in other places.
 fn mounted() -> Vec<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let fields = mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>());
-    fields
-        .filter(|f| f.get(2) == Some(&"tracefs"))
-        .map(|f| f[1].replace("\\040", " "))
-        .collect()
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    fields.filter(|f| f.get(2) == Some(&"tracefs")).map(|f| f[1].replace("\\040", " ")).collect()
 }
 
 /// Opens the mount point `place`. `None`: another file system lies there.
@@ -162,31 +154,17 @@ fn open_mounted(place: &str) -> io::Result<Option<OwnedFd>> {
 fn mount_detached() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
-    Ok(fsmount(
-        &context,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::empty(),
-    )?)
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
 /// Opens a directory below `dir`.
 pub(crate) fn open_dir(dir: impl AsFd, path: &str) -> io::Result<OwnedFd> {
-    Ok(openat(
-        dir,
-        path,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?)
+    Ok(openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens a file below `dir` for reading.
 pub(crate) fn open_file(dir: impl AsFd, path: &str, extra: OFlags) -> io::Result<OwnedFd> {
-    Ok(openat(
-        dir,
-        path,
-        OFlags::RDONLY | OFlags::CLOEXEC | extra,
-        Mode::empty(),
-    )?)
+    Ok(openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC | extra, Mode::empty())?)
 }
 
 /// The text of a small file below `dir`.

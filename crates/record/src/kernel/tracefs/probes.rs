@@ -48,10 +48,8 @@ impl Probes {
     /// # Errors
     /// When the kernel refuses one; the others are removed then.
     pub fn add(root: &OwnedFd, group: &str, uprobes: &[Uprobe]) -> io::Result<Probes> {
-        let mut probes = Probes {
-            root: rustix::io::fcntl_dupfd_cloexec(root, 3)?,
-            names: Vec::new(),
-        };
+        let mut probes =
+            Probes { root: rustix::io::fcntl_dupfd_cloexec(root, 3)?, names: Vec::new() };
         for uprobe in uprobes {
             let name = uprobe.name(group);
             append(root, &format!("{}:{name} {}", uprobe.kind, uprobe.text))?;
@@ -101,8 +99,6 @@ pub fn reap(
         return;
     }
     let alive: Vec<String> = instances().iter().map(|name| group_of(name)).collect();
-    let dead = ours
-        .iter()
-        .filter(|(_, group)| !alive.iter().any(|alive| alive == group));
+    let dead = ours.iter().filter(|(_, group)| !alive.iter().any(|alive| alive == group));
     remove(root, dead.map(|(name, _)| *name));
 }

@@ -60,18 +60,9 @@ impl StatsFiles {
     /// When one cannot be opened.
     pub fn open(instance: impl AsFd, cpus: &[u32]) -> io::Result<StatsFiles> {
         let open = |&cpu: &u32| {
-            Ok((
-                cpu,
-                open_file(
-                    &instance,
-                    &format!("per_cpu/cpu{cpu}/stats"),
-                    OFlags::empty(),
-                )?,
-            ))
+            Ok((cpu, open_file(&instance, &format!("per_cpu/cpu{cpu}/stats"), OFlags::empty())?))
         };
-        Ok(StatsFiles {
-            files: cpus.iter().map(open).collect::<io::Result<_>>()?,
-        })
+        Ok(StatsFiles { files: cpus.iter().map(open).collect::<io::Result<_>>()? })
     }
 
     /// Calls `each` with the present counts of each CPU.
@@ -95,13 +86,7 @@ mod tests {
                     now ts: 2.5\ndropped events: 5\nread events: 9\n";
         assert_eq!(
             CpuStats::parse(text),
-            CpuStats {
-                overrun: 7,
-                dropped: 5,
-                commit_overrun: 2,
-                unread_bytes: 12,
-                unread: 3,
-            }
+            CpuStats { overrun: 7, dropped: 5, commit_overrun: 2, unread_bytes: 12, unread: 3 }
         );
     }
 }

@@ -68,13 +68,10 @@ impl Client {
             map.u64_at(at + 8).store(word, Ordering::Release);
         }
         let used = super::HEADER + 16 * events;
-        map.u32_at(4096 + offset_of!(ChunkHeader, used))
-            .store(used as u32, Ordering::Relaxed);
+        map.u32_at(4096 + offset_of!(ChunkHeader, used)).store(used as u32, Ordering::Relaxed);
         let state = size_of::<ring::Segment>();
-        map.u32_at(state + 4)
-            .store(ChunkState::Owned as u32, Ordering::Release);
-        map.u32_at(state)
-            .store(ChunkState::Full as u32, Ordering::Release);
+        map.u32_at(state + 4).store(ChunkState::Owned as u32, Ordering::Release);
+        map.u32_at(state).store(ChunkState::Full as u32, Ordering::Release);
     }
 }
 
@@ -107,11 +104,7 @@ impl Recorder<'_> {
 fn run(order: u32, close: &dyn Fn(&mut Collector, ClientId)) -> Vec<(u32, u64, usize)> {
     let place = Place::new();
     let mut client = Client::default();
-    let mut recorder = Recorder {
-        collector: place.collector(),
-        gone: Vec::new(),
-        close,
-    };
+    let mut recorder = Recorder { collector: place.collector(), gone: Vec::new(), close };
     let mut looks = 0;
     for i in 0..STEPS + LOOKS {
         if order >> i & 1 == 1 {
@@ -137,15 +130,9 @@ fn every_order_of_a_client_and_its_recorder_keeps_every_event() {
     let mut n = 0;
     for order in orders() {
         let close = |collector: &mut Collector, id| {
-            collector
-                .close_client(id, &mut Collected::default())
-                .unwrap();
+            collector.close_client(id, &mut Collected::default()).unwrap();
         };
-        assert_eq!(
-            run(order, &close),
-            WRITTEN,
-            "order {order:015b}, last step first"
-        );
+        assert_eq!(run(order, &close), WRITTEN, "order {order:015b}, last step first");
         n += 1;
     }
     assert_eq!(n, 3003);

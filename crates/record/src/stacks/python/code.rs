@@ -183,12 +183,8 @@ fn string<S: Source>(
     let text: String = match width {
         1 => units.iter().map(|&b| char::from(b)).collect(),
         2 => {
-            let units = units
-                .chunks_exact(2)
-                .map(|c| u16::from_le_bytes([c[0], c[1]]));
-            char::decode_utf16(units)
-                .map(|c| c.unwrap_or('\u{fffd}'))
-                .collect()
+            let units = units.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]]));
+            char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect()
         }
         4 => {
             let units = units.as_chunks::<4>().0.iter();
@@ -294,11 +290,7 @@ fn unsigned(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
 fn signed(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let value = unsigned(bytes)?;
     let magnitude = (value >> 1) as i64;
-    Some(if value & 1 == 1 {
-        -magnitude
-    } else {
-        magnitude
-    })
+    Some(if value & 1 == 1 { -magnitude } else { magnitude })
 }
 
 #[cfg(test)]
@@ -318,22 +310,8 @@ mod tests {
         assert_eq!(line_by_ranges(&ranges, 10, 10), Some(11));
         // no columns, +0; one line, +2; none; long, -1; short, +0.
         let locations = [0xe9, 0, 0xe1, 1, 1, 0xf8, 0xf0, 3, 0, 0, 0, 0x80, 9];
-        let lines: Vec<_> = (0..8)
-            .map(|n| line_by_locations(&locations, 10, n * 2))
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                Some(10),
-                Some(10),
-                Some(12),
-                Some(12),
-                None,
-                Some(11),
-                Some(11),
-                None
-            ]
-        );
+        let lines: Vec<_> = (0..8).map(|n| line_by_locations(&locations, 10, n * 2)).collect();
+        assert_eq!(lines, [Some(10), Some(10), Some(12), Some(12), None, Some(11), Some(11), None]);
     }
 
     #[test]

@@ -97,11 +97,7 @@ const V8: Layout = Layout {
     threads: NO_THREADS,
 };
 const V9: Layout = Layout { minor: 9, ..V8 };
-const V10: Layout = Layout {
-    minor: 10,
-    frame_instruction: 96,
-    ..V8
-};
+const V10: Layout = Layout { minor: 10, frame_instruction: 96, ..V8 };
 const V11: Layout = Layout {
     minor: 11,
     frames: Frames::Marked(68),
@@ -136,12 +132,7 @@ const V12: Layout = Layout {
     frame_words: (&[76], 0),
     ascii: 40,
     other: 56,
-    threads: Threads {
-        threads: 72,
-        tid: 144,
-        current: Current::CFrame(56, 0),
-        ..V11.threads
-    },
+    threads: Threads { threads: 72, tid: 144, current: Current::CFrame(56, 0), ..V11.threads },
     ..V11
 };
 const V13: Layout = Layout {

@@ -57,12 +57,7 @@ pub(super) struct Memory<S> {
 
 impl<S: Source> Memory<S> {
     pub(super) fn new(source: S) -> Memory<S> {
-        Memory {
-            source,
-            pages: HashMap::new(),
-            likely: HashMap::new(),
-            steps: 0,
-        }
+        Memory { source, pages: HashMap::new(), likely: HashMap::new(), steps: 0 }
     }
 
     /// Forgets what was read: it may have changed.
@@ -114,13 +109,7 @@ impl<S: Source> Memory<S> {
         let pages = &mut self.pages;
         self.source.pages(&wanted, &mut |at, page| {
             let page = Some(page);
-            pages.insert(
-                at,
-                Known {
-                    page,
-                    is_needed: false,
-                },
-            );
+            pages.insert(at, Known { page, is_needed: false });
         });
     }
 

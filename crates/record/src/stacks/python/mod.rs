@@ -119,11 +119,7 @@ struct Names {
 }
 
 fn module() -> Module {
-    Module {
-        kind: ModuleKind::Jit,
-        path: PYTHON.to_owned(),
-        ..Module::default()
-    }
+    Module { kind: ModuleKind::Jit, path: PYTHON.to_owned(), ..Module::default() }
 }
 
 fn bytes_of((function, file, _): &(Rc<str>, Rc<str>, u32)) -> usize {
@@ -158,10 +154,7 @@ impl Names {
         }
         // Number 0 is no address.
         let row = self.last + 1;
-        let frame = Frame {
-            module,
-            address: row,
-        };
+        let frame = Frame { module, address: row };
         let call = Call {
             function: format!("{IN_PYTHON}{function}"),
             file: file.to_string(),
@@ -179,8 +172,7 @@ impl Names {
     /// Forgets those that have no row in the tables any more.
     fn keep(&mut self, interner: &mut Interner) {
         let module = interner.module(module());
-        self.rows
-            .retain(|_, &mut address| interner.has(Frame { module, address }));
+        self.rows.retain(|_, &mut address| interner.has(Frame { module, address }));
         self.bytes = self.rows.keys().map(bytes_of).sum();
     }
 }
@@ -232,11 +224,7 @@ impl Pythons {
 
     /// For one stack of a thread.
     pub(super) fn look(&mut self, tid: i32, moment: Moment) -> Look<'_> {
-        Look {
-            pythons: self,
-            tid,
-            moment,
-        }
+        Look { pythons: self, tid, moment }
     }
 }
 
@@ -299,9 +287,7 @@ impl Interpreter for Look<'_> {
             return Vec::new();
         };
         // Two interpreters in one process, of different files: the first is understood.
-        let same = frames
-            .iter()
-            .take_while(|f| f.python.key == first.python.key);
+        let same = frames.iter().take_while(|f| f.python.key == first.python.key);
         let frames = &frames[..same.count()];
         if processes.len() >= PROCESSES_MAX && !processes.contains_key(&pid) {
             processes.clear();
@@ -316,12 +302,9 @@ impl Interpreter for Look<'_> {
         read.insert(pid);
         *was_read = true;
         *is_late |= self.moment == Moment::Before && layout.frames != Frames::Objects;
-        let reader = processes.entry(pid).or_insert_with(|| {
-            Reader::new(Process {
-                pid,
-                readers: readers.clone(),
-            })
-        });
+        let reader = processes
+            .entry(pid)
+            .or_insert_with(|| Reader::new(Process { pid, readers: readers.clone() }));
         reader.is(layout, types(&first.python, first.bias));
         if let Moment::Waits(since_ns) = self.moment
             && *forgot_ns.get(&pid).unwrap_or(begun_ns) < since_ns
@@ -442,9 +425,7 @@ impl<S: memory::Source> StackOf<'_, S> {
         for (n, words) in frames.iter().enumerate() {
             let known = self.learned.frame.best();
             let known = words.iter().find(|(place, _)| Some(*place) == known);
-            let mut frame = known
-                .filter(|(_, w)| self.reader.is_frame_object(*w))
-                .copied();
+            let mut frame = known.filter(|(_, w)| self.reader.is_frame_object(*w)).copied();
             if frame.is_none() {
                 for &(place, word) in words {
                     if self.reader.is_frame_object(word) {
@@ -555,10 +536,7 @@ impl<S: memory::Source> StackOf<'_, S> {
             let function = self.instruction(words, now.as_ref(), self.entered(frames, n));
             let place = self.learned.frame.best();
             let frame = words.iter().find(|(p, _)| Some(*p) == place);
-            tops.push(Top {
-                function,
-                frame: frame.map(|(_, word)| *word),
-            });
+            tops.push(Top { function, frame: frame.map(|(_, word)| *word) });
         }
         tops
     }

@@ -184,21 +184,14 @@ impl<S: Source> Reader<S> {
         let addresses: Vec<u64> = addresses.iter().copied().take(SHARERS_MAX).collect();
         let holds = |code: &Rc<Code>| code.holds(next);
         if let [address] = addresses[..] {
-            return self
-                .codes
-                .get(&address)
-                .is_some_and(holds)
-                .then(|| self.checked(address))?;
+            return self.codes.get(&address).is_some_and(holds).then(|| self.checked(address))?;
         }
         let mut found = None;
         for address in addresses {
             let Some(code) = self.checked(address).filter(holds) else {
                 continue;
             };
-            if words
-                .iter()
-                .any(|(_, w)| *w == code.address || *w == code.constants)
-            {
+            if words.iter().any(|(_, w)| *w == code.address || *w == code.constants) {
                 if found.is_some() {
                     return None;
                 }
@@ -370,14 +363,10 @@ impl<S: Source> Reader<S> {
     /// Notes the structures of all threads; `None`: not all of the list can be read.
     fn list_threads(&mut self, layout: &Layout, runtime: u64) -> Option<()> {
         let offsets = &layout.threads;
-        let mut interpreter = self
-            .memory
-            .word(runtime.checked_add(offsets.interpreters)?)?;
+        let mut interpreter = self.memory.word(runtime.checked_add(offsets.interpreters)?)?;
         let mut left = THREADS_MAX;
         while interpreter != 0 && left > 0 {
-            let mut thread = self
-                .memory
-                .word(interpreter.checked_add(offsets.threads)?)?;
+            let mut thread = self.memory.word(interpreter.checked_add(offsets.threads)?)?;
             while thread != 0 && left > 0 {
                 left -= 1;
                 let found = self.memory.word(thread.checked_add(offsets.tid)?)?;
@@ -385,9 +374,7 @@ impl<S: Source> Reader<S> {
                 thread = self.memory.word(thread.checked_add(offsets.next)?)?;
             }
             left = left.saturating_sub(1);
-            interpreter = self
-                .memory
-                .word(interpreter.checked_add(offsets.next_interpreter)?)?;
+            interpreter = self.memory.word(interpreter.checked_add(offsets.next_interpreter)?)?;
         }
         Some(())
     }

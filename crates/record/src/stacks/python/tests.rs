@@ -108,10 +108,7 @@ fn a_function_is_found_by_the_address_of_its_next_instruction() {
         let first = CODE + layout.instructions;
         assert!(reader.discover(first).is_none(), "none ran");
         let found = reader.discover(first + 16).expect("the last one ran");
-        assert_eq!(
-            (&*found.function, &*found.file),
-            ("work\u{fffd}[31m", "/srv/work.py")
-        );
+        assert_eq!((&*found.function, &*found.file), ("work\u{fffd}[31m", "/srv/work.py"));
         assert_eq!(found.line_before(first + 2), 12);
         assert!(reader.discover(first + 18).is_none(), "beyond its end");
         assert!(reader.known_at(first + 4, &[]).is_some());
@@ -144,23 +141,13 @@ fn frames_of_each_run_of_the_loop_are_told_apart() {
         frame(&mut words, layout, 0x30_0000, 0x30_1000, marks[0]);
         frame(&mut words, layout, 0x30_1000, next, marks[1]);
         frame(&mut words, layout, 0x30_4000, 0x30_2000, SHIM);
-        frame(
-            &mut words,
-            layout,
-            0x30_2000,
-            if shims { 0x30_5000 } else { 0 },
-            marks[2],
-        );
+        frame(&mut words, layout, 0x30_2000, if shims { 0x30_5000 } else { 0 }, marks[2]);
         frame(&mut words, layout, 0x30_5000, 0, SHIM);
         let mut reader = Reader::new(words);
         reader.is(layout, TYPES);
         let chain = reader.chain(RUNTIME, TID);
         let found: Vec<_> = chain.iter().map(|f| (f.address, f.group)).collect();
-        assert_eq!(
-            found,
-            [(0x30_0000, 0), (0x30_1000, 0), (0x30_2000, 1)],
-            "3.{minor}"
-        );
+        assert_eq!(found, [(0x30_0000, 0), (0x30_1000, 0), (0x30_2000, 1)], "3.{minor}");
     }
 }
 
@@ -274,10 +261,7 @@ fn a_memory_that_leads_to_endless_work_is_given_up() {
     let n_whole = many.iter().filter(|found| is_whole(found)).count();
     assert!(n_whole < N_LOOPS / 8, "{n_whole} were looked at");
     assert!(!many[N_LOOPS - 1].1, "and says so");
-    assert!(
-        is_whole(&stack(1)[0]),
-        "in the next drain it is looked at again"
-    );
+    assert!(is_whole(&stack(1)[0]), "in the next drain it is looked at again");
 }
 
 proptest! {
@@ -362,11 +346,7 @@ fn the_corpus_is_read() {
     for minor in 11..=13 {
         let name = std::ffi::OsString::from(format!("3.{minor}"));
         let Found { frames, functions } = found[&name];
-        assert!(
-            frames >= 2 && functions >= 2,
-            "3.{minor}: {:?}",
-            found[&name]
-        );
+        assert!(frames >= 2 && functions >= 2, "3.{minor}: {:?}", found[&name]);
     }
 }
 
@@ -382,22 +362,15 @@ fn writes_the_python_corpus() {
 
 /// Folders with the headers of a version that is known.
 fn headers() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let root = std::env::var_os("PYENV_ROOT").map_or(home.join(".pyenv"), PathBuf::from);
-    let versions = std::fs::read_dir(root.join("versions"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let versions = std::fs::read_dir(root.join("versions")).into_iter().flatten().flatten();
     let roots = versions.map(|v| v.path()).chain([PathBuf::from("/usr")]);
     let folders = roots.flat_map(|root| {
         let name = |minor| root.join(format!("include/python3.{minor}"));
         (8..=13).map(name).collect::<Vec<_>>()
     });
-    folders
-        .filter(|folder| folder.join("Python.h").exists())
-        .collect()
+    folders.filter(|folder| folder.join("Python.h").exists()).collect()
 }
 
 /// What the headers of one version say; `None`: they cannot be compiled.
@@ -451,11 +424,7 @@ fn said_here(layout: &Layout) -> BTreeMap<&'static str, u64> {
     }
     let (fields, more) = layout.frame_words;
     said.extend([("frame_words_more", more)]);
-    said.extend(
-        ["frame_words_0", "frame_words_1"]
-            .into_iter()
-            .zip(fields.iter().copied()),
-    );
+    said.extend(["frame_words_0", "frame_words_1"].into_iter().zip(fields.iter().copied()));
     let threads = &layout.threads;
     said.extend([
         ("interpreters", threads.interpreters),
