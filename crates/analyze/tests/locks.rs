@@ -28,7 +28,6 @@ fn waking(ns: i64, context: i32, tid: i32) -> Event {
 
 /// Thread 10 on CPU 0 all the time but for 3000..5000 (preempted by 99) and 6000..7000 (asleep, inside lock A); 11 on CPU 1 until it
 /// waits for A: asleep 2500..8100, woken at 8000, running again at 8100.
-#[expect(clippy::too_many_lines, reason = "one event after the other")]
 fn planted() -> Trace {
     let mut strings = Strings::default();
     strings.intern("worker");

@@ -168,7 +168,6 @@ fn meta(c: &mut Check, meta: &Value) -> usize {
 }
 
 /// The tables that all threads share. Returns the numbers of strings and of stacks.
-#[expect(clippy::too_many_lines, reason = "one table after the other")]
 fn shared(c: &mut Check, shared: &Value, n_categories: usize) -> (usize, usize) {
     let n_strings = shared["stringArray"].as_array().unwrap().len();
     let n_funcs = c.table(

@@ -52,7 +52,6 @@ fn block_content(recording: &Recording<'_>, ix: usize) -> Result<String, Error> 
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one part of a recording after the other")]
 fn small_recording_says_what_went_in() {
     let small = small(1);
     let file = small.pack();

@@ -56,7 +56,6 @@ fn int(value: &Value) -> i64 {
 }
 
 /// A golden of kernel events: each thread's time, switches, moves and wake-ups, to the nanosecond.
-#[expect(clippy::too_many_lines, reason = "one event type after the other")]
 fn kernel(name: &str) {
     let trace = read(&golden(name), false).unwrap();
     check(&trace);

@@ -155,7 +155,6 @@ fn names(
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[expect(clippy::too_many_lines, reason = "builds, runs and reads one program, step by step")]
 fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
     for flags in [
         &["-O2", "-fomit-frame-pointer"][..],

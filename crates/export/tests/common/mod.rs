@@ -243,7 +243,6 @@ fn events() -> SchedLog {
     log
 }
 
-#[expect(clippy::too_many_lines, reason = "one event after the other")]
 fn annotations(trace: &mut Trace) {
     let none = SliceIx::NONE;
     let (time, solve, nasty) =

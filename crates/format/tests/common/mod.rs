@@ -237,7 +237,6 @@ pub struct Small {
     pub anchors: Vec<Anchor>,
 }
 
-#[expect(clippy::too_many_lines, reason = "one part of a recording after the other")]
 pub fn small(seed: u64) -> Small {
     let mut random = Random(seed);
     let mut pages = PageBuilder::new(PageLayout::LE64);
