@@ -233,12 +233,26 @@ static size_t check_sections(void) {
 
 /* -- tests -- */
 
+/* Not a lock of a sanitizer or a library, which may be taken at any time. */
+static int is_planted(uint64_t object) {
+    for (uint32_t i = 0; i < truths->n; i++)
+        if (truths->rows[i].object == object)
+            return 1;
+    return 0;
+}
+
 static int planted_sections_are_exact(void) {
     EXPECT(run("planted", "full", NULL) == 0);
     EXPECT(check_sections() == 3 * 400 * 6);
     check_balance(0);
     /* trylocks that succeeded are holds too */
-    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) + count(KASURI_EV_LOCK_ACQUIRED, 0) == truths->n + truths->acquisitions);
+    size_t held = 0;
+    for (size_t i = 0; i < n_events; i++)
+        held += is_begin(&events[i]) && is_planted(events[i].object);
+    size_t planted = truths->n + truths->acquisitions;
+    if (held != planted)
+        fprintf(stderr, "%zu holds, %zu planted\n", held, planted);
+    EXPECT(held == planted);
     EXPECT(count(KASURI_EV_WAIT_BEGIN, 0) == 3 && count(KASURI_EV_WAIT_END, 0) == 3);
     for (size_t i = 0; i < n_events; i++)
         if (events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].object == truths->rows[0].object)
