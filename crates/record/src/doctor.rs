@@ -184,16 +184,14 @@ fn examine_clock(report: &mut Report) {
 }
 
 fn examine_perf(report: &mut Report) {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-        .unwrap_or_else(|_| "unknown".to_owned());
-    let found = |reach: &str| format!("perf_event_paranoid is {}: {reach}", paranoid.trim());
+    let level = perf::paranoid().map_or("unknown".to_owned(), |level| level.to_string());
+    let found = |reach: &str| format!("perf_event_paranoid is {level}: {reach}");
     match perf::reach() {
         Some(Reach::System) => report.ok("perf events", found("context switches of all threads")),
         Some(Reach::Own) => report.ok("perf events", found("context switches of your own threads")),
         None => {
             let lost = "context switches, unless tracefs works";
-            let remedy = "`sudo sysctl kernel.perf_event_paranoid=2`; in a container allow the system call perf_event_open";
-            report.add("perf events", State::Info, found("refused"), lost, remedy);
+            report.add("perf events", State::Info, found("refused"), lost, perf::remedy());
         }
     }
 }

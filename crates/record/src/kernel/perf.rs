@@ -135,13 +135,32 @@ pub fn reach() -> Option<Reach> {
     open_event(0, cpu, Reach::Own).is_ok().then_some(Reach::Own)
 }
 
+/// What lets perf_event_open through, where [`reach`] finds it refused.
+pub(crate) fn remedy() -> &'static str {
+    use rustix::thread::{CapabilitySet, capabilities};
+    let enough = CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN;
+    remedy_for(paranoid(), capabilities(None).is_ok_and(|has| has.effective.intersects(enough)))
+}
+
+/// A setting above 2 refuses it to those without a capability; where that is not so, a filter of system calls does.
+fn remedy_for(paranoid: Option<i32>, is_privileged: bool) -> &'static str {
+    match paranoid {
+        Some(level) if level > 2 && !is_privileged => "`sudo sysctl kernel.perf_event_paranoid=2`",
+        _ => "a filter of system calls holds it off, as a container's does: allow perf_event_open there",
+    }
+}
+
+/// kernel.perf_event_paranoid.
+pub(crate) fn paranoid() -> Option<i32> {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+}
+
 /// Whether rings may be larger than what each user may lock: 129 pages for each CPU, and `ulimit -l` of all together. A user with
 /// CAP_PERFMON alone may watch all, and lock no more than others: a ring that took it all left none for the next.
 pub(crate) fn may_lock_more() -> bool {
     use rustix::thread::{CapabilitySet, capabilities};
-    let lifted = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-        .is_ok_and(|level| level.trim().starts_with('-'));
-    lifted || capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::IPC_LOCK))
+    paranoid().is_some_and(|level| level < 0)
+        || capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::IPC_LOCK))
 }
 
 impl Perf {
@@ -324,5 +343,19 @@ impl Ring {
         self.word(DATA_TAIL).store(tail + length as u64, Ordering::Release);
         self.bytes += length as u64;
         Ok(length as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remedy_for;
+
+    #[test]
+    fn a_setting_that_refuses_nobody_is_not_to_be_changed() {
+        let advises_setting = |level, privileged| remedy_for(level, privileged).contains("sysctl");
+        assert!(advises_setting(Some(3), false));
+        assert!(!advises_setting(Some(4), true), "CAP_PERFMON stands above it");
+        assert!(!advises_setting(Some(2), false));
+        assert!(!advises_setting(None, false));
     }
 }

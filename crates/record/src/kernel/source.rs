@@ -278,11 +278,8 @@ fn perf_source(reach: Reach) -> Source {
 
 fn open_perf(options: &Options, opened: &mut Opened) {
     let Some(reach) = perf::reach() else {
-        opened.missing.push(
-            "perf_event_open is refused: no context switches; `sudo sysctl kernel.perf_event_paranoid=2`, \
-             in a container allow the system call perf_event_open"
-                .to_owned(),
-        );
+        let remedy = perf::remedy();
+        opened.missing.push(format!("perf_event_open is refused: no context switches; {remedy}"));
         return;
     };
     if reach == Reach::Own && matches!(options.target, Target::System(_)) {

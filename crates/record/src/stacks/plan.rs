@@ -41,10 +41,9 @@ impl Plan {
             return Err("no call paths: stacks of this kind of CPU cannot be followed (x86-64 and 64-bit Arm can)".to_owned());
         };
         let everyone = matches!(options.target, Target::System(_));
-        let reach = perf::reach().ok_or(
-            "no call paths: perf_event_open is refused; `sudo sysctl kernel.perf_event_paranoid=2`, in a container allow the \
-             system call perf_event_open",
-        )?;
+        let reach = perf::reach().ok_or_else(|| {
+            format!("no call paths: perf_event_open is refused; {}", perf::remedy())
+        })?;
         if everyone && reach == Reach::Own {
             return Err("no call paths with -a: this user may not see other users' threads; `sudo kasuri record -a ...`".to_owned());
         }
