@@ -8,11 +8,13 @@ SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 JOBS ?= $(shell nproc)
 KASURI := target/release/kasuri
+# What tests use: the command as cargo builds it for its own tests, with debug assertions and an optimised recorder. So it is built once.
+TESTED := target/debug/kasuri
 # The kernel's events need root; without it a recording still has annotations and the program's own switches.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
-.PHONY: help deps deps-test deps-site build c viewer rust demo test check ci lint fmt clean bench install site deb static sdist python test-deb test-static \
+.PHONY: help deps deps-test deps-site build c viewer rust tested demo test check ci lint fmt clean bench install site deb static sdist python test-deb test-static \
         test-c test-rust test-viewer test-sanitizers test-asan test-tsan test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs test-guides test-packages test-measure audit fuzz fuzz-hostile
 
 help: ## list the targets
@@ -48,12 +50,16 @@ viewer: ## build the HTML viewer into viewer/dist
 rust: viewer ## build the kasuri command
 	cargo build --release --locked -p kasuri-cli
 
+# Of the whole workspace, for the same features as its tests: cargo would compile all again for others.
+tested: viewer ## the command as tests use it
+	cargo build --workspace --locked --bin kasuri
+
 # ---- demo ---------------------------------------------------------------------------------------------------------
 # No more is built than the picture needs: neither probes nor libraries, and where there is no release yet, the command as tests use it:
 # its recorder is optimised, too, and it takes half the time.
-DEMO_KASURI := $(or $(wildcard $(KASURI)),target/debug/kasuri)
+DEMO_KASURI := $(or $(wildcard $(KASURI)),$(TESTED))
 demo: deps viewer ## record a real parallel program and leave an HTML report
-	cargo build --locked -p kasuri-cli $(if $(filter $(KASURI),$(DEMO_KASURI)),--release)
+	cargo build --workspace --locked --bin kasuri $(if $(filter $(KASURI),$(DEMO_KASURI)),--release)
 	cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo --log-level=WARNING
 	cmake --build build -j $(JOBS) --target quake
 	@mkdir -p $(dir $(DEMO))
@@ -64,13 +70,15 @@ demo: deps viewer ## record a real parallel program and leave an HTML report
 
 # ---- test ---------------------------------------------------------------------------------------------------------
 # Each stage runs, also when one before it failed; a table at the end.
-STAGES := deps-test c viewer rust test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-packages test-docs test-measure
+STAGES := deps-test c viewer tested test-c test-cross test-rust test-model test-viewer test-asan test-tsan test-locks test-hostile test-packages test-docs test-measure
 test: ## pass all tests
 	@tests/stages $(STAGES)
 	@echo 'all tests passed'
 
 ci: ## what CI runs: checks, all tests, the demo
 	@tests/stages deps-test lint $(filter-out deps-test,$(STAGES)) demo
+
+test-cross test-viewer test-locks test-hostile fuzz-hostile test-docs test-guides: export KASURI := $(CURDIR)/$(TESTED)
 
 # A test that fails is run again, twice at most; tests/stages lists those that passed then. What measures runs in test-measure.
 CTEST := ctest --output-on-failure --repeat until-pass:3
@@ -99,13 +107,13 @@ test-model: ## model checks of the lock-free protocols, with their negative cont
 	RUSTFLAGS="--cfg loom" cargo test --release --locked -p kasuri-model-ring --target-dir target/loom
 	cargo test --release --locked -p kasuri-model-deque -p kasuri-model-park
 
-test-cross: rust ## libito's tests on aarch64, riscv64 and armv7, under qemu-user; with the portable context; annotations on i686, armv7 and s390x; an i686 program recorded
+test-cross: tested ## libito's tests on aarch64, riscv64 and armv7, under qemu-user; with the portable context; annotations on i686, armv7 and s390x; an i686 program recorded
 	threads/tests/cross
 	annotate/tests/cross
 	$(SUDO) tests/cross/run --self-test $(KASURI)
 	$(SUDO) tests/cross/run $(KASURI)
 
-test-viewer: c rust ## viewer unit tests, then a real browser, also with a recording made for it
+test-viewer: c tested ## viewer unit tests, then a real browser, also with a recording made for it
 	@mkdir -p target/test
 	$(SUDO) $(KASURI) record -q -o target/test/quake.kasuri -- build/examples/quake -n 100 >target/test/quake.txt
 	$(KASURI) report target/test/quake.kasuri -o target/test/quake.html
@@ -141,16 +149,16 @@ test-account: c rust ## not part of test, wants a quiet machine: the account aga
 	$(SUDO) tests/real/run --quick
 	$(SUDO) tests/trial/run
 
-test-locks: c rust ## real programs full of locks under the lock probe
-	$(SUDO) tests/locks/programs
+test-locks: c tested ## real programs full of locks under the lock probe
+	$(SUDO) KASURI=$(KASURI) tests/locks/programs
 
-test-hostile: rust ## damaged and hostile files in every reading command, the same ones each time
+test-hostile: tested ## damaged and hostile files in every reading command, the same ones each time
 	tests/hostile/files --self-test
-	tests/hostile/files
+	tests/hostile/files --kasuri $(KASURI)
 
 HOSTILE_SECONDS ?= 3600
-fuzz-hostile: c rust ## others than in test-hostile, and new recordings, for HOSTILE_SECONDS (3600)
-	$(SUDO) tests/hostile/files --seconds $(HOSTILE_SECONDS) --seed $$(date +%s)
+fuzz-hostile: c tested ## others than in test-hostile, and new recordings, for HOSTILE_SECONDS (3600)
+	$(SUDO) tests/hostile/files --kasuri $(KASURI) --seconds $(HOSTILE_SECONDS) --seed $$(date +%s)
 
 # The wheel is installed into an environment of its own, with DuckDB, and tested there.
 VENV := target/venv
@@ -177,13 +185,13 @@ check: ## what a change touches, in a few minutes: its crates, the command above
 test-packages: ## the installer, against a local server
 	tests/packages/installer
 
-test-docs: c rust ## links and paths in the documents resolve; the shell blocks that a newcomer reads first run
+test-docs: c tested ## links and paths in the documents resolve; the shell blocks that a newcomer reads first run
 	tests/docs/check-links
 	tests/docs/blocks --list >/dev/null
-	$(SUDO) tests/docs/blocks --first
+	$(SUDO) KASURI=$(KASURI) tests/docs/blocks --first
 
-test-guides: c rust ## not part of test, takes two minutes: every shell block of the README and the guides runs
-	$(SUDO) tests/docs/blocks
+test-guides: c tested ## not part of test, takes two minutes: every shell block of the README and the guides runs
+	$(SUDO) KASURI=$(KASURI) tests/docs/blocks
 
 lint: deps-test viewer ## formatting and static checks, as CI runs them
 	cargo fmt --all --check
