@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`document`] | what a document is made of |
-//! | `compare`, [`critical`], [`locks`], [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
+//! | `compare`, [`critical`], [`locks`], [`openmp`](openmp()), [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
@@ -15,6 +15,7 @@ pub mod critical;
 pub mod document;
 pub mod locks;
 pub mod names;
+pub mod openmp;
 pub mod paths;
 pub mod plan;
 pub mod predict;

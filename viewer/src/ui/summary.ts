@@ -6,7 +6,6 @@ import { count, duration, percent } from "../view/units";
 import { h } from "./dom";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
-import { openmp } from "./openmp";
 import { programNote } from "./program";
 import { table, type Cell, type Column } from "./table";
 import { fact, shareBar } from "./widgets";
@@ -18,7 +17,7 @@ const MOST_ROWS = 30;
 export function summaryTab(state: ViewState, selection: Selection): HTMLElement {
   const { index } = state.recording;
   const summary = index.summary ?? {};
-  return h("div", { class: "summary" }, headline(index.headline), programNote(state), accountBar(state, summary), hints(summary), facts(summary), openmp(summary), tables(state, selection, summary));
+  return h("div", { class: "summary" }, headline(index.headline), programNote(state), accountBar(state, summary), hints(summary), facts(summary), tables(state, selection, summary));
 }
 
 function headline(text: string | undefined): HTMLElement | false {

@@ -213,10 +213,12 @@ fn candidates(
     all.map(row).collect()
 }
 
-/// Tabs for what needs locks: a recording without any has none.
+/// Tabs for loops of OpenMP and for what needs locks: a recording without any has none.
 fn panels(session: &Session<'_>) -> Vec<Document> {
+    let mut out = Vec::new();
+    out.extend(kasuri_answers::openmp::openmp(session.summary(), html::MOST_ROWS));
     if session.locks().locks.is_empty() {
-        return Vec::new();
+        return out;
     }
     let wanted = kasuri_predict::Options {
         machine: super::predict::machine(false),
@@ -228,7 +230,8 @@ fn panels(session: &Session<'_>) -> Vec<Document> {
         Ok(prediction) => prediction.document(html::MOST_ROWS),
         Err(why) => predict::refused(session, why),
     };
-    vec![locks.document(html::MOST_ROWS), prediction]
+    out.extend([locks.document(html::MOST_ROWS), prediction]);
+    out
 }
 
 pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {

@@ -24,7 +24,7 @@ pub fn render(document: &Document, layout: &Layout) -> String {
 }
 
 impl Page<'_> {
-    fn part(&mut self, part: &Part) {
+    pub(super) fn part(&mut self, part: &Part) {
         match part {
             Part::Fact(label, text) | Part::Refusal(label, text) => {
                 self.fact(label, &printable(text));

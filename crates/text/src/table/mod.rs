@@ -28,7 +28,6 @@ mod contents;
 mod document;
 pub mod explain;
 pub mod grid;
-mod openmp;
 mod overview;
 pub mod program;
 mod sections;
@@ -260,7 +259,10 @@ impl Page<'_> {
             Section::Regions => self.regions(s),
             Section::Annotations => self.annotations(s),
             Section::Imbalance => self.imbalance(s),
-            Section::OpenMp => self.openmp(s),
+            Section::OpenMp => {
+                let document = kasuri_answers::openmp::openmp(s, self.layout.rows());
+                document.iter().flat_map(|d| &d.parts).for_each(|part| self.part(part));
+            }
             Section::Usdt => self.usdt(s),
             Section::Waits => self.waits(s),
             Section::Threads => self.threads(s),

@@ -1,7 +1,6 @@
 //! Regions and loops of OpenMP: a table, and what other schedules would do.
-use super::Page;
-use super::grid::{Grid, cut, number, text};
-use super::units::{count, duration, file_name, percent, plural, printable};
+use crate::document::{Document, Rows, Title, Unit};
+use crate::units::{cut, file_name, plural, printable};
 use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, OpenMpTimes, Summary};
 
 /// Loops and regions whose uneven split costs less than this share of the recording get no sentence.
@@ -9,69 +8,75 @@ const WORTH: f64 = 0.005;
 /// Columns for a name in a sentence.
 const NAME: usize = 60;
 
-impl Page<'_> {
-    /// A row for each region with its loops below it, and a sentence for each uneven one.
-    pub(super) fn openmp(&mut self, s: &Summary) {
-        let Some(openmp) = &s.openmp else {
-            return;
-        };
-        self.heading("OpenMP", "regions, and the loops in them; longest first");
-        // WORK and BARRIER are sums over the threads. UNEVEN: (max - mean) / max of the threads' work between barriers.
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            number("COUNT", 0),
-            number("THREADS", 3),
-            number("TIME", 0),
-            number("WORK", 2),
-            number("BARRIER", 1),
-            number("UNEVEN", 0),
-            number("CHUNKS", 4),
-        ]);
-        let shown = self.shown(openmp.regions.len());
-        for r in &openmp.regions[..shown] {
-            grid.row(row(with_file(&r.name, r.place.as_deref()), &r.times, "-".into()));
-            for l in loops_of(openmp, r) {
-                let chunks = match l.chunks {
-                    0 => "-".into(),
-                    n => count(n),
-                };
-                let name = with_file(&l.name, l.place.as_deref());
-                grid.row(row(format!("  {name}"), &l.times, chunks));
-            }
-        }
-        self.grid(grid, shown, openmp.regions.len());
-        let is_uneven = |times: &OpenMpTimes| {
-            times.is_uneven() && times.even_saves_ns as f64 >= WORTH * s.wall_ns as f64
-        };
-        for r in &openmp.regions[..shown] {
-            let mut told = false;
-            for l in loops_of(openmp, r).filter(|l| is_uneven(&l.times) || l.advice().is_some()) {
-                self.item(&loop_text(l));
-                told = true;
-            }
-            if !told && is_uneven(&r.times) {
-                self.item(&region_text(r));
-            }
-        }
-    }
+/// A region, or a loop in it.
+struct Row<'a> {
+    name: String,
+    times: &'a OpenMpTimes,
+    chunks: Option<u64>,
 }
 
-fn row(name: String, times: &OpenMpTimes, chunks: String) -> [String; 8] {
-    [
-        name,
-        count(times.count),
-        times.threads.to_string(),
-        ns(times.wall_ns),
-        ns(times.work_ns),
-        ns(times.barrier_ns),
-        percent(times.imbalance),
-        chunks,
-    ]
+/// A row for each of the first `most` regions with its loops below it, and a sentence for each uneven one; none without a region.
+pub fn openmp(s: &Summary, most: usize) -> Option<Document> {
+    let openmp = s.openmp.as_ref()?;
+    let shown = &openmp.regions[..openmp.regions.len().min(most)];
+    let n_shown = shown.iter().map(|r| 1 + loops_of(openmp, r).count()).sum();
+    let rows: Vec<Row<'_>> = openmp.regions.iter().flat_map(|r| rows_of(openmp, r)).collect();
+    let mut out = Document::new("OpenMP", Title::Command(s.command.clone()));
+    out.table(
+        Rows::new("OpenMP", "regions, and the loops in them; longest first", &rows, n_shown)
+            .column("name", Unit::Text, 0, "a loop with schedule(static) of gcc has no row", |r| {
+                &r.name
+            })
+            .column("count", Unit::Count, 0, "executions", |r| r.times.count)
+            .column("threads", Unit::Count, 3, "most of one execution", |r| r.times.threads)
+            .column("time", Unit::Ns, 0, "from the first thread's start to the end", |r| {
+                r.times.wall_ns
+            })
+            .column("work", Unit::Ns, 2, "of all threads, also tasks run while waiting", |r| {
+                r.times.work_ns
+            })
+            .column("barrier", Unit::Ns, 1, "waits of all threads, without tasks", |r| {
+                r.times.barrier_ns
+            })
+            .column("uneven", Unit::Ratio, 0, "(max - mean) / max of the threads' work", |r| {
+                r.times.imbalance
+            })
+            .column("chunks", Unit::Count, 4, "whose times were seen", |r| r.chunks),
+    );
+    let items: Vec<String> =
+        shown.iter().flat_map(|r| sentences(openmp, r, s.wall_ns as f64)).collect();
+    out.list("", "", items.into_iter(), usize::MAX);
+    Some(out)
+}
+
+fn rows_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item = Row<'a>> {
+    let name = with_file(&r.name, r.place.as_deref());
+    let region = Row { name, times: &r.times, chunks: None };
+    let loops = loops_of(openmp, r).map(|l| Row {
+        name: format!("  {}", with_file(&l.name, l.place.as_deref())),
+        times: &l.times,
+        chunks: (l.chunks > 0).then_some(l.chunks),
+    });
+    std::iter::once(region).chain(loops)
 }
 
 fn loops_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item = &'a OpenMpLoop> {
-    let mut loops = openmp.loops.iter();
-    std::iter::from_fn(move || loops.find(|l| l.pid == r.pid && l.region == r.name))
+    openmp.loops.iter().filter(|l| l.pid == r.pid && l.region == r.name)
+}
+
+/// Of the loops that are uneven or have a better schedule; else of the region.
+fn sentences(openmp: &OpenMp, r: &OpenMpRegion, wall_ns: f64) -> Vec<String> {
+    let is_uneven = |times: &OpenMpTimes| {
+        times.is_uneven() && times.even_saves_ns as f64 >= WORTH * wall_ns
+    };
+    let mut out: Vec<String> = loops_of(openmp, r)
+        .filter(|l| is_uneven(&l.times) || l.advice().is_some())
+        .map(loop_text)
+        .collect();
+    if out.is_empty() && is_uneven(&r.times) {
+        out.push(region_text(r));
+    }
+    out
 }
 
 /// `for dynamic solve:7 (solver.c)`: with the file, where the name has a function; the line is said once.
@@ -83,10 +88,6 @@ fn with_file(name: &str, place: Option<&str>) -> String {
         Some((file, line)) if name.ends_with(&format!(":{line}")) => format!("{name} ({file})"),
         _ => format!("{name} ({place})"),
     }
-}
-
-fn ns(value: i64) -> String {
-    duration(value as f64)
 }
 
 fn seconds(ns: i64) -> String {
