@@ -13,7 +13,6 @@
 //! | `call_paths` | the code behind each class, below its row |
 //! | `chains` | waits, and what ended them, line below line |
 //! | [`document`](document()) | every answer that is a document (`crates/answers`) |
-//! | `contents` | `info` |
 //! | [`explain`] | the account as one page of Markdown, for others to quote |
 //! | [`program`] | which processes an answer is about |
 //! | `top` | a window of `kasuri top` |
@@ -24,7 +23,6 @@
 mod account;
 mod call_paths;
 mod chains;
-mod contents;
 mod document;
 pub mod explain;
 pub mod grid;
@@ -36,7 +34,6 @@ mod usdt;
 
 pub use account::headline;
 pub use call_paths::waits;
-pub use contents::contents;
 pub use document::render as document;
 pub(crate) use grid::cut;
 pub use kasuri_answers::units;
