@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`document`] | what a document is made of |
 //! | `compare`, [`critical`], [`info`], [`locks`], [`openmp`](openmp()), [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
+//! | [`stat`] | tables of `kasuri stat` |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
@@ -20,6 +21,7 @@ pub mod openmp;
 pub mod paths;
 pub mod plan;
 pub mod predict;
+pub mod stat;
 pub mod units;
 pub mod verdict;
 pub mod whereabouts;

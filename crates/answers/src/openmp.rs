@@ -3,7 +3,8 @@ use crate::document::{Document, Rows, Title, Unit};
 use crate::units::{cut, file_name, plural, printable};
 use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, OpenMpTimes, Summary};
 
-/// Loops and regions whose uneven split costs less than this share of the recording get no sentence.
+/// Loops and regions whose uneven split costs less than this share of the recording get no
+/// sentence.
 const WORTH: f64 = 0.005;
 /// Columns for a name in a sentence.
 const NAME: usize = 60;
@@ -15,13 +16,16 @@ struct Row<'a> {
     chunks: Option<u64>,
 }
 
-/// A row for each of the first `most` regions with its loops below it, and a sentence for each uneven one; none without a region.
-pub fn openmp(s: &Summary, most: usize) -> Option<Document> {
-    let openmp = s.openmp.as_ref()?;
+/// A row for each of the first `most` regions with its loops below it, and a sentence for each
+/// uneven one; no part without a region.
+pub fn openmp(s: &Summary, most: usize) -> Document {
+    let mut out = Document::new("OpenMP", Title::Command(s.command.clone()));
+    let Some(openmp) = &s.openmp else {
+        return out;
+    };
     let shown = &openmp.regions[..openmp.regions.len().min(most)];
     let n_shown = shown.iter().map(|r| 1 + loops_of(openmp, r).count()).sum();
     let rows: Vec<Row<'_>> = openmp.regions.iter().flat_map(|r| rows_of(openmp, r)).collect();
-    let mut out = Document::new("OpenMP", Title::Command(s.command.clone()));
     out.table(
         Rows::new("OpenMP", "regions, and the loops in them; longest first", &rows, n_shown)
             .column("name", Unit::Text, 0, "a loop with schedule(static) of gcc has no row", |r| {
@@ -46,7 +50,7 @@ pub fn openmp(s: &Summary, most: usize) -> Option<Document> {
     let items: Vec<String> =
         shown.iter().flat_map(|r| sentences(openmp, r, s.wall_ns as f64)).collect();
     out.list("", "", items.into_iter(), usize::MAX);
-    Some(out)
+    out
 }
 
 fn rows_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item = Row<'a>> {
@@ -66,9 +70,8 @@ fn loops_of<'a>(openmp: &'a OpenMp, r: &'a OpenMpRegion) -> impl Iterator<Item =
 
 /// Of the loops that are uneven or have a better schedule; else of the region.
 fn sentences(openmp: &OpenMp, r: &OpenMpRegion, wall_ns: f64) -> Vec<String> {
-    let is_uneven = |times: &OpenMpTimes| {
-        times.is_uneven() && times.even_saves_ns as f64 >= WORTH * wall_ns
-    };
+    let is_uneven =
+        |times: &OpenMpTimes| times.is_uneven() && times.even_saves_ns as f64 >= WORTH * wall_ns;
     let mut out: Vec<String> = loops_of(openmp, r)
         .filter(|l| is_uneven(&l.times) || l.advice().is_some())
         .map(loop_text)
@@ -79,7 +82,8 @@ fn sentences(openmp: &OpenMp, r: &OpenMpRegion, wall_ns: f64) -> Vec<String> {
     out
 }
 
-/// `for dynamic solve:7 (solver.c)`: with the file, where the name has a function; the line is said once.
+/// `for dynamic solve:7 (solver.c)`: with the file, where the name has a function; the line is said
+/// once.
 fn with_file(name: &str, place: Option<&str>) -> String {
     let Some(place) = place.map(file_name).filter(|p| !name.ends_with(p)) else {
         return name.to_string();

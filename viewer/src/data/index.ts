@@ -123,7 +123,7 @@ export interface LockRow {
 /** How a number of a table is shown: "ratio" as percent, "factor" as a multiple. */
 export type Unit = "text" | "id" | "count" | "ns" | "ratio" | "factor" | "number";
 /** Where a cell leads to. */
-export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
+export type Go = { thread: number } | { lock: string };
 export type PanelCell = string | number | null | [string | number | null, Go];
 
 /** A part of a document: exactly one of these. A refusal says why what it names is not known. */
@@ -236,8 +236,6 @@ export interface Summary {
   account?: { capacity_ns: number; classes: { class: string; ns: number }[]; regions: { name: string; wall_ns: number; got_cpus: number }[] };
   hints?: { text: string; command: string | null }[];
   imbalance?: { name: string; threads: number; instances: number; imbalance: number; cost_ns: number; worst_tid: number | null; worst_thread: string }[];
-  interference?: { pid: number; process: string; is_target: boolean; preemptions: number; delayed_ns: number; threads_delayed: number }[];
-  migration_groups?: { tid: number; thread: string; why: string; count: number; off_cpu_ns: number; longest_ns: number; from_cpu: number; to_cpu: number }[];
   tasks?: { count: number; moved: number };
   tracing?: { cost_ns: number; share: number; recorder_cpu_ns: number };
   losses?: { count: number }[];

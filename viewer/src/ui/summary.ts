@@ -93,19 +93,5 @@ function tables({ recording }: ViewState, selection: Selection, s: Summary): HTM
       row.worst_tid === null ? "" : thread(row.worst_tid, row.worst_thread),
     ]),
     section("CPUs at work, by region", [text("region"), number("open"), number("CPUs")], s.known?.switches === true ? s.account?.regions : undefined, (row) => [row.name, time(row.wall_ns), { value: row.got_cpus, text: row.got_cpus.toFixed(2) }]),
-    section("Who ran while the program was ready", [text("process"), number("delay"), number("threads"), number("preemptions")], s.interference, (row) => [
-      `${row.process} (${row.pid})${row.is_target ? ", this program" : ""}`,
-      time(row.delayed_ns),
-      row.threads_delayed,
-      row.preemptions,
-    ]),
-    section("Moves to another CPU", [text("thread"), text("why"), number("times"), text("most often"), number("off CPU"), number("longest")], s.migration_groups, (row) => [
-      thread(row.tid, row.thread),
-      row.why,
-      row.count,
-      `CPU ${row.from_cpu} to ${row.to_cpu}`,
-      time(row.off_cpu_ns),
-      time(row.longest_ns),
-    ]),
   );
 }

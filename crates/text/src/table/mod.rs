@@ -8,7 +8,7 @@
 //! | module | prints |
 //! |---|---|
 //! | `overview` | `kasuri stat`, as far as it fits one screen |
-//! | `sections` | all other sections of `kasuri stat` |
+//! | `sections` | sections of `kasuri stat` that draw themselves |
 //! | `account` | where the CPU time went: headline, bar and table |
 //! | `call_paths` | the code behind each class, below its row |
 //! | `chains` | waits, and what ended them, line below line |
@@ -41,7 +41,7 @@ pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
-use kasuri_answers::names;
+use kasuri_answers::{names, openmp, stat};
 use unicode_width::UnicodeWidthStr;
 
 /// The form of a page.
@@ -248,24 +248,22 @@ impl Page<'_> {
 
     /// Adds one section; a section without contents adds nothing.
     fn section(&mut self, s: &Summary, section: Section) {
+        let rows = self.layout.rows();
         match section {
             Section::Run => self.run(s),
             Section::Account => self.account(s, account::Detail::Whole),
             Section::Hints => self.hints(s),
             Section::Losses => self.losses(s),
             Section::Regions => self.regions(s),
-            Section::Annotations => self.annotations(s),
+            Section::Annotations => self.parts(&stat::annotations(s, rows)),
             Section::Imbalance => self.imbalance(s),
-            Section::OpenMp => {
-                let document = kasuri_answers::openmp::openmp(s, self.layout.rows());
-                document.iter().flat_map(|d| &d.parts).for_each(|part| self.part(part));
-            }
+            Section::OpenMp => self.parts(&openmp::openmp(s, rows)),
             Section::Usdt => self.usdt(s),
-            Section::Waits => self.waits(s),
+            Section::Waits => self.parts(&stat::waits(s, rows)),
             Section::Threads => self.threads(s),
             Section::Cpus => self.cpus(s),
-            Section::Interference => self.interference(s),
-            Section::Migrations => self.migrations(s),
+            Section::Interference => self.parts(&stat::interference(s, rows)),
+            Section::Migrations => self.parts(&stat::migrations(s, rows)),
         }
     }
 
