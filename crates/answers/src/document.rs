@@ -3,7 +3,6 @@
 //! A column of a table is declared in one call of [`Rows::column`]: its heading, the unit of its numbers, what it means, and how soon it
 //! goes when the screen is narrow. Cells are values, so that text can round them and a page can sort by them. A renderer goes through
 //! all kinds of [`Part`]; the compiler tells it of a new kind.
-use kasuri_model::{StrIx, ThreadIx, Time};
 use std::borrow::Cow;
 
 /// An answer as people read it.
@@ -133,12 +132,8 @@ pub struct Cell {
 /// A place of the timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Go {
-    /// The longest slice of a name.
-    Name(StrIx),
-    /// A thread's rows.
-    Thread(ThreadIx),
-    /// A time range.
-    Range(Time, Time),
+    /// The rows of the first thread with this id: the summary knows no other name of a thread.
+    Thread(i32),
     /// A lock's rows, by its address.
     Lock(u64),
 }

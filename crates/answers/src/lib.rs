@@ -3,7 +3,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`document`] | what a document is made of |
-//! | `compare`, [`critical`], [`locks`], [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
+//! | `compare`, [`critical`], [`info`], [`locks`], [`openmp`](openmp()), [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
+//! | [`stat`] | tables of `kasuri stat` |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
@@ -13,11 +14,14 @@
 mod compare;
 pub mod critical;
 pub mod document;
+pub mod info;
 pub mod locks;
 pub mod names;
+pub mod openmp;
 pub mod paths;
 pub mod plan;
 pub mod predict;
+pub mod stat;
 pub mod units;
 pub mod verdict;
 pub mod whereabouts;

@@ -103,11 +103,6 @@ impl ClockMap {
         Ok(ClockMap { lines })
     }
 
-    /// Whether stamps are passed through unchanged.
-    pub fn is_identity(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     fn line_at(&self, native: u64) -> usize {
         self.lines.partition_point(|l| l.base_native <= native).saturating_sub(1)
     }

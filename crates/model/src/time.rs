@@ -53,11 +53,6 @@ impl Duration {
     pub const fn ns(self) -> i64 {
         self.0
     }
-
-    /// The length in seconds.
-    pub fn secs_f64(self) -> f64 {
-        self.0 as f64 * 1e-9
-    }
 }
 
 impl Sub for Time {

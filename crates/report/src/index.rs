@@ -246,7 +246,7 @@ pub fn encode(
         candidates: &options.candidates,
         headline: &options.headline,
         summary: options.summary.as_ref(),
-        panels: options.panels.iter().map(|p| panel::encode(p, plan)).collect(),
+        panels: options.panels.iter().map(|p| panel::encode(p, trace)).collect(),
         account: options
             .account
             // A trace without any length has no columns to draw the account in.

@@ -2,11 +2,11 @@
 //!
 //! The index has values, not text: a column's unit says how the viewer formats its numbers, so that the reader can sort by them. A cell may
 //! lead to a place of the chart. [`encode`] turns a document into rows of the index.
-use super::plan::Plan;
 use kasuri_analyze::demangled;
 use kasuri_answers::document::{
     Cell, Chart, Document, Go, List, Part, Series, SeriesStyle, Table, Unit, Value,
 };
+use kasuri_model::Trace;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -78,22 +78,20 @@ enum ValueRow<'a> {
     Number(f64),
 }
 
-/// Where a click leads: `{"name": 3}`, `{"range": [from, to]}`.
+/// Where a click leads: `{"thread": 3}`, `{"lock": "0xabc"}`.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum GoRow {
-    Name(u32),
     Thread(u32),
-    Range([u64; 2]),
     Lock(String),
 }
 
 /// `document` as the index has it.
-pub fn encode<'a>(document: &'a Document, plan: &Plan) -> PanelRow<'a> {
+pub fn encode<'a>(document: &'a Document, trace: &Trace) -> PanelRow<'a> {
     let part = |part: &'a Part| match part {
         Part::Fact(label, text) => PartRow::Fact(label, demangled(text)),
         Part::Refusal(label, why) => PartRow::Refusal(label, demangled(why)),
-        Part::Table(table) => PartRow::Table(table_row(table, plan)),
+        Part::Table(table) => PartRow::Table(table_row(table, trace)),
         Part::List(list) => PartRow::List(list_row(list)),
         Part::Chart(chart) => PartRow::Chart(chart_row(chart)),
         Part::Note(text) => PartRow::Note(demangled(text)),
@@ -114,7 +112,7 @@ fn caption(heading: &str, note: &str, shown: usize, all: usize) -> String {
 }
 
 /// Without the columns that a narrow screen may leave out and in which nothing is known.
-fn table_row<'a>(table: &'a Table, plan: &Plan) -> TableRow<'a> {
+fn table_row<'a>(table: &'a Table, trace: &Trace) -> TableRow<'a> {
     let is_known = |c: &usize| {
         let mut cells = table.rows.iter().map(|row| &row[*c].value);
         table.columns[*c].goes == 0 || cells.any(|value| *value != Value::None)
@@ -125,7 +123,7 @@ fn table_row<'a>(table: &'a Table, plan: &Plan) -> TableRow<'a> {
         caption: caption(&table.heading, &table.note, table.rows.len(), table.all),
         columns: columns.map(|c| (&*c.heading, c.help, unit(c.unit))).collect(),
         rows: (table.rows.iter())
-            .map(|row| shown.iter().map(|&c| cell(&row[c], plan)).collect())
+            .map(|row| shown.iter().map(|&c| cell(&row[c], trace)).collect())
             .collect(),
     }
 }
@@ -164,7 +162,7 @@ fn chart_row<'a>(chart: &'a Chart) -> ChartRow<'a> {
     }
 }
 
-fn cell<'a>(cell: &'a Cell, plan: &Plan) -> CellRow<'a> {
+fn cell<'a>(cell: &'a Cell, trace: &Trace) -> CellRow<'a> {
     let value = match &cell.value {
         Value::None => ValueRow::None,
         Value::Text(text) => ValueRow::Text(demangled(text)),
@@ -175,16 +173,17 @@ fn cell<'a>(cell: &'a Cell, plan: &Plan) -> CellRow<'a> {
         Value::Number(n) if !n.is_finite() => ValueRow::None,
         Value::Number(n) => ValueRow::Number(*n),
     };
-    let Some(go) = cell.go else {
-        return CellRow::Bare(value);
-    };
-    let go = match go {
-        Go::Name(name) => GoRow::Name(name.0),
-        Go::Thread(thread) => GoRow::Thread(thread.0),
-        Go::Range(from, to) => GoRow::Range([plan.at(from), plan.at(to)]),
-        Go::Lock(object) => GoRow::Lock(format!("{object:#x}")),
-    };
-    CellRow::Link(value, go)
+    let go = cell.go.and_then(|go| match go {
+        Go::Thread(tid) => {
+            let row = trace.threads.iter().position(|thread| thread.tid == tid);
+            row.map(|row| GoRow::Thread(row as u32))
+        }
+        Go::Lock(object) => Some(GoRow::Lock(format!("{object:#x}"))),
+    });
+    match go {
+        Some(go) => CellRow::Link(value, go),
+        None => CellRow::Bare(value),
+    }
 }
 
 /// The viewer's name of a unit.
@@ -217,6 +216,11 @@ mod tests {
             .column("never", Unit::Ns, 1, "", |_| None::<i64>)
             .column("share", Unit::Ratio, 0, "of all", |&n| 1.0 / (n as f64));
         document.table(table);
+        let rows = [7, 8];
+        document.table(
+            Rows::new("", "", &rows, 2)
+                .column("thread", Unit::Id, 0, "", |&tid| Cell::from(tid).to(Go::Thread(tid))),
+        );
         document.table(Rows::new("empty", "", &[] as &[u32], 2));
         document.list("orders", "", ["a".to_owned()].into_iter(), 5);
         document.note("a remark");
@@ -230,7 +234,9 @@ mod tests {
             }],
             ..Chart::default()
         }));
-        let encoded = serde_json::to_value(encode(&document, &Plan::default())).unwrap();
+        let thread = kasuri_model::Thread { tid: 7, ..kasuri_model::Thread::default() };
+        let trace = Trace { threads: vec![thread], ..Trace::default() };
+        let encoded = serde_json::to_value(encode(&document, &trace)).unwrap();
         let expected = serde_json::json!({"title": "Locks", "parts": [
             {"fact": ["ratio", "of `mutex`"]},
             {"refusal": ["class", "not known"]},
@@ -241,6 +247,12 @@ mod tests {
                     [[1.0, {"lock": "0xabc"}], 1.0],
                     [["18446744073709551615", {"lock": "0xabc"}], 1.0 / u64::MAX as f64],
                 ],
+            }},
+            // A thread that the recording has no rows of leads nowhere.
+            {"table": {
+                "caption": "",
+                "columns": [["thread", "", "id"]],
+                "rows": [[[7.0, {"thread": 0}]], [8.0]],
             }},
             {"list": {"caption": "orders", "items": ["a"]}},
             {"note": "a remark"},

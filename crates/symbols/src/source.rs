@@ -63,14 +63,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// The reason that nothing of it can be named; None: something may be.
-    pub fn hopeless(&self) -> Option<Why> {
-        match self.source {
-            Source::Nothing(why) => Some(why),
-            _ => None,
-        }
-    }
-
     /// Whether its lines and inlined calls come from the file itself.
     pub fn has_own_lines(&self) -> bool {
         let facts = self.own_debug().and_then(|own| Facts::of((**own).as_ref()));

@@ -6,6 +6,7 @@ use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
 use kasuri_analyze::{AtEnd, Summary};
 use kasuri_answers::critical::Critical;
+use kasuri_answers::info::Info;
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
@@ -114,7 +115,7 @@ fn generated_schemas_are_what_the_structs_say() {
         generated::<Prediction>("predict"),
         generated::<Plan>("plan"),
         generated::<Comparison>("compare"),
-        generated::<kasuri_text::info::Info>("info"),
+        generated::<Info>("info"),
         generated::<AtEnd>("where"),
     ]);
 }
@@ -137,8 +138,8 @@ fn generated_schemas_describe_all_that_is_printed() {
         ("predict", printed(&prediction)),
         ("compare", printed(&compare(&summaries, &summaries))),
         ("compare", printed(&one_sided)),
-        ("info", printed(&kasuri_text::info::info(&trace))),
-        ("info", printed(&kasuri_text::info::info(&Default::default()))),
+        ("info", printed(&Info::new("run.kasuri".into(), &trace))),
+        ("info", printed(&Info::new(String::new(), &Default::default()))),
     ] {
         assert_eq!(violations(name, &answer), Vec::<String>::new(), "{name}");
     }

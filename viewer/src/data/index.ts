@@ -123,7 +123,7 @@ export interface LockRow {
 /** How a number of a table is shown: "ratio" as percent, "factor" as a multiple. */
 export type Unit = "text" | "id" | "count" | "ns" | "ratio" | "factor" | "number";
 /** Where a cell leads to. */
-export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
+export type Go = { thread: number } | { lock: string };
 export type PanelCell = string | number | null | [string | number | null, Go];
 
 /** A part of a document: exactly one of these. A refusal says why what it names is not known. */
@@ -215,26 +215,6 @@ export interface Info {
   slices: number;
 }
 
-/** Executions of a region or a loop of OpenMP. */
-export interface OpenMpTimes {
-  name: string;
-  place: string | null;
-  pid: number;
-  count: number;
-  threads: number;
-  wall_ns: number;
-  work_ns: number;
-  barrier_ns: number;
-  imbalance: number;
-  busiest_ns: number;
-  even_saves_ns: number;
-}
-export interface OpenMpLoop extends OpenMpTimes {
-  region: string;
-  schedules: { schedule: string; wall_ns: number; saves_ns: number }[];
-  refused: string | null;
-}
-
 /**
  * The part of `kasuri stat --json` that the page shows (docs/schema/stat-1.json). A writer may leave out what it does not know,
  * so every field may be missing.
@@ -256,9 +236,6 @@ export interface Summary {
   account?: { capacity_ns: number; classes: { class: string; ns: number }[]; regions: { name: string; wall_ns: number; got_cpus: number }[] };
   hints?: { text: string; command: string | null }[];
   imbalance?: { name: string; threads: number; instances: number; imbalance: number; cost_ns: number; worst_tid: number | null; worst_thread: string }[];
-  interference?: { pid: number; process: string; is_target: boolean; preemptions: number; delayed_ns: number; threads_delayed: number }[];
-  migration_groups?: { tid: number; thread: string; why: string; count: number; off_cpu_ns: number; longest_ns: number; from_cpu: number; to_cpu: number }[];
-  openmp?: { regions: OpenMpTimes[]; loops: OpenMpLoop[] } | null;
   tasks?: { count: number; moved: number };
   tracing?: { cost_ns: number; share: number; recorder_cpu_ns: number };
   losses?: { count: number }[];

@@ -138,11 +138,7 @@ export class Selection {
   /** Brings into view what a cell of a table stands for. */
   follow(go: Go): void {
     const { index, lines } = this.state.recording;
-    if ("range" in go) this.navigation.showFitted(go.range[0], go.range[1], 0.9);
-    else if ("name" in go) {
-      const row = index.names.find((row) => row.name === go.name);
-      if (row) void this.selectNumber(row.line, row.item);
-    } else if ("thread" in go) {
+    if ("thread" in go) {
       const line = lines.find((line) => line.owner === go.thread && (line.kind === Kind.State || line.kind === Kind.Slice));
       if (line) this.rows.reveal(line);
     } else {

@@ -6,7 +6,6 @@ import { count, duration, percent } from "../view/units";
 import { h } from "./dom";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
-import { openmp } from "./openmp";
 import { programNote } from "./program";
 import { table, type Cell, type Column } from "./table";
 import { fact, shareBar } from "./widgets";
@@ -18,7 +17,7 @@ const MOST_ROWS = 30;
 export function summaryTab(state: ViewState, selection: Selection): HTMLElement {
   const { index } = state.recording;
   const summary = index.summary ?? {};
-  return h("div", { class: "summary" }, headline(index.headline), programNote(state), accountBar(state, summary), hints(summary), facts(summary), openmp(summary), tables(state, selection, summary));
+  return h("div", { class: "summary" }, headline(index.headline), programNote(state), accountBar(state, summary), hints(summary), facts(summary), tables(state, selection, summary));
 }
 
 function headline(text: string | undefined): HTMLElement | false {
@@ -94,19 +93,5 @@ function tables({ recording }: ViewState, selection: Selection, s: Summary): HTM
       row.worst_tid === null ? "" : thread(row.worst_tid, row.worst_thread),
     ]),
     section("CPUs at work, by region", [text("region"), number("open"), number("CPUs")], s.known?.switches === true ? s.account?.regions : undefined, (row) => [row.name, time(row.wall_ns), { value: row.got_cpus, text: row.got_cpus.toFixed(2) }]),
-    section("Who ran while the program was ready", [text("process"), number("delay"), number("threads"), number("preemptions")], s.interference, (row) => [
-      `${row.process} (${row.pid})${row.is_target ? ", this program" : ""}`,
-      time(row.delayed_ns),
-      row.threads_delayed,
-      row.preemptions,
-    ]),
-    section("Moves to another CPU", [text("thread"), text("why"), number("times"), text("most often"), number("off CPU"), number("longest")], s.migration_groups, (row) => [
-      thread(row.tid, row.thread),
-      row.why,
-      row.count,
-      `CPU ${row.from_cpu} to ${row.to_cpu}`,
-      time(row.off_cpu_ns),
-      time(row.longest_ns),
-    ]),
   );
 }

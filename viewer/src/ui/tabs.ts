@@ -98,7 +98,8 @@ function threadTable({ recording }: ViewState, rows: Rows, caption: string, thre
 /** A number as its unit wants it; an en dash where it is not known. */
 function inUnit(value: string | number | null, unit: Unit): string {
   if (value === null) return "\u2013";
-  if (typeof value === "string") return value;
+  // Spaces before a name put it below the row above: HTML would leave them out.
+  if (typeof value === "string") return value.replace(/^ +/, "\u2003");
   switch (unit) {
     case "ns":
       return duration(value);

@@ -825,22 +825,25 @@ export const scenarios = [
     },
   },
   {
-    name: "the summary has a table of OpenMP's regions and loops, with what would save time",
+    name: "a tab has OpenMP's regions with their loops below them, and what would save time",
     file: "demo",
     run: async ({ page, open, settled, shot }) => {
       await open();
       await settled();
-      const table = page.locator("table", { has: page.locator("caption", { hasText: "OpenMP" }) });
-      await table.scrollIntoViewIfNeeded();
+      await page.getByRole("tab", { name: "OpenMP" }).click();
       await shot("openmp");
-      const rows = await table.locator("tbody tr").allInnerTexts();
-      const cells = rows.map((row) => row.split("\t").map((cell) => cell.trim()));
-      assert.deepEqual(cells.map((row) => row[0]), ["parallel main:8 (solver.c)", "parallel spmv:21 (solver.c)", "for dynamic spmv:22 (solver.c)"]);
+      const panel = page.getByRole("tabpanel");
+      const rows = await panel.locator("tbody tr").allInnerTexts();
+      const cells = rows.map((row) => row.split("\t"));
+      assert.deepEqual(cells.map((row) => row[0]), ["parallel main:8 (solver.c)", "parallel spmv:21 (solver.c)", "\u2003for dynamic spmv:22 (solver.c)"]);
+      assert.deepEqual(cells[2].slice(1).map((cell) => cell.trim()), ["120", "4", "880 ms", "3 s", "400 ms", "31.0 %", "4\u2009800"]);
       // A region whose loops are known leaves it to them.
-      assert.deepEqual(cells.map((row) => row[7]), ["an even split would save at most 433 ms of 1.3 s", "", "guided would save 240 ms of 880 ms"]);
-      assert.deepEqual(cells[2].slice(1, 7), ["120", "4", "880 ms", "3 s", "400 ms", "31.0 %"]);
-      await table.getByRole("button", { name: "at barriers" }).click();
-      assert.match(await table.locator("tbody tr").first().innerText(), /main:8/);
+      const sentences = await panel.locator("p.intro").allInnerTexts();
+      assert.deepEqual(sentences.map((text) => text.slice(0, text.indexOf(":"))), ["parallel main", "for dynamic spmv"]);
+      assert.match(sentences[0], /an even split between its barriers would save 0.433 s of 1.300 s and no more/);
+      assert.match(sentences[1], /guided would save 0.240 s of 0.880 s, replayed from 4,800 chunks/);
+      await panel.getByRole("button", { name: "barrier" }).click();
+      assert.match(await panel.locator("tbody tr").first().innerText(), /main:8/);
     },
   },
   {

@@ -104,43 +104,6 @@ impl Account {
     pub fn cpu_sums(&self, cpu: usize, a: Time, b: Time) -> Sums {
         segments::sum(&self.causes, self.segments.between(cpu, a, b))
     }
-
-    /// By cause, over all CPUs.
-    pub fn by_cause(&self, a: Time, b: Time) -> Vec<i64> {
-        let mut ns = vec![0; self.causes.len()];
-        for cpu in 0..self.n_cpus() {
-            for (cause, part) in self.segments.between(cpu, a, b) {
-                ns[cause as usize] += (part.end - part.start).ns();
-            }
-        }
-        ns
-    }
-
-    /// By class in each of `n` equal parts of the range, over all CPUs; the parts' ends are rounded down.
-    pub fn over_time(&self, n: usize) -> Vec<Sums> {
-        let length = i128::from((self.to - self.from).ns());
-        let edge = |i: usize| {
-            let ns = length * i as i128 / n.max(1) as i128;
-            Time(self.from.0 + ns as i64)
-        };
-        let mut bins = vec![Sums::default(); n];
-        for cpu in 0..self.n_cpus() {
-            let mut bin = 0;
-            for (cause, part) in self.segments.between(cpu, self.from, self.to) {
-                let class = self.causes[cause as usize].class as usize;
-                let mut at = part.start;
-                while bin < n && at < part.end {
-                    let end = edge(bin + 1).min(part.end);
-                    bins[bin][class] += (end - at).ns().max(0);
-                    at = at.max(end);
-                    if at < part.end {
-                        bin += 1;
-                    }
-                }
-            }
-        }
-        bins
-    }
 }
 
 fn add(to: &mut Sums, more: &Sums) {

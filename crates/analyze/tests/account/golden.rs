@@ -61,15 +61,6 @@ fn a_range_is_a_part_of_the_whole() {
         a.sums(at(300), at(500)),
         "the account of a part is that part of the account"
     );
-    let bins = a.over_time(3);
-    assert_eq!(
-        bins.iter().map(nonzero).collect::<Vec<_>>(),
-        [
-            vec![(Class::Work, 800)],
-            vec![(Class::Work, 400), (Class::LoadImbalance, 400)],
-            vec![(Class::Work, 599), (Class::LoadImbalance, 201)],
-        ]
-    );
 }
 
 /// 10 holds `queue` 100..700; 11 asks for it at 200, spins to 300, sleeps to 700.
@@ -95,7 +86,7 @@ fn a_lock_is_charged_spinning_and_blocked() {
             (Class::SchedulingDelay, "".into(), "".into(), 10),
         ]
     );
-    let spins = a.causes.iter().zip(a.by_cause(a.from, a.to));
+    let spins = a.causes.iter().zip(by_cause(&a));
     let spins = spins.filter(|(c, _)| c.class == Class::LockWait && c.on_cpu);
     assert_eq!(spins.map(|(_, ns)| ns).sum::<i64>(), 110);
 }

@@ -165,9 +165,20 @@ pub fn account(trace: &Trace) -> Account {
     account
 }
 
+/// ns of each cause, over all CPUs.
+pub fn by_cause(account: &Account) -> Vec<i64> {
+    let mut ns = vec![0; account.causes.len()];
+    for cpu in 0..account.n_cpus() {
+        for (cause, part) in account.segments.between(cpu, account.from, account.to) {
+            ns[cause as usize] += (part.end - part.start).ns();
+        }
+    }
+    ns
+}
+
 /// (class, name, code, ns) of each cause that is no work, by class and name.
 pub fn causes(trace: &Trace, account: &Account) -> Vec<(Class, String, String, i64)> {
-    let ns = account.by_cause(account.from, account.to);
+    let ns = by_cause(account);
     let text = |ix: StrIx| trace.strings.get(ix).to_string();
     let mut out: Vec<(Class, String, String, i64)> = Vec::new();
     for (cause, ns) in account.causes.iter().zip(ns) {

@@ -3,6 +3,7 @@
 mod phases;
 mod scene;
 
+use crate::account::story::by_cause;
 use kasuri_analyze::account::{Account, Class};
 use kasuri_model::Trace;
 use scene::{Dice, Scene, Truth};
@@ -64,7 +65,7 @@ fn account_of_planted_causes_is_exact() {
         assert_eq!(ranking(&found), ranking(&known), "seed {seed}");
         // And each lock, barrier, condition and stranger by its name.
         let mut named = Truth::new();
-        for (cause, ns) in account.causes.iter().zip(account.by_cause(account.from, account.to)) {
+        for (cause, ns) in account.causes.iter().zip(by_cause(&account)) {
             let name = match trace.strings.get(cause.name) {
                 _ if matches!(
                     cause.class,

@@ -1,9 +1,7 @@
 //! `kasuri info FILE`.
 use crate::open::Input;
-use crate::screen::has_colour;
-use crate::show::screen_width;
-use kasuri_text::table::{self, Layout};
-use std::io::Write;
+use crate::show::{layout, show};
+use kasuri_answers::info::Info;
 use std::process::ExitCode;
 
 /// Show what is in a file, and which questions it can answer
@@ -33,16 +31,6 @@ pub struct Args {
 /// When the file cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
-    let info = kasuri_text::info::info(&trace);
-    let mut out = crate::screen::screen();
-    if args.json {
-        kasuri_text::json::write(&info, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let layout =
-        Layout { width: screen_width(), colour: has_colour(), top: args.top, ..Layout::default() };
-    let name = args.input.name().to_string();
-    out.write_all(table::contents(&name, &info, &layout).as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let info = Info::new(args.input.name().to_string(), &trace);
+    show(&info, args.json, &layout(&trace, args.top))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use kasuri_analyze::Session;
 use kasuri_answers::document::Document;
 use kasuri_answers::locks::LocksAnswer;
-use kasuri_answers::{Answer, predict};
+use kasuri_answers::{Answer, openmp, predict, stat};
 use kasuri_base::words::shell_word;
 use kasuri_report as html;
 use std::path::{Path, PathBuf};
@@ -213,10 +213,15 @@ fn candidates(
     all.map(row).collect()
 }
 
-/// Tabs for what needs locks: a recording without any has none.
+/// Tabs for what was found: a recording without loops of OpenMP or locks has none for these.
 fn panels(session: &Session<'_>) -> Vec<Document> {
+    let (summary, rows) = (session.summary(), html::MOST_ROWS);
+    let mut scheduling = stat::interference(summary, rows);
+    scheduling.parts.extend(stat::migrations(summary, rows).parts);
+    let mut out = vec![openmp::openmp(summary, rows), scheduling];
+    out.retain(|document| !document.parts.is_empty());
     if session.locks().locks.is_empty() {
-        return Vec::new();
+        return out;
     }
     let wanted = kasuri_predict::Options {
         machine: super::predict::machine(false),
@@ -225,10 +230,11 @@ fn panels(session: &Session<'_>) -> Vec<Document> {
     let prediction = predict::of_locks(session, &wanted);
     let locks = LocksAnswer::new(session.locks(), prediction.as_ref().ok());
     let prediction = match &prediction {
-        Ok(prediction) => prediction.document(html::MOST_ROWS),
+        Ok(prediction) => prediction.document(rows),
         Err(why) => predict::refused(session, why),
     };
-    vec![locks.document(html::MOST_ROWS), prediction]
+    out.extend([locks.document(rows), prediction]);
+    out
 }
 
 pub(super) fn open_in_browser(path: &Path) -> anyhow::Result<()> {
@@ -260,7 +266,8 @@ mod tests {
         let before = kasuri_analyze::built();
         let (answers, panels) = analyse(&common::sampled());
         assert!(answers.summary.call_paths.is_some() && !answers.locks.locks.is_empty());
-        assert_eq!(panels.len(), 2, "locks and the prediction");
+        let names: Vec<&str> = panels.iter().map(|panel| panel.name).collect();
+        assert_eq!(names, ["Scheduling", "Locks", "Prediction"]);
         let built = std::array::from_fn(|i| kasuri_analyze::built()[i] - before[i]);
         assert_eq!(built, [1; 4]);
     }

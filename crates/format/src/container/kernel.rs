@@ -247,14 +247,6 @@ pub enum Column {
 }
 
 impl Column {
-    /// One number for each row; `None`: no such column.
-    pub fn i64s(&self) -> Option<&[i64]> {
-        match self {
-            Column::Ints(ints) if ints.width == 1 => Some(&ints.values),
-            _ => None,
-        }
-    }
-
     /// The numbers; `None`: no numbers.
     pub fn ints(&self) -> Option<&Ints> {
         match self {

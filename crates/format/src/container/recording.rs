@@ -170,11 +170,6 @@ impl<'a> Recording<'a> {
         self.table.types()
     }
 
-    /// Kernel event types, with look-ups.
-    pub fn event_table(&self) -> &EventTable {
-        &self.table
-    }
-
     /// Format files that were not understood: their events are of type [`crate::tracefs::UNKNOWN_EVENT`].
     pub fn format_errors(&self) -> &[Error] {
         &self.format_errors

@@ -165,11 +165,6 @@ impl<W: Write> Writer<W> {
         self.block(header, payload)
     }
 
-    /// Bytes written so far.
-    pub fn bytes_written(&self) -> u64 {
-        self.offset
-    }
-
     /// Writes index and trailer; gives the output back, and the bytes written in all.
     ///
     /// # Errors

@@ -120,11 +120,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Frames without names.
-    pub fn n_unnamed(&self) -> u64 {
-        self.unnamed.len() as u64
-    }
-
     /// Frames whose naming ended because the time was over, or at a file that cannot be read: another attempt may name them.
     pub fn n_not_reached(&self) -> u64 {
         let late = self.unnamed.values().filter(|why| **why == Why::NotReached);

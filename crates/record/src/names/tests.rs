@@ -79,7 +79,7 @@ fn a_function_of_this_program_is_named_with_its_line() {
     assert!(functions(&found)[0].contains("myself"), "{found:?}");
     let call = found.names[0].calls.last().unwrap();
     assert!(call.file.ends_with("src/names/tests.rs") && call.line > 0, "{call:?}");
-    assert_eq!((found.n_asked, found.n_unnamed()), (1, 0));
+    assert_eq!((found.n_asked, found.unnamed.len()), (1, 0));
 }
 
 /// A small program: its path, its build-id, and an address in its `main`. None, said: there is no compiler.
@@ -175,7 +175,7 @@ fn what_is_not_reached_in_time_is_counted() {
     let mut request = request(vec![elf(&exe, id)], &[(0, address)]);
     request.limit = Duration::ZERO;
     let found = Naming::start(request).finish();
-    assert_eq!((found.n_not_reached(), found.n_unnamed(), found.names.len()), (1, 1, 0));
+    assert_eq!((found.n_not_reached(), found.unnamed.len(), found.names.len()), (1, 1, 0));
 }
 
 /// A perf map that is removed again.
@@ -209,7 +209,7 @@ fn perf_maps_of_living_and_ended_processes_are_read() {
         let mut request = request(vec![jit(pid)], &[(0, 0x1010), (0, 0x2000)]);
         request.began_ns -= 1_000_000_000;
         let none = Naming::start(request.clone()).finish();
-        assert!(none.unnamed.values().all(|w| *w == Why::NoJitMap) && none.n_unnamed() == 2);
+        assert!(none.unnamed.values().all(|w| *w == Why::NoJitMap) && none.unnamed.len() == 2);
         let _map = Map::of(pid);
         let found = Naming::start(request.clone()).finish();
         assert_eq!(functions(&found), ["py::work"]);

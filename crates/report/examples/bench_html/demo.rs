@@ -2,6 +2,8 @@
 //!
 //! A small scheduler simulation, so that states, occupancy, wake-ups and slices agree with each other.
 use super::*;
+use kasuri_analyze::{OpenMp, OpenMpLoop, OpenMpRegion, OpenMpTimes, Replayed, Summary};
+use kasuri_answers::document::Document;
 use kasuri_model::SliceKind as K;
 
 const CPUS: usize = 4;
@@ -445,23 +447,6 @@ fn options() -> Options<'static> {
         "known": {"switches": true, "wakeups": true, "other_processes": true},
         "switches": 1200, "preemptions": 30, "migrations": 12,
         "hints": [{"kind": "imbalance", "cost_ns": 9_000_000, "text": "imbalance in spmv: thread 3 has the most work", "command": "kasuri stat --section imbalance quake.kasuri"}],
-        "openmp": {
-            "regions": [{
-                "name": "parallel main:8", "place": "solver.c:8", "pid": 5000, "count": 3, "threads": 4,
-                "wall_ns": 1_300_000_000, "work_ns": 3_480_000_000_i64, "barrier_ns": 1_712_000_000, "imbalance": 0.332,
-                "busiest_ns": 1_300_000_000, "even_saves_ns": 433_000_000
-            }, {
-                "name": "parallel spmv:21", "place": "solver.c:21", "pid": 5000, "count": 120, "threads": 4,
-                "wall_ns": 882_000_000, "work_ns": 3_000_000_000_i64, "barrier_ns": 400_000_000, "imbalance": 0.31,
-                "busiest_ns": 880_000_000, "even_saves_ns": 270_000_000
-            }],
-            "loops": [{
-                "name": "for dynamic spmv:22", "place": "solver.c:22", "region": "parallel spmv:21", "pid": 5000, "count": 120,
-                "threads": 4, "wall_ns": 880_000_000, "work_ns": 3_000_000_000_i64, "barrier_ns": 400_000_000, "imbalance": 0.31,
-                "busiest_ns": 880_000_000, "even_saves_ns": 270_000_000, "chunks": 4800, "iterations": 480_000,
-                "schedules": [{"schedule": "guided", "wall_ns": 640_000_000, "saves_ns": 240_000_000}], "refused": null
-            }]
-        },
         "imbalance": [{
             "name": "spmv", "threads": 4, "instances": 120, "imbalance": 0.31, "cost_ns": 9_000_000.0,
             "worst_tid": 5003, "worst_thread": "quake/3",
@@ -471,6 +456,53 @@ fn options() -> Options<'static> {
     Options {
         headline: "you got 3.48 of 4 CPUs: 0.31 lost to imbalance in spmv".into(),
         summary: Some(summary),
+        panels: vec![openmp()],
         ..Options::default()
     }
+}
+
+/// The tab of a region whose barriers are uneven, and of a loop that another schedule makes shorter.
+fn openmp() -> Document {
+    let region = |line: u32, name: &str, times| OpenMpRegion {
+        name: format!("parallel {name}:{line}"),
+        place: Some(format!("solver.c:{line}")),
+        pid: 5000,
+        times,
+    };
+    let main = OpenMpTimes {
+        count: 3,
+        threads: 4,
+        wall_ns: 1_300_000_000,
+        work_ns: 3_480_000_000,
+        barrier_ns: 1_712_000_000,
+        imbalance: 0.332,
+        busiest_ns: 1_300_000_000,
+        even_saves_ns: 433_000_000,
+    };
+    let spmv = OpenMpTimes {
+        count: 120,
+        threads: 4,
+        wall_ns: 880_000_000,
+        work_ns: 3_000_000_000,
+        barrier_ns: 400_000_000,
+        imbalance: 0.31,
+        busiest_ns: 880_000_000,
+        even_saves_ns: 270_000_000,
+    };
+    let guided =
+        Replayed { schedule: "guided".into(), wall_ns: 640_000_000, saves_ns: 240_000_000 };
+    let spmv_loop = OpenMpLoop {
+        name: "for dynamic spmv:22".into(),
+        place: Some("solver.c:22".into()),
+        region: "parallel spmv:21".into(),
+        pid: 5000,
+        times: spmv.clone(),
+        chunks: 4800,
+        iterations: 480_000,
+        schedules: vec![guided],
+        refused: None,
+    };
+    let regions = vec![region(8, "main", main), region(21, "spmv", spmv)];
+    let openmp = Some(OpenMp { regions, loops: vec![spmv_loop] });
+    kasuri_answers::openmp::openmp(&Summary { openmp, ..Summary::default() }, 30)
 }

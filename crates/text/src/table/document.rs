@@ -17,13 +17,16 @@ pub fn render(document: &Document, layout: &Layout) -> String {
             }
         }
     }
-    for part in &document.parts {
-        page.part(part);
-    }
+    page.parts(document);
     page.text
 }
 
 impl Page<'_> {
+    /// All but the title.
+    pub(super) fn parts(&mut self, document: &Document) {
+        document.parts.iter().for_each(|part| self.part(part));
+    }
+
     fn part(&mut self, part: &Part) {
         match part {
             Part::Fact(label, text) | Part::Refusal(label, text) => {

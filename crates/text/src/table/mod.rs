@@ -8,12 +8,11 @@
 //! | module | prints |
 //! |---|---|
 //! | `overview` | `kasuri stat`, as far as it fits one screen |
-//! | `sections` | all other sections of `kasuri stat` |
+//! | `sections` | sections of `kasuri stat` that draw themselves |
 //! | `account` | where the CPU time went: headline, bar and table |
 //! | `call_paths` | the code behind each class, below its row |
 //! | `chains` | waits, and what ended them, line below line |
 //! | [`document`](document()) | every answer that is a document (`crates/answers`) |
-//! | `contents` | `info` |
 //! | [`explain`] | the account as one page of Markdown, for others to quote |
 //! | [`program`] | which processes an answer is about |
 //! | `top` | a window of `kasuri top` |
@@ -24,11 +23,9 @@
 mod account;
 mod call_paths;
 mod chains;
-mod contents;
 mod document;
 pub mod explain;
 pub mod grid;
-mod openmp;
 mod overview;
 pub mod program;
 mod sections;
@@ -37,7 +34,6 @@ mod usdt;
 
 pub use account::headline;
 pub use call_paths::waits;
-pub use contents::contents;
 pub use document::render as document;
 pub(crate) use grid::cut;
 pub use kasuri_answers::units;
@@ -45,7 +41,7 @@ pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
-use kasuri_answers::names;
+use kasuri_answers::{names, openmp, stat};
 use unicode_width::UnicodeWidthStr;
 
 /// The form of a page.
@@ -252,21 +248,22 @@ impl Page<'_> {
 
     /// Adds one section; a section without contents adds nothing.
     fn section(&mut self, s: &Summary, section: Section) {
+        let rows = self.layout.rows();
         match section {
             Section::Run => self.run(s),
             Section::Account => self.account(s, account::Detail::Whole),
             Section::Hints => self.hints(s),
             Section::Losses => self.losses(s),
             Section::Regions => self.regions(s),
-            Section::Annotations => self.annotations(s),
+            Section::Annotations => self.parts(&stat::annotations(s, rows)),
             Section::Imbalance => self.imbalance(s),
-            Section::OpenMp => self.openmp(s),
+            Section::OpenMp => self.parts(&openmp::openmp(s, rows)),
             Section::Usdt => self.usdt(s),
-            Section::Waits => self.waits(s),
+            Section::Waits => self.parts(&stat::waits(s, rows)),
             Section::Threads => self.threads(s),
             Section::Cpus => self.cpus(s),
-            Section::Interference => self.interference(s),
-            Section::Migrations => self.migrations(s),
+            Section::Interference => self.parts(&stat::interference(s, rows)),
+            Section::Migrations => self.parts(&stat::migrations(s, rows)),
         }
     }
 

@@ -14,8 +14,9 @@ use super::account::{Detail, knows_account};
 use super::sections::{exit_text, loss_text};
 use super::units::{count, duration, percent, plural, printable};
 use super::usdt::usdt_text;
-use super::{Layout, Page, program};
+use super::{Page, program};
 use kasuri_analyze::{LossSummary, Summary};
+use kasuri_answers::stat;
 
 /// Rows of a table that stands in for the account.
 const ROWS: usize = 5;
@@ -50,11 +51,8 @@ impl Page<'_> {
         if s.call_paths.is_some() {
             self.item("its samples: kasuri flame");
         }
-        let layout = Layout { top: ROWS, ..self.layout.clone() };
-        let mut page = Page { layout: &layout, text: std::mem::take(&mut self.text) };
-        page.annotations(s);
-        page.waits(s);
-        self.text = page.text;
+        self.parts(&stat::annotations(s, ROWS));
+        self.parts(&stat::waits(s, ROWS));
     }
 
     /// The commands for more, at the end of every answer that knows the recording's file.

@@ -4,11 +4,11 @@
 //! recorded is `-`, never 0 ([`known`]). The functions below them turn one row of the summary into words.
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
-use super::units::{count, duration, file_name, percent, plural, printable};
+use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
 use kasuri_analyze::{
-    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, ProgramBy, Summary, TaskGraph,
-    ThreadSummary, WorstWakeup, handed_over_in, no_light_threads, pinned_for,
+    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary,
+    WorstWakeup, handed_over_in, no_light_threads, pinned_for,
 };
 use std::cmp::Reverse;
 
@@ -247,123 +247,6 @@ impl Page<'_> {
         }
     }
 
-    /// A row for each annotated slice, and for what switched its annotations off.
-    pub(super) fn annotations(&mut self, s: &Summary) {
-        if !s.annotations.is_empty() {
-            self.slices(s);
-        }
-        if !s.points.is_empty() {
-            self.points(s);
-        }
-        if !s.switched_off.is_empty() {
-            self.switched_off(s);
-        }
-    }
-
-    /// What was annotated and has no length.
-    fn points(&mut self, s: &Summary) {
-        self.heading("instants, counters and flows", "most first");
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            word("KIND", 1),
-            number("COUNT", 0),
-            number("THREADS", 5),
-            number("FIRST", 2),
-            number("LAST", 2),
-            number("MIN", 3),
-            number("MAX", 3),
-            number("END", 4),
-            word("WHERE", 6),
-        ]);
-        let shown = self.shown(s.points.len());
-        // As many digits as tell values of a counter apart; huge ones by their power of ten.
-        let value = |value: Option<f64>| match value {
-            None => "-".to_owned(),
-            Some(v) if v.abs() >= 1e12 => format!("{v:.3e}"),
-            Some(v) => format!("{}", (v * 1e3).round() / 1e3),
-        };
-        for p in &s.points[..shown] {
-            grid.row([
-                p.name.clone(),
-                p.kind.into(),
-                count(p.count),
-                match p.kind {
-                    "counter" => "-".into(),
-                    _ => p.threads.to_string(),
-                },
-                ns(p.first_ns),
-                ns(p.last_ns),
-                value(p.min),
-                value(p.max),
-                value(p.last),
-                p.place.as_deref().map_or("-", file_name).into(),
-            ]);
-        }
-        self.grid(grid, shown, s.points.len());
-    }
-
-    fn slices(&mut self, s: &Summary) {
-        // Slices of one name and kind are a row, of whatever threads.
-        self.heading("annotations", "most total time first");
-        // SELF is TOTAL without the slices directly inside; ON CPU is less than TOTAL by what the thread waited in it. A slice
-        // inside its like counts in TOTAL twice, so TOTAL may be more than the thread's life.
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            word("KIND", 1),
-            number("COUNT", 0),
-            number("THREADS", 7),
-            number("TOTAL", 0),
-            number("SELF", 3),
-            number("ON CPU", 4),
-            number("MEAN", 2),
-            number("P99", 8),
-            number("MAX", 2),
-            word("WHERE", 9),
-        ]);
-        let shown = self.shown(s.annotations.len());
-        for a in &s.annotations[..shown] {
-            grid.row([
-                a.name.clone(),
-                a.kind.replace('_', " "),
-                count(a.count),
-                a.threads.to_string(),
-                ns(a.total_ns),
-                ns(a.self_ns),
-                maybe_ns(a.on_cpu_ns),
-                duration(a.mean_ns),
-                ns(a.p99_ns),
-                ns(a.max_ns),
-                a.place.as_deref().map_or("-", file_name).into(),
-            ]);
-        }
-        self.grid(grid, shown, s.annotations.len());
-    }
-
-    fn switched_off(&mut self, s: &Summary) {
-        self.heading("annotations switched off", "since then their time is in what called them");
-        // COUNT: slices until then. OFF AT: from the recording's begin.
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            number("COUNT", 0),
-            number("MEAN", 0),
-            number("OFF AT", 0),
-            number("PID", 2),
-            word("WHERE", 1),
-        ]);
-        let shown = self.shown(s.switched_off.len());
-        for o in &s.switched_off[..shown] {
-            grid.row([
-                o.name.clone(),
-                count(o.count),
-                duration(o.mean_ns as f64),
-                o.off_ns.map_or("before".into(), ns),
-                o.pid.to_string(),
-                o.place.as_deref().map_or("-", file_name).into(),
-            ]);
-        }
-        self.grid(grid, shown, s.switched_off.len());
-    }
-
     /// A paragraph for each region or loop whose threads had unequal work.
     pub(super) fn imbalance(&mut self, s: &Summary) {
         // An imbalance that would be printed as 0 % is left out.
@@ -392,41 +275,6 @@ impl Page<'_> {
             let more = format!("  ... and {} more (--top 0 shows all)", found.len() - shown);
             self.line(&more);
         }
-    }
-
-    /// A row for each annotated wait and critical section.
-    pub(super) fn waits(&mut self, s: &Summary) {
-        if s.waits.is_empty() {
-            return;
-        }
-        self.heading("waits and critical sections", "most total time first");
-        let mut grid = Grid::new(&[
-            text("NAME"),
-            word("KIND", 0),
-            number("COUNT", 0),
-            number("THREADS", 2),
-            number("TOTAL", 0),
-            number("P50", 3),
-            number("P99", 1),
-            number("MAX", 1),
-            number("OBJECT", 5),
-        ]);
-        // A lock or barrier that the program did not name is known by its address.
-        let shown = self.shown(s.waits.len());
-        for w in &s.waits[..shown] {
-            grid.row([
-                if w.name.is_empty() { format!("{:#x}", w.object) } else { w.name.clone() },
-                w.kind.replace('_', " "),
-                count(w.count),
-                w.threads.to_string(),
-                ns(w.total_ns),
-                ns(w.p50_ns),
-                ns(w.p99_ns),
-                ns(w.max_ns),
-                if w.object == 0 { "-".into() } else { format!("{:#x}", w.object) },
-            ]);
-        }
-        self.grid(grid, shown, s.waits.len());
     }
 
     /// A row for each thread; process ids only where there are several.
@@ -502,82 +350,6 @@ impl Page<'_> {
             ]);
         }
         self.grid(grid, shown, s.cpus.len());
-    }
-
-    /// A row for each process that ran while a thread of the program was ready.
-    pub(super) fn interference(&mut self, s: &Summary) {
-        let found: Vec<_> = s
-            .interference
-            .iter()
-            // DELAY is the time for which threads of the program were ready and had no CPU because of this process.
-            .filter(|i| i.delayed_ns > 0 || i.preemptions > 0)
-            .collect();
-        // A process that ran beside the program, on CPUs that nobody else wanted, did not interfere.
-        if found.is_empty() {
-            return;
-        }
-        self.heading("interference", "processes that ran while the program was ready to run");
-        let mut grid = Grid::new(&[
-            text("PROCESS"),
-            number("PID", 0),
-            number("DELAY", 0),
-            number("THREADS", 1),
-            number("PREEMPTIONS", 1),
-            word("ON CPU", 2),
-        ]);
-        let shown = self.shown(found.len());
-        for i in &found[..shown] {
-            grid.row([
-                if i.is_target && s.program.by != ProgramBy::Nobody {
-                    format!("{} (the program itself)", i.process)
-                } else {
-                    i.process.clone()
-                },
-                i.pid.to_string(),
-                ns(i.delayed_ns),
-                i.threads_delayed.to_string(),
-                count(i.preemptions),
-                some_of(&i.cpus),
-            ]);
-        }
-        self.grid(grid, shown, found.len());
-    }
-
-    /// A row for each thread and reason of its moves to other CPUs.
-    pub(super) fn migrations(&mut self, s: &Summary) {
-        if s.migration_groups.is_empty() {
-            return;
-        }
-        self.heading("migrations", "moves to another CPU; OFF CPU: time off a CPU around them");
-        let mut grid = Grid::new(&[
-            text("THREAD"),
-            number("TID", 0),
-            word("WHY", 0),
-            number("COUNT", 0),
-            word("MOST OFTEN", 2),
-            number("OFF CPU", 0),
-            number("LONGEST", 1),
-        ]);
-        // WHY is what the thread's states show around the move: a wake-up, balancing, or which thread took its CPU.
-        let shown = self.shown(s.migration_groups.len());
-        for g in &s.migration_groups[..shown] {
-            grid.row([
-                if g.thread.is_empty() {
-                    // Some tracers write no names, and a thread may end before it has one.
-                    format!("thread {}", g.tid)
-                } else {
-                    g.thread.clone()
-                },
-                g.tid.to_string(),
-                g.why.into(),
-                count(g.count),
-                // Of many pairs of CPUs the most frequent one.
-                format!("{} -> {}", g.from_cpu, g.to_cpu),
-                ns(g.off_cpu_ns),
-                ns(g.longest_ns),
-            ]);
-        }
-        self.grid(grid, shown, s.migration_groups.len());
     }
 
     /// What to try, with the command to start with.
@@ -930,11 +702,4 @@ fn threads_note(s: &Summary) -> String {
         (false, _) => "scheduler events were not recorded",
     };
     note.into()
-}
-
-/// The first few numbers of a list: on large machines a process may have run on hundreds of CPUs.
-fn some_of(numbers: &[u32]) -> String {
-    let first: Vec<String> = numbers.iter().take(4).map(u32::to_string).collect();
-    let more = if numbers.len() > 4 { ", ..." } else { "" };
-    format!("{}{more}", first.join(", "))
 }
