@@ -48,6 +48,7 @@ pub(crate) use plan::Plan;
 use price::{PROMPT_NS, Price};
 use ring::{PerCpu, Ring};
 use state::State;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) use urgent::Urgent;
 
@@ -135,9 +136,8 @@ impl Sampler {
             self.state.watch_all();
         }
         let now = clock::monotonic_ns();
-        // What programs these are is not known yet.
+        // What programs these are is not known yet: the first sample of Python wakes nobody.
         self.prompt_until_ns = now + PROMPT_NS;
-        self.cpus.iter_mut().for_each(|c| c.wakes_until_ns = self.prompt_until_ns);
         self.state.begin_at(now);
         if let Some(blocks) = &mut self.blocks {
             blocks.begin(&mut self.state, now);
@@ -275,12 +275,18 @@ impl Sampler {
         self.state.read_waits();
         self.state.end();
         let late = self.state.take_late();
-        if !late.is_empty() {
-            let (now, period_ns) = (clock::monotonic_ns(), self.phases.mean_ns);
-            self.prompt_until_ns = now + PROMPT_NS.max(PROMPT_PERIODS * period_ns);
-            for per_cpu in self.cpus.iter_mut().filter(|c| late.contains(&c.cpu)) {
-                per_cpu.wakes_until_ns = now + WAKES_NS.max(WAKES_PERIODS * period_ns);
-            }
+        self.wake_for(&late);
+    }
+
+    /// Samples of these CPUs were followed later than they should be: the next ones wake us.
+    fn wake_for(&mut self, late: &HashSet<u32>) {
+        if late.is_empty() {
+            return;
+        }
+        let (now, period_ns) = (clock::monotonic_ns(), self.phases.mean_ns);
+        self.prompt_until_ns = now + PROMPT_NS.max(PROMPT_PERIODS * period_ns);
+        for per_cpu in self.cpus.iter_mut().filter(|c| late.contains(&c.cpu)) {
+            per_cpu.wakes_until_ns = now + WAKES_NS.max(WAKES_PERIODS * period_ns);
         }
     }
 
@@ -429,4 +435,27 @@ fn ring_pages() -> usize {
     let pages = bytes / rustix::param::page_size() as u64;
     let pages = usize::try_from(pages).unwrap_or(RING_PAGES);
     1 << pages.clamp(128, RING_PAGES).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_samples_of_a_cpu_with_python_wake_the_recorder() {
+        let (Some(cpu), Some(reach)) = (kasuri_unwind::Cpu::own(), crate::kernel::perf::reach())
+        else {
+            let why = "perf_event_open is refused";
+            return kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, why);
+        };
+        let own = std::process::id() as i32;
+        let plan = Plan::of(cpu, reach, false);
+        let mut sampler = Sampler::open(plan, &[own], false, &Readers::default()).unwrap();
+        sampler.begin(&[own], true);
+        assert!(sampler.wakers().is_empty(), "this is no Python");
+        let first = sampler.cpus[0].cpu;
+        sampler.wake_for(&HashSet::from([first, u32::MAX]));
+        assert!(sampler.is_prompt());
+        assert_eq!(sampler.wakers().len(), 1);
+    }
 }
