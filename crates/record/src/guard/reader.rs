@@ -39,7 +39,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Longest wait for an answer.
@@ -168,8 +168,9 @@ impl Answer {
 struct Shared {
     /// Questions that were answered.
     done: AtomicU32,
-    /// The reader's thread.
+    /// The reader's thread, and the CPU time that it has used, ns.
     tid: AtomicI32,
+    used_ns: AtomicU64,
     asks: [Ask; ASKS_MAX],
     answers: [Answer; ASKS_MAX],
     room: [u8; ROOM],
@@ -204,6 +205,11 @@ impl Mapping {
     fn tid(&self) -> &AtomicI32 {
         // SAFETY: as above.
         unsafe { &(*self.0).tid }
+    }
+
+    fn used_ns(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { &(*self.0).used_ns }
     }
 
     fn ask(&self, ix: usize) -> Ask {
@@ -269,6 +275,7 @@ fn serve(socket: &OwnedFd, shared: &Mapping) {
             // ORDER release; pairs with the acquire load in `Reader::n_done`. Publishes the answer and its bytes.
             shared.done().store(ix as u32 + 1, Ordering::Release);
         }
+        shared.used_ns().store(clock::thread_cpu_ns(), Ordering::Relaxed);
         if !send(socket, n, opened.as_ref()) {
             return;
         }
@@ -707,6 +714,13 @@ impl Readers {
         {
             shared.shrink();
         }
+    }
+
+    /// CPU time that answering at once has taken, by the reader that does so now, ns.
+    pub(crate) fn used_ns(&self) -> u64 {
+        let inner = self.0.borrow();
+        let reader = inner.now.reader.as_ref();
+        reader.map_or(0, |reader| reader.shared.used_ns().load(Ordering::Relaxed))
     }
 
     /// What was not answered since the last time, in words.

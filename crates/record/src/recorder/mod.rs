@@ -132,16 +132,17 @@ impl<'a> Recorder<'a> {
         let mut next_tick = started + self.tick;
         let mut urgent = Urgent::default();
         loop {
-            let soon = self.live.stacks.as_ref().is_some_and(Sampler::is_soon);
-            let tick = match soon {
-                true => self.tick.min(SOON),
-                false => self.tick,
+            let prompt = self.live.stacks.as_ref().filter(|stacks| stacks.is_prompt());
+            let used_ns = prompt.map(Sampler::used_ns);
+            let tick = match used_ns {
+                Some(_) => self.tick.min(SOON),
+                None => self.tick,
             };
             let wait = self
                 .options
                 .duration
                 .map_or(tick, |d| tick.min(d.saturating_sub(started.elapsed())));
-            urgent.set(soon);
+            urgent.set(used_ns.is_some());
             let (arrived, target_ended) = self.wait(signals, wait);
             let mut step = Step::GoOn;
             for signal in arrived {
@@ -151,8 +152,10 @@ impl<'a> Recorder<'a> {
             }
             crate::testhook::point("tick");
             // Between ticks, only stacks may have to be followed.
-            match &mut self.live.stacks {
-                Some(stacks) if soon && Instant::now() < next_tick => stacks.drain(),
+            match (&mut self.live.stacks, used_ns) {
+                (Some(stacks), Some(used_ns)) if Instant::now() < next_tick => {
+                    stacks.drain_promptly(used_ns);
+                }
                 _ => {
                     self.on_tick(notify);
                     next_tick = Instant::now() + self.tick;
@@ -171,7 +174,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Waits for signals, for the end of the target, and where samples are wanted soon for one.
+    /// Waits for signals, for the end of the target, and for samples that are to be followed at
+    /// once.
     fn wait(&mut self, signals: &Signals, time: Duration) -> (Vec<Arrived>, bool) {
         let target = self.pidfd.as_ref().map(|fd| fd.as_fd());
         let wakers = self.live.stacks.as_ref().map_or(Vec::new(), Sampler::wakers);

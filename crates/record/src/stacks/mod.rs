@@ -16,6 +16,7 @@
 //! | `code` | files and mappings of processes |
 //! | `descriptor` | names of files, pipes and sockets at which threads wait |
 //! | `plan` | what samples will be taken with |
+//! | `price` | what samples cost the recorder that wake it |
 //! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
 //! | `urgent` | the recorder before other threads, while samples need it at once |
@@ -27,6 +28,7 @@ mod descriptor;
 mod events;
 mod phase;
 mod plan;
+mod price;
 mod python;
 mod registers;
 mod ring;
@@ -43,8 +45,10 @@ use events::{CLOCK, STACK_BYTES_MAX, is_gone};
 use kasuri_format::meta::SamplingRow;
 use phase::Phases;
 pub(crate) use plan::Plan;
+use price::{PROMPT_NS, Price};
 use ring::{PerCpu, Ring};
 use state::State;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) use urgent::Urgent;
 
@@ -53,8 +57,14 @@ pub(crate) use urgent::Urgent;
 const RING_PAGES: usize = 2048;
 const RINGS_SHARE: u64 = 64;
 const RING_PAGES_OWN: usize = 32;
-/// How long samples are taken soon after one that needed it, ns.
-const SOON_NS: u64 = 100_000_000;
+/// Samples are followed at once for [`PROMPT_NS`] after one that needed it, and so many times the
+/// time between two of a thread that computes, at least: one may compute a tenth of the time.
+const PROMPT_PERIODS: u64 = 20;
+/// How long those of a CPU wake the recorder after such a one of this CPU, ns, and in periods.
+/// Other CPUs run other programs' threads: there, what the program's threads run next is met a
+/// little later.
+const WAKES_NS: u64 = 10_000_000;
+const WAKES_PERIODS: u64 = 4;
 /// Copies that were too short, at least this many and more than one of so many, are a reason for longer ones.
 const CUT_MIN: u64 = 2;
 const CUT_ONE_OF: u64 = 200;
@@ -65,8 +75,9 @@ pub(crate) struct Sampler {
     plan: Plan,
     cpus: Vec<PerCpu>,
     state: State,
-    /// Until when samples are to be taken from the rings soon after they were taken (CLOCK_MONOTONIC).
-    soon_until_ns: u64,
+    /// Until when samples are to be followed at once (CLOCK_MONOTONIC), and what they cost then.
+    prompt_until_ns: u64,
+    price: Price,
     /// Whether [`Sampler::wakers`] can no longer be waited for.
     is_hung: bool,
     phases: Phases,
@@ -92,7 +103,8 @@ impl Sampler {
             plan,
             cpus: Vec::new(),
             state: State::new(&plan, keeps, readers.clone()),
-            soon_until_ns: 0,
+            prompt_until_ns: 0,
+            price: Price::default(),
             is_hung: false,
             phases: Phases::new(&plan, clock::monotonic_ns()),
             blocks: None,
@@ -124,7 +136,8 @@ impl Sampler {
             self.state.watch_all();
         }
         let now = clock::monotonic_ns();
-        self.soon_until_ns = now + SOON_NS;
+        // What programs these are is not known yet: the first sample of Python wakes nobody.
+        self.prompt_until_ns = now + PROMPT_NS;
         self.state.begin_at(now);
         if let Some(blocks) = &mut self.blocks {
             blocks.begin(&mut self.state, now);
@@ -191,7 +204,14 @@ impl Sampler {
         for event in &changes {
             events::set_output(event, &leader).map_err(refused)?;
         }
-        self.cpus.push(PerCpu { cpu, ring, leader, _changes: changes, samples: Vec::new() });
+        self.cpus.push(PerCpu {
+            cpu,
+            ring,
+            leader,
+            _changes: changes,
+            samples: Vec::new(),
+            wakes_until_ns: 0,
+        });
         Ok(())
     }
 
@@ -240,28 +260,65 @@ impl Sampler {
         self.state.say_lost(clock::monotonic_ns());
         self.widen();
         let (taken, now) = (self.state.sampled(), clock::monotonic_ns());
-        if self.phases.change(&self.cpus, taken, now) {
-            self.note_period(String::new());
+        let price_ns = self.price.each_ns(now);
+        if self.phases.change(&self.cpus, taken, price_ns, now) {
+            let share = 100.0 * price_ns as f64 / self.phases.mean_ns as f64;
+            self.note_period(match price_ns {
+                0 => String::new(),
+                _ => format!(
+                    "a sample costs the recorder {} us, since it reads at once what Python runs: {share:.1} % of the time between two",
+                    price_ns / 1000
+                ),
+            });
         }
         self.state.begin();
         self.state.read_waits();
         self.state.end();
-        if self.state.take_late() {
-            self.soon_until_ns = clock::monotonic_ns() + SOON_NS;
+        let late = self.state.take_late();
+        self.wake_for(&late);
+    }
+
+    /// Samples of these CPUs were followed later than they should be: the next ones wake us.
+    fn wake_for(&mut self, late: &HashSet<u32>) {
+        if late.is_empty() {
+            return;
+        }
+        let (now, period_ns) = (clock::monotonic_ns(), self.phases.mean_ns);
+        self.prompt_until_ns = now + PROMPT_NS.max(PROMPT_PERIODS * period_ns);
+        for per_cpu in self.cpus.iter_mut().filter(|c| late.contains(&c.cpu)) {
+            per_cpu.wakes_until_ns = now + WAKES_NS.max(WAKES_PERIODS * period_ns);
         }
     }
 
-    /// Whether [`Sampler::drain`] should be called each few ms: a part of the program that its samples need changes all the time.
-    pub(crate) fn is_soon(&self) -> bool {
-        clock::monotonic_ns() < self.soon_until_ns
+    /// Whether samples should be followed at once, by [`Sampler::drain_promptly`]: a part of the
+    /// program that they need changes all the time.
+    pub(crate) fn is_prompt(&self) -> bool {
+        clock::monotonic_ns() < self.prompt_until_ns
     }
 
-    /// Descriptors that become readable with each sample on a CPU; none while nobody needs samples soon.
+    /// CPU time of this thread and of who reads memory for it, ns.
+    pub(crate) fn used_ns(&self) -> u64 {
+        clock::thread_cpu_ns() + self.state.readers().used_ns()
+    }
+
+    /// As [`Sampler::drain`], after a wait before which [`Sampler::used_ns`] was as told: what has
+    /// been used since is what such samples cost.
+    pub(crate) fn drain_promptly(&mut self, used_ns: u64) {
+        let taken = self.state.sampled();
+        self.drain();
+        let used_ns = self.used_ns().saturating_sub(used_ns);
+        self.price.add(used_ns, self.state.sampled() - taken, clock::monotonic_ns());
+    }
+
+    /// Descriptors that become readable with each sample on a CPU; none where nobody needs it at
+    /// once.
     pub(crate) fn wakers(&self) -> Vec<BorrowedFd<'_>> {
-        match self.is_soon() && !self.is_hung {
-            true => self.cpus.iter().map(|c| c.leader.as_fd()).collect(),
-            false => Vec::new(),
+        if self.is_hung || !self.is_prompt() {
+            return Vec::new();
         }
+        let now = clock::monotonic_ns();
+        let wakes = self.cpus.iter().filter(|c| now < c.wakes_until_ns);
+        wakes.map(|c| c.leader.as_fd()).collect()
     }
 
     /// One of the [`Sampler::wakers`] is readable for good, since its thread has ended: they are of no use any more.
@@ -378,4 +435,27 @@ fn ring_pages() -> usize {
     let pages = bytes / rustix::param::page_size() as u64;
     let pages = usize::try_from(pages).unwrap_or(RING_PAGES);
     1 << pages.clamp(128, RING_PAGES).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_samples_of_a_cpu_with_python_wake_the_recorder() {
+        let (Some(cpu), Some(reach)) = (kasuri_unwind::Cpu::own(), crate::kernel::perf::reach())
+        else {
+            let why = "perf_event_open is refused";
+            return kasuri_testkit::skip_for(kasuri_testkit::Need::Machine, why);
+        };
+        let own = std::process::id() as i32;
+        let plan = Plan::of(cpu, reach, false);
+        let mut sampler = Sampler::open(plan, &[own], false, &Readers::default()).unwrap();
+        sampler.begin(&[own], true);
+        assert!(sampler.wakers().is_empty(), "this is no Python");
+        let first = sampler.cpus[0].cpu;
+        sampler.wake_for(&HashSet::from([first, u32::MAX]));
+        assert!(sampler.is_prompt());
+        assert_eq!(sampler.wakers().len(), 1);
+    }
 }

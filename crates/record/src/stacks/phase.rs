@@ -4,6 +4,7 @@
 //! the other: then some functions have all samples, and others none. So the clock of each CPU has a period drawn by chance, and
 //! another one after some tens of samples. As the periods lie between a half and one and a half times their mean, the samples of a
 //! program of any period scatter about as much as if each was taken at a time of its own (docs/design/call-paths.md).
+use super::calibrate::LONGEST_NS;
 use super::events;
 use super::plan::Plan;
 use super::ring::PerCpu;
@@ -22,6 +23,10 @@ const LEAST_NS: u64 = 30_000_000;
 const LEAST_PERIODS: u64 = 10;
 /// Another period costs an interrupt of the clock's CPU. Of one CPU, changing all clocks takes one part in so many at most.
 const SHARE: u64 = 200;
+/// Samples that wake the recorder are at least so many times as far apart as one of them costs it.
+/// A mean that would change by less than one part in so many stays.
+const PRICE_TIMES: u64 = 100;
+const NEAR: u64 = 4;
 
 /// The periods of the clocks.
 #[derive(Debug)]
@@ -52,16 +57,17 @@ impl Phases {
         chance.map_or(self.mean_ns, |chance| near(self.mean_ns, chance))
     }
 
-    /// Gives each clock another period, if it is time to. `taken`: samples of the program so far. Whether their mean is another one
-    /// from now on.
-    pub(super) fn change(&mut self, cpus: &[PerCpu], taken: u64, now: u64) -> bool {
+    /// Gives each clock another period, if it is time to. `taken`: samples of the program so far;
+    /// `price_ns`: what each of them costs the recorder, as far as they wake it. Whether their mean
+    /// is another one from now on.
+    pub(super) fn change(&mut self, cpus: &[PerCpu], taken: u64, price_ns: u64, now: u64) -> bool {
         let Some(chance) = self.chance.as_mut().filter(|_| now >= self.next_ns) else {
             return false;
         };
         let is_first = taken < FIRST_SAMPLES && now < self.began_ns + FIRST_UNTIL_NS;
         let before = self.mean_ns;
         if !is_first {
-            self.mean_ns = self.later_ns;
+            self.mean_ns = mean(self.mean_ns, self.later_ns, price_ns);
         }
         let cost_began = clock::thread_cpu_ns();
         for event in cpus.iter().flat_map(|per_cpu| &per_cpu.samples) {
@@ -76,7 +82,31 @@ impl Phases {
     }
 }
 
+/// The mean that follows on `before`, at least `least_ns`, where a sample costs `price_ns`.
+fn mean(before: u64, least_ns: u64, price_ns: u64) -> u64 {
+    let wanted = price_ns.saturating_mul(PRICE_TIMES).min(LONGEST_NS).max(least_ns);
+    let is_near = before >= least_ns && wanted.abs_diff(before) <= before / NEAR;
+    if wanted == least_ns || !is_near { wanted } else { before }
+}
+
 /// Between a half and one and a half times `mean`.
 fn near(mean: u64, chance: &mut Rng) -> u64 {
     mean / 2 + (chance.uniform() * mean as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_as_far_apart_as_their_price_allows() {
+        let ms = 1_000_000;
+        assert_eq!(mean(ms, ms, 0), ms, "they wake nobody");
+        assert_eq!(mean(ms, 4 * ms, 30_000), 4 * ms, "their interrupts cost more");
+        assert_eq!(mean(ms, ms, 120_000), 12 * ms);
+        assert_eq!(mean(12 * ms, ms, 130_000), 12 * ms, "nearly the same");
+        assert_eq!(mean(12 * ms, ms, 80_000), 8 * ms);
+        assert_eq!(mean(12 * ms, ms, 5_000_000), LONGEST_NS);
+        assert_eq!(mean(12 * ms, ms, 0), ms, "no longer");
+    }
 }

@@ -87,6 +87,8 @@ pub(super) struct PerCpu {
     /// Of further threads.
     pub(super) _changes: Vec<OwnedFd>,
     pub(super) samples: Vec<OwnedFd>,
+    /// Until when its samples wake the recorder (CLOCK_MONOTONIC, ns).
+    pub(super) wakes_until_ns: u64,
 }
 
 impl Ring {

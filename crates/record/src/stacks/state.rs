@@ -88,8 +88,10 @@ pub(super) struct State {
     lost_ns: u64,
     /// Processes that run our own code until they call exec(2).
     before_exec: HashSet<i32>,
-    /// What interpreters of Python run.
+    /// What interpreters of Python run, and the CPUs with samples that were followed later than
+    /// they should be.
     pythons: Pythons,
+    late: HashSet<u32>,
     /// Names of what threads wait at.
     descriptors: Descriptors,
     /// Of the events where threads wait and wake.
@@ -163,6 +165,7 @@ impl State {
             lost_ns: 0,
             before_exec: HashSet::new(),
             pythons: Pythons::new(cpu, readers.clone()),
+            late: HashSet::new(),
             descriptors: Descriptors::default(),
             seen: Seen::default(),
             records: 0,
@@ -210,9 +213,10 @@ impl State {
         }
     }
 
-    /// Whether stacks should be followed sooner: what they need changes.
-    pub(super) fn take_late(&mut self) -> bool {
-        self.pythons.take_late()
+    /// CPUs whose samples should be followed at once, since this was asked last: what they need
+    /// changes.
+    pub(super) fn take_late(&mut self) -> HashSet<u32> {
+        std::mem::take(&mut self.late)
     }
 
     pub(super) fn add_event(&mut self, id: u64) {
@@ -639,6 +643,9 @@ impl State {
         let user = registers.as_ref().zip(stack(taken));
         let python = &mut self.pythons.look(taken.common.tid, Moment::Before);
         let (path, end) = (self.unwinder).unwind(pid, user, kernel, &mut self.files, python);
+        if self.pythons.take_late() {
+            self.late.insert(taken.common.cpu);
+        }
         self.keep(Sample {
             time_ns: taken.common.time_ns,
             pid,
