@@ -146,7 +146,9 @@ pub(crate) fn remedy() -> &'static str {
 fn remedy_for(paranoid: Option<i32>, is_privileged: bool) -> &'static str {
     match paranoid {
         Some(level) if level > 2 && !is_privileged => "`sudo sysctl kernel.perf_event_paranoid=2`",
-        _ => "a filter of system calls holds it off, as a container's does: allow perf_event_open there",
+        _ => {
+            "a filter of system calls holds it off, as a container's does: allow perf_event_open there"
+        }
     }
 }
 

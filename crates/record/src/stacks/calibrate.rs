@@ -17,7 +17,7 @@ const SHARE: f64 = 0.005;
 /// Shortest and longest time between two samples, ns: a little off round numbers, so that they do not stay in step with the
 /// program's own periods.
 const SHORTEST_NS: u64 = 1_003_009;
-pub(super) const LONGEST_NS: u64 = 20_011_001;
+const LONGEST_NS: u64 = 20_011_001;
 /// The period while it is measured, ns.
 const OFTEN_NS: u64 = 100_000;
 /// Pairs of pieces of work, each some 500 us; the fastest count, since other programs only slow them down.

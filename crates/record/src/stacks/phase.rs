@@ -4,7 +4,6 @@
 //! the other: then some functions have all samples, and others none. So the clock of each CPU has a period drawn by chance, and
 //! another one after some tens of samples. As the periods lie between a half and one and a half times their mean, the samples of a
 //! program of any period scatter about as much as if each was taken at a time of its own (docs/design/call-paths.md).
-use super::calibrate::LONGEST_NS;
 use super::events;
 use super::plan::Plan;
 use super::ring::PerCpu;
@@ -26,6 +25,8 @@ const SHARE: u64 = 200;
 /// Samples that wake the recorder are at least so many times as far apart as one of them costs it.
 /// A mean that would change by less than one part in so many stays.
 const PRICE_TIMES: u64 = 100;
+/// But no farther: shares of a program of some seconds would not be certain any more.
+const PRICE_LONGEST_NS: u64 = 10_007_003;
 const NEAR: u64 = 4;
 
 /// The periods of the clocks.
@@ -84,7 +85,7 @@ impl Phases {
 
 /// The mean that follows on `before`, at least `least_ns`, where a sample costs `price_ns`.
 fn mean(before: u64, least_ns: u64, price_ns: u64) -> u64 {
-    let wanted = price_ns.saturating_mul(PRICE_TIMES).min(LONGEST_NS).max(least_ns);
+    let wanted = price_ns.saturating_mul(PRICE_TIMES).min(PRICE_LONGEST_NS).max(least_ns);
     let is_near = before >= least_ns && wanted.abs_diff(before) <= before / NEAR;
     if wanted == least_ns || !is_near { wanted } else { before }
 }
@@ -103,10 +104,11 @@ mod tests {
         let ms = 1_000_000;
         assert_eq!(mean(ms, ms, 0), ms, "they wake nobody");
         assert_eq!(mean(ms, 4 * ms, 30_000), 4 * ms, "their interrupts cost more");
-        assert_eq!(mean(ms, ms, 120_000), 12 * ms);
-        assert_eq!(mean(12 * ms, ms, 130_000), 12 * ms, "nearly the same");
-        assert_eq!(mean(12 * ms, ms, 80_000), 8 * ms);
-        assert_eq!(mean(12 * ms, ms, 5_000_000), LONGEST_NS);
-        assert_eq!(mean(12 * ms, ms, 0), ms, "no longer");
+        assert_eq!(mean(ms, ms, 60_000), 6 * ms);
+        assert_eq!(mean(6 * ms, ms, 65_000), 6 * ms, "nearly the same");
+        assert_eq!(mean(6 * ms, ms, 40_000), 4 * ms);
+        assert_eq!(mean(6 * ms, ms, 5_000_000), PRICE_LONGEST_NS);
+        assert_eq!(mean(6 * ms, 20 * ms, 5_000_000), 20 * ms, "their interrupts cost still more");
+        assert_eq!(mean(6 * ms, ms, 0), ms, "no longer");
     }
 }
