@@ -52,6 +52,9 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     out.extend(by_code::naps(summary));
     out.extend(by_code::crowd(summary));
     out.extend(by_code::short_threads(summary));
+    out.extend(by_code::short_processes(summary));
+    out.extend(by_code::small_calls(summary));
+    out.extend(by_code::allocator_lock(summary));
     out.extend(by_code::collector(summary));
     out.extend(by_code::shared_generator(summary));
     out.extend(by_code::herd(cut, summary));

@@ -3,6 +3,7 @@
 //! The names of the C library's functions and of the kernel's tell it; a wait in anything else is [`Call::Other`]. Of a path the
 //! innermost function that says something counts: `fgets` waits in `read`.
 
+use crate::languages::Language;
 use std::borrow::Cow;
 
 /// What a call waits for.
@@ -290,6 +291,11 @@ pub fn waits_outside(name: &str) -> bool {
         || SYNCS.contains(&public_name(name))
 }
 
+/// Whether a function of this name reads or writes bytes.
+pub fn moves_bytes(name: &str) -> bool {
+    matches!(call(name), Some(Call::Read | Call::Write))
+}
+
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.
 pub fn waits_for_event(name: &str) -> bool {
     // A template has what it returns before its name.
@@ -305,9 +311,9 @@ pub fn is_shared_generator(name: &str) -> bool {
     ["rand", "random", "drand48", "lrand48", "mrand48"].contains(&public_name(name))
 }
 
-/// Whether a function of this name belongs to a language's collector of garbage. `module`: without
-/// its folders.
-pub fn is_collector(name: &str, module: &str) -> bool {
+/// The language whose collector of garbage a function of this name belongs to: V8's is in node, in
+/// Deno and in browsers. `module`: without its folders.
+pub fn collector(name: &str, module: &str) -> Option<Language> {
     const GO: [&str; 8] = [
         "runtime.gc",
         "runtime.bgsweep",
@@ -336,10 +342,13 @@ pub fn is_collector(name: &str, module: &str) -> bool {
         "v8::internal::Sweeper",
     ];
     let in_python = begins(module, &["libpython", "python"]);
-    begins(name, &GO)
-        || begins(name, &V8)
-        || (module.starts_with("libjvm") && begins(name, &JAVA))
-        || (in_python && name.starts_with("gc_collect_"))
+    match name {
+        _ if begins(name, &GO) => Some(Language::Go),
+        _ if begins(name, &V8) => Some(Language::JavaScript),
+        _ if module.starts_with("libjvm") && begins(name, &JAVA) => Some(Language::Java),
+        _ if in_python && name.starts_with("gc_collect_") => Some(Language::Python),
+        _ => None,
+    }
 }
 
 /// Whether a library's function of this name waits at a barrier.

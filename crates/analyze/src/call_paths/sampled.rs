@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
     pub name: StrIx,
-    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
+    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: what is the lock, see [`Frames::lock`].
     pub code: StrIx,
 }
 
@@ -140,7 +140,7 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
         code: match class {
-            Class::LockWait => frames.file_name(path),
+            Class::LockWait => frames.lock(path),
             _ => StrIx::NONE,
         },
     })

@@ -3,7 +3,7 @@ use super::certainty::Independent;
 use super::chains::WaitChains;
 use super::cover::Cover;
 use super::explained::Explained;
-use super::frames::Frames;
+use super::frames::{Frames, Runtime};
 use super::hot::{HotPath, hot_paths, path_frame, trunk};
 use super::join::{Join, Question};
 use super::pieces::Piece;
@@ -102,6 +102,8 @@ pub struct RuntimeUse {
     /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`, `collector` (of garbage); `other`: a thread spun there.
     #[schemars(extend("enum" = ["libgomp", "libomp", "tbb", "allocator", "interpreter", "collector", "other"]))]
     pub runtime: &'static str,
+    /// Of a collector the language that it is of: `go`, `java`, `javascript`, `python`; else "".
+    pub language: &'static str,
     /// Program or library, without its folders.
     pub module: String,
     /// Time.
@@ -307,17 +309,20 @@ fn gaps(trace: &Trace) -> Vec<bool> {
 
 fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeUse> {
     // By runtime and module; and the time by function that spins.
-    let mut uses: BTreeMap<(&'static str, String), RuntimeUse> = BTreeMap::new();
-    let mut spins: BTreeMap<(&'static str, String), BTreeMap<String, i64>> = BTreeMap::new();
+    let mut uses: BTreeMap<(Runtime, String), RuntimeUse> = BTreeMap::new();
+    let mut spins: BTreeMap<(Runtime, String), BTreeMap<String, i64>> = BTreeMap::new();
     for class in [Class::Work, Class::TaskRuntime, Class::Spinning] {
         let (times, _) = join.of(class, Question::First);
         for time in times.iter().filter(|time| !time.is_wait) {
             let Some((runtime, innermost, spin)) = frames.overhead(time.path) else {
                 continue;
             };
-            let key = (runtime.key(), path_frame(cut.trace, innermost).module);
+            let key = (runtime, path_frame(cut.trace, innermost).module);
             let row = uses.entry(key.clone()).or_default();
-            (row.runtime, row.module) = key.clone();
+            (row.runtime, row.module) = (runtime.key(), key.1.clone());
+            if let Runtime::Collector(language) = runtime {
+                row.language = language.key();
+            }
             row.ns += time.ns;
             row.work_ns += if class == Class::Work { time.ns } else { 0 };
             if let Some(function) = spin {

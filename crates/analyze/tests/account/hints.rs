@@ -1,7 +1,7 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
 use super::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
-use kasuri_model::ThreadState::{RunnablePreempted as Preempted, Sleeping};
+use kasuri_model::ThreadState::{Dead, RunnablePreempted as Preempted, Sleeping};
 
 const MS: i64 = 1_000_000;
 
@@ -255,4 +255,31 @@ fn late_balancing_is_no_pinning() {
     let mut s = pinned_together(false);
     s.cpus[0].retain(|e| e.time.0 <= 20 * MS);
     assert_eq!(kinds(s, 22 * MS), Vec::<&str>::new());
+}
+
+/// 10 makes so many processes, one after the other, and each runs for 1 ms.
+#[test]
+fn many_short_processes_have_a_hint() {
+    let found = |n: i32| {
+        let mut s = Story::new(2);
+        for i in 0..n {
+            let (child, from) = (1000 + i, 2 * MS * i64::from(i));
+            let fork = kasuri_model::input::What::Fork {
+                parent: 10,
+                child,
+                comm: kasuri_model::StrIx::NONE,
+                pid: Some(child),
+                same_process: Some(false),
+            };
+            s.other(0, from + 10, 10, fork);
+            s.switch(1, from + 20, 0, Sleeping, child);
+            s.switch(1, from + MS + 20, child, Dead, 0);
+        }
+        let found = hints(s, 2 * MS * i64::from(n));
+        let hint = found.into_iter().find(|h| h.kind == "short_processes");
+        hint.map_or(String::new(), |h| h.text)
+    };
+    let many = found(150);
+    assert!(many.contains("150 processes ran for 1.0 ms each"), "{many}");
+    assert_eq!(found(20), "");
 }
