@@ -431,6 +431,11 @@ pub fn is_python_wait(name: &str, file: &str) -> bool {
         || (file.ends_with("concurrent/futures/thread.py") && name == "_worker")
 }
 
+/// Whether a function of Python's takes a lock between processes, which is made of a semaphore.
+pub fn is_python_process_lock(name: &str, file: &str) -> bool {
+    name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py")
+}
+
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
 pub fn is_python_queue(name: &str, module: &str) -> bool {
     name.starts_with("_queue_SimpleQueue_get") || module.starts_with("_queue.")
@@ -523,6 +528,13 @@ mod tests {
             ("py::Handler.acquire", "/usr/lib/python3.11/logging/__init__.py", false),
         ] {
             assert_eq!(is_python_wait(name, file), expected, "{name}");
+        }
+        for (name, file, expected) in [
+            ("py::SemLock.__enter__", "/usr/lib/python3.11/multiprocessing/synchronize.py", true),
+            ("py::SemLock.__enter__", "/home/me/synchronize.py", false),
+            ("py::Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", false),
+        ] {
+            assert_eq!(is_python_process_lock(name, file), expected, "{name}");
         }
         assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
         assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);

@@ -116,6 +116,8 @@ pub struct Frames<'t> {
     /// Waits for a lock that is made in Python, and a function that waits with one for something else.
     is_python_lock: Vec<bool>,
     is_python_wait: Vec<bool>,
+    /// Takes a lock between processes.
+    is_python_process_lock: Vec<bool>,
     /// Functions that post a semaphore, and that call one which does; the same of those that signal a condition.
     posts: QuickSet<u32>,
     signals: QuickSet<u32>,
@@ -170,6 +172,7 @@ impl<'t> Frames<'t> {
             is_at_barrier: Vec::with_capacity(f.function.len()),
             is_python_lock: Vec::with_capacity(f.function.len()),
             is_python_wait: Vec::with_capacity(f.function.len()),
+            is_python_process_lock: Vec::with_capacity(f.function.len()),
             posts: QuickSet::default(),
             signals: QuickSet::default(),
             signal_calls: QuickSet::default(),
@@ -215,6 +218,8 @@ impl<'t> Frames<'t> {
             out.is_python_lock.push(is_lock);
             let is_wait = module == PYTHON && calls::is_python_wait(&name, file);
             (out.is_python_wait).push(is_wait || calls::is_python_queue(&name, module));
+            let is_lock = module == PYTHON && calls::is_python_process_lock(&name, file);
+            out.is_python_process_lock.push(is_lock);
             out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
@@ -512,7 +517,9 @@ impl<'t> Frames<'t> {
         let is_lock = inner.iter().any(|frame| self.is_python_lock[frame.ix()])
             && !inner.iter().any(|frame| self.is_python_wait[frame.ix()]);
         let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
-        is_lock && python.next().is_some_and(|frame| !self.is_python_wait[frame.ix()])
+        python.next().is_some_and(|frame| {
+            (is_lock && !self.is_python_wait[frame.ix()]) || self.is_python_process_lock[frame.ix()]
+        })
     }
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
@@ -544,6 +551,7 @@ impl<'t> Frames<'t> {
         let is_own = |frame: FrameIx| {
             self.layer[frame.ix()] == Layer::Program
                 && !self.is_library[frame.ix()]
+                && !self.is_python_process_lock[frame.ix()]
                 && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
                 && self.is_named(frame)
         };
@@ -648,13 +656,16 @@ impl<'t> Frames<'t> {
         }
     }
 
-    /// All functions with names but those that begin a thread, innermost first: of a path that is
+    /// All functions with names but those that begin a thread or stand for code without names (V8's of an
+    /// interpreted function), innermost first: of a path that is
     /// all a runtime's these are all that is known. Go's threads go from one goroutine to the next.
     pub fn named(&self, path: PathIx) -> Vec<FrameIx> {
+        let name = |frame: FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
         let is_it = |frame: &FrameIx| {
             self.layer[frame.ix()] == Layer::Program
                 && !self.is_go_runtime[frame.ix()]
                 && self.is_named(*frame)
+                && !name(*frame).starts_with("Builtins_")
         };
         self.trace.frames_of(path).filter(is_it).collect()
     }

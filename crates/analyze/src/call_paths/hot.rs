@@ -184,16 +184,22 @@ fn common(
 }
 
 /// What a phase is named after: of the program's own functions that most of the time was spent in or below, the innermost, and the one that called it
-/// ("" if that is the outermost). Where all is a runtime's, of its functions.
+/// ("" if that is the outermost). Where all is a runtime's, of its functions; where stacks end too early to tell callers, the function that ran most.
 pub(super) fn trunk(
     trace: &Trace,
-    frames: &Frames<'_>,
+    frames: &mut Frames<'_>,
     times: Vec<PathTime>,
     all_ns: i64,
 ) -> Option<(PathFrame, String)> {
     let own = trunk_of(trace, frames, times.clone(), all_ns, 0, |path| frames.own(path));
     let any = |path| frames.named(path);
-    own.or_else(|| trunk_of(trace, frames, times, all_ns, RUNTIME_BEGINS, any))
+    let found = own.or_else(|| trunk_of(trace, frames, times.clone(), all_ns, RUNTIME_BEGINS, any));
+    found.or_else(|| {
+        let best = grouped(&times, |path| frames.use_shown(path)).into_iter().next()?;
+        let is_most = best.ns >= (all_ns as f64 * MOST) as i64;
+        let most = path_frame(trace, frames.shown(best.times.first()?.path)[0]);
+        (is_most && !most.function.is_empty()).then_some((most, String::new()))
+    })
 }
 
 /// The same, of these functions of each path, innermost first; none where these are not more than `begins`.

@@ -40,6 +40,7 @@ mod flame;
 mod frames;
 mod hot;
 mod join;
+mod killed;
 mod period;
 mod phases;
 mod pieces;
@@ -68,6 +69,7 @@ pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
 pub(crate) use frames::{Frames, allocates, is_pythons_own};
 pub(crate) use hot::path_frame;
+pub(crate) use killed::killed;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 

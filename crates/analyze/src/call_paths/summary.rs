@@ -16,6 +16,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// A phase is named after what its thread ran if that is known for one in so many parts of it.
+const KNOWN_PART: i64 = 10;
 /// Most functions of a class in JSON.
 const MOST: usize = 100;
 
@@ -169,7 +171,7 @@ impl<'t> Collector<'t> {
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
         };
-        name_phases(trace, &frames, &join, causes);
+        name_phases(trace, &mut frames, &join, causes);
         for class in Class::ALL {
             let first = shares(cut, &mut frames, &join, class, Question::First);
             let Some((ns, paths)) = first else { continue };
@@ -194,7 +196,7 @@ impl<'t> Collector<'t> {
 /// Names serial phases after the functions that their threads ran most. Phases of one name are one, also of several threads.
 fn name_phases(
     trace: &Trace,
-    frames: &Frames<'_>,
+    frames: &mut Frames<'_>,
     join: &Join<'_>,
     causes: &mut Vec<CauseSummary>,
 ) {
@@ -211,7 +213,11 @@ fn name_phases(
             let is_its =
                 |thread: ThreadIx| thread.is_some() && trace.threads[thread.ix()].tid == tid;
             let (times, _) = join.of_threads(Class::LowParallelism, Question::First, is_its);
-            if let Some((frame, caller)) = trunk(trace, frames, times, cause.ns) {
+            // While it was ready and had no CPU it was where it ran before and after.
+            let ran: i64 = times.iter().map(|time| time.ns).sum();
+            let is_known = ran.saturating_mul(KNOWN_PART) >= cause.ns;
+            let found = trunk(trace, frames, times, ran).filter(|_| is_known);
+            if let Some((frame, caller)) = found {
                 cause.code_place =
                     (frame.line > 0).then(|| format!("{}:{}", frame.file, frame.line));
                 let (name, caller) =

@@ -43,7 +43,7 @@ fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
 }
 
 /// `function (file:line)`.
-fn named(frame: &PathFrame) -> String {
+pub(super) fn named(frame: &PathFrame) -> String {
     let file = frame.file.rsplit('/').next().unwrap_or_default();
     let name = frame_name(frame);
     match (file, frame.line) {
@@ -280,9 +280,14 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     let is_known = !nap.woke.is_empty() && nap.woke.iter().all(|f| f.function != CALLERS_NOT_KNOWN);
     let poll = "If it looks for something to do after each, let it wait for that (a condition variable, an eventfd, poll)";
     let share = "If they want one of few things that it has meanwhile (connections of a pool), have more of them, or keep each for less time";
-    Some(match is_known && !wakes_too {
+    // Who waits for the end of a thread wants nothing that it has.
+    Some(match is_known && !wakes_too && waiter.call != "join" {
         false => {
-            let either = if is_known { poll.to_owned() } else { format!("{poll}. {share}") };
+            let either = if is_known || waiter.call == "join" {
+                poll.to_owned()
+            } else {
+                format!("{poll}. {share}")
+            };
             let text = format!("naps: {told}; {lost} of CPU time was lost meanwhile. {either}");
             hint("naps", nap.ns, text)
         }

@@ -1,6 +1,7 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
 use super::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
+use kasuri_model::SampleKind;
 use kasuri_model::ThreadState::{Dead, RunnablePreempted as Preempted, Sleeping};
 
 const MS: i64 = 1_000_000;
@@ -48,6 +49,20 @@ fn threads_that_wait_for_each_other_on_few_cpus_are_oversubscribed() {
     assert_eq!(found[0].kind, "oversubscription");
     assert!(found[0].text.contains("Try 2 threads"), "{found:?}");
     assert_eq!(found[0].command, None);
+}
+
+/// Each pool is named by the function that its threads began with.
+#[test]
+fn the_pools_that_share_few_cpus_are_named() {
+    let trace = with_barrier(three_on_two([10, 11, 12])).load(30 * MS);
+    let pool: &[&str] = &["start_thread@libc.so.6", "serve", "score"];
+    let team: &[&str] = &["start_thread@libc.so.6", "part"];
+    let samples = [(10, 2, pool), (11, 2, pool), (12, 6, team)];
+    let samples = samples.map(|(tid, ms, path)| (tid, ms * MS, SampleKind::OnCpu, path));
+    let trace = crate::call_paths::join::sampled(trace, &samples);
+    let found = summary(&trace, &Options::default()).hints;
+    let hint = found.iter().find(|h| h.kind == "oversubscription").unwrap();
+    assert!(hint.text.contains("3 threads (2 in serve, 1 in part) share 2 CPUs"), "{hint:?}");
 }
 
 /// As `make -j2` does: at any time two processes, over all its time many.

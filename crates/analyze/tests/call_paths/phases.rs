@@ -88,7 +88,7 @@ fn a_phase_within_a_runtime_has_its_functions_name() {
             &["v8::Serializer::WriteObject@node", "v8::Serializer::WriteString@node"][..],
             "v8::Serializer::WriteString < v8::Serializer::WriteObject",
         ),
-        (&[], ""),
+        (&[], "uv_run"),
     ] {
         let late = [&begins, inner].concat();
         let found = causes(&two(&late, early, WAIT));
@@ -683,6 +683,50 @@ fn a_process_whose_threads_all_wait_for_each_other_hangs() {
     let found = advice(&trace(Sleeping), "hang");
     assert!(found.contains("in pthread_cond_wait called by result"), "{found}");
     assert_eq!(advice(&trace(ThreadState::Running), "hang"), "");
+}
+
+/// 10 and 11 wait at futexes; 90, of another program, wakes both, and they end at once, or run on.
+#[test]
+fn a_process_that_hung_until_it_was_killed_has_a_hint() {
+    const US: i64 = 1_000;
+    let trace = |runs_on: i64| {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(1, 100 * US, 11, Sleeping, 90);
+        s.switch(0, 100 * US, 10, Sleeping, 0);
+        for (cpu, tid) in [(0, 10), (1, 11)] {
+            let (at, before) = (9_000 * US + i64::from(tid), if cpu == 1 { 90 } else { 0 });
+            s.wake(1, at, 90, tid, cpu as i32);
+            s.switch(cpu, at + 10 * US, before, RunnablePreempted, tid);
+            s.switch(cpu, at + 20 * US + runs_on, tid, ThreadState::Dead, 0);
+        }
+        s.cpus.iter_mut().for_each(|cpu| cpu.sort_by_key(|e| e.time));
+        let wait: &[&str] = &[START, "result", "pthread_cond_wait@libc.so.6"];
+        let samples = [
+            (10, 500 * US, SampleKind::BlockedRead, wait),
+            (11, 500 * US, SampleKind::BlockedRead, wait),
+        ];
+        sampled(s.load(20_000 * US), &samples)
+    };
+    let found = advice(&trace(0), "hang");
+    assert!(
+        found.contains("until the process was killed, in pthread_cond_wait called by result"),
+        "{found}"
+    );
+    let account = summary(&trace(0), &Options::default()).account;
+    let worst = account.causes.iter().find(|c| c.class == "external_wait").unwrap();
+    assert_eq!(worst.note, "endless");
+    // Who runs on was given what it waited for.
+    assert_eq!(advice(&trace(5_000 * US), "hang"), "");
+}
+
+/// Stacks that end early have no outermost functions; what ran is known.
+#[test]
+fn a_phase_of_short_stacks_has_the_name_of_what_ran() {
+    let early: &[&str] = &[START, "worker", "multiply"];
+    let late: &[&str] = &["sha512_block@libcrypto.so.3"];
+    let expected = ("low_parallelism", "serial_phase", "sha512_block".into(), 10, 500);
+    assert_eq!(causes(&two(late, early, WAIT)), [expected]);
 }
 
 /// 11 waits for 10, which naps so many times, and then wakes it, each time in `wakes`.
