@@ -7,9 +7,11 @@ use super::calls::Call;
 use super::cover::Cover;
 use super::frames::Frames;
 use crate::quick_map::QuickMap;
-use crate::wakers::{self, DYING_NS, End};
+use crate::wakers::{self, End};
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, ThreadState, Trace};
 
+/// To end takes no longer, though the last thread gives back the memory of the process; the hang lasts longer.
+const ENDS_NS: i64 = 20_000_000;
 /// A wait without a sample that is no longer than one in so many parts of the others takes no part in them.
 const SHORT_PART: i64 = 10;
 
@@ -73,7 +75,7 @@ fn hung(
     };
     let hangs = |last: &LastWait| ended(last) >= since && (waits_for_own(last) || is_no_part(last));
     let mut there = there.map(|thread| waits.iter().find(|last| last.thread == thread));
-    match own().count() > 1 && there.all(|last| last.is_some_and(hangs)) {
+    match own().count() > 1 && shortest > ENDS_NS && there.all(|last| last.is_some_and(hangs)) {
         true => own().copied().collect(),
         false => Vec::new(),
     }
@@ -100,7 +102,7 @@ fn last_wait(trace: &Trace, cover: &Cover, thread: ThreadIx) -> Option<LastWait>
             }
             _ => return None,
         }
-        if ran >= DYING_NS {
+        if ran >= ENDS_NS {
             return None;
         }
     }

@@ -68,7 +68,7 @@ impl Sampled {
         out.rearmed = Rearmed::new(trace, cover, &frames);
         out.polls = Polls::new(trace, cover, &frames);
         out.killed = killed(trace, cover, &frames).iter().map(|last| last.row as u32).collect();
-        out.phases = Phases::new(trace, cover, &frames, |path| frames.spins(path));
+        out.phases = Phases::new(trace, cover, &frames, &out.polls, |path| frames.spins(path));
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {

@@ -378,7 +378,7 @@ pub(super) fn short_processes(summary: &Summary) -> Option<Hint> {
 
 /// Threads run one after the other, each waited for before the next is made.
 ///
-/// Not given: where one thread has most of the time; for Go, whose threads take turns anyway.
+/// Not given: where one thread has most of the time; for Go, whose threads take turns anyway; where threads nap until it is their turn.
 pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
     let is_it = |c: &&CauseSummary| {
         (c.class, c.note) == ("low_parallelism", "serial_phase")
@@ -390,7 +390,11 @@ pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
     let heads = code.chains.iter().flat_map(|chains| &chains.nodes);
     let head = heads.filter(|n| n.depth == 0 && n.did == "waited").max_by_key(|n| n.ns)?;
     let is_gos = |f: &PathFrame| f.function.starts_with("runtime.");
-    if head.frames.len() < 2 || head.frames.iter().any(is_gos) || head.ns * 2 < code.ns {
+    if head.frames.len() < 2
+        || head.call == "sleep"
+        || head.frames.iter().any(is_gos)
+        || head.ns * 2 < code.ns
+    {
         return None;
     }
     Some(hint(

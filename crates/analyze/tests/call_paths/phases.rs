@@ -235,6 +235,38 @@ fn naps_between_tries_are_for_those_who_run_meanwhile() {
     assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
 }
 
+/// 10 runs and 11 naps between its tries to have the lock; then 11 runs and 10 naps. Nobody is late.
+#[test]
+fn who_naps_until_it_has_its_turn_waits_for_no_slow_part() {
+    const US: i64 = 1_000;
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    let update: &[&str] = &[START, "run", "update"];
+    let nap: &[&str] = &[START, "run", "take", "usleep@libc.so.6"];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    for (cpu, tid, first) in [(0, 10, 4_000), (1, 11, 0)] {
+        for n in 0..4 {
+            let (from, to) =
+                (first * US + n * 1_000 * US + 5_000, first * US + (n + 1) * 1_000 * US);
+            s.switch(cpu, from, tid, Sleeping, 0);
+            s.wake(cpu, to, 0, tid, cpu as i32);
+            s.switch(cpu, to, 0, RunnablePreempted, tid);
+            samples.push((tid, from + 100 * US, SampleKind::BlockedRead, nap));
+        }
+        let (runs, end) = match tid {
+            10 => ([500, 2_000, 3_500, 9_000], 9_999),
+            _ => ([4_500, 6_000, 7_000, 7_500], 8_000),
+        };
+        samples.extend(runs.map(|at| (tid, at * US, SampleKind::OnCpu, update)));
+        s.switch(cpu, end * US, tid, Sleeping, 0);
+    }
+    let trace = sampled(s.load(10_000 * US), &samples);
+    assert_eq!(advice(&trace, "one_after_another"), "");
+    let found = causes(&trace);
+    assert!(found.iter().all(|c| c.0 != "load_imbalance"), "{found:?}");
+    assert_eq!((found[0].0, found[0].1), ("low_parallelism", "serial_phase"));
+}
+
 /// A lock of Python's is a semaphore of libc's, or CPython's own; a condition is made of such a lock, but waits for something else.
 #[test]
 fn a_lock_of_python_is_a_lock_wait() {
@@ -695,7 +727,7 @@ fn a_process_that_hung_until_it_was_killed_has_a_hint() {
         s.switch(1, 100 * US, 11, Sleeping, 90);
         s.switch(0, 100 * US, 10, Sleeping, 0);
         for (cpu, tid) in [(0, 10), (1, 11)] {
-            let (at, before) = (9_000 * US + i64::from(tid), if cpu == 1 { 90 } else { 0 });
+            let (at, before) = (90_000 * US + i64::from(tid), if cpu == 1 { 90 } else { 0 });
             s.wake(1, at, 90, tid, cpu as i32);
             s.switch(cpu, at + 10 * US, before, RunnablePreempted, tid);
             s.switch(cpu, at + 20 * US + runs_on, tid, ThreadState::Dead, 0);
@@ -706,7 +738,7 @@ fn a_process_that_hung_until_it_was_killed_has_a_hint() {
             (10, 500 * US, SampleKind::BlockedRead, wait),
             (11, 500 * US, SampleKind::BlockedRead, wait),
         ];
-        sampled(s.load(20_000 * US), &samples)
+        sampled(s.load(200_000 * US), &samples)
     };
     let found = advice(&trace(0), "hang");
     assert!(
@@ -717,7 +749,7 @@ fn a_process_that_hung_until_it_was_killed_has_a_hint() {
     let worst = account.causes.iter().find(|c| c.class == "external_wait").unwrap();
     assert_eq!(worst.note, "endless");
     // Who runs on was given what it waited for.
-    assert_eq!(advice(&trace(5_000 * US), "hang"), "");
+    assert_eq!(advice(&trace(50_000 * US), "hang"), "");
 }
 
 /// Stacks that end early have no outermost functions; what ran is known.
