@@ -3,7 +3,6 @@
 queue whose consumer is slow; a pool of one connection to a data base; processes that compute under one lock."""
 import hashlib
 import logging
-import multiprocessing
 import os
 import queue
 import sys
@@ -76,6 +75,8 @@ if sys.argv[1:2] == ["pool"]:
     sys.exit()
 
 if sys.argv[1:] == ["workers"]:
+    import multiprocessing
+
     multiprocessing.set_start_method("fork")
     lock, total = multiprocessing.Lock(), multiprocessing.Value("q", 0, lock=False)
     all_of([multiprocessing.Process(target=tally, args=(lock, total)) for _ in range(3)])
