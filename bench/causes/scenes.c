@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Causes as public reports have them, written as their authors did (bench/causes/run): the argument says which.
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -151,6 +155,40 @@ static void through_a_pipe(void) {
     wait(NULL);
 }
 
+// All threads allocate from one arena.
+static void *parse(void *arg) {
+    for (int i = 0; i < 600000; i++) {
+        char *parts[4];
+        for (int k = 0; k < 4; k++) {
+            parts[k] = malloc(1500 + (size_t)k * 700);
+            parts[k][0] = (char)i;
+        }
+        for (int k = 0; k < 4; k++) {
+            free(parts[k]);
+        }
+    }
+    return arg;
+}
+
+// A report that is written by the letter, or gathered in a buffer.
+static void emit(FILE *out, const char *line) {
+    for (; *line != 0; line++) {
+        fputc(*line, out);
+    }
+}
+
+static void report(bool cured) {
+    FILE *out = fopen("/dev/null", "w");
+    if (!out) {
+        return;
+    }
+    setvbuf(out, NULL, cured ? _IOFBF : _IONBF, 1 << 16);
+    for (int i = 0; i < 120000; i++) {
+        emit(out, "a line of a report\n");
+    }
+    fclose(out);
+}
+
 static void all(int n, void *(*first)(void *), void *(*others)(void *)) {
     pthread_t threads[4];
     for (int i = 0; i < n; i++) {
@@ -163,6 +201,7 @@ static void all(int n, void *(*first)(void *), void *(*others)(void *)) {
 
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
+    bool cured = argc > 2 && !strcmp(argv[2], "cured");
     if (!strcmp(cause, "semaphore")) {
         sem_init(&one, 0, 1);
         all(3, indexer, indexer);
@@ -184,6 +223,13 @@ int main(int argc, char **argv) {
         all(2, producer, consumer);
     } else if (!strcmp(cause, "pipe")) {
         through_a_pipe();
+    } else if (!strcmp(cause, "arena")) {
+        if (!cured) {
+            mallopt(M_ARENA_MAX, 1);
+        }
+        all(4, parse, parse);
+    } else if (!strcmp(cause, "letters")) {
+        report(cured);
     } else {
         return 2;
     }

@@ -15,6 +15,21 @@ var (
 	total int
 )
 
+// As many goroutines, each of which does that so many times.
+func begin(goroutines, times int, do func(int)) *sync.WaitGroup {
+	all := new(sync.WaitGroup)
+	for g := 0; g < goroutines; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; i < times; i++ {
+				do(i)
+			}
+		}()
+	}
+	return all
+}
+
 func score(n int) int {
 	for i := 0; i < 3000000; i++ {
 		n = n*31 ^ i
@@ -36,16 +51,7 @@ func store(results <-chan int) {
 
 func throughOneChannel() {
 	results := make(chan int)
-	var all sync.WaitGroup
-	for g := 0; g < 4; g++ {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for i := 0; i < 60; i++ {
-				results <- i
-			}
-		}()
-	}
+	all := begin(4, 60, func(i int) { results <- i })
 	go func() {
 		all.Wait()
 		close(results)
@@ -70,16 +76,7 @@ func growTrees() {
 		debug.SetGCPercent(800)
 	}
 	stays := tree(19)
-	var all sync.WaitGroup
-	for g := 0; g < 4; g++ {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for i := 0; i < 60; i++ {
-				tree(14)
-			}
-		}()
-	}
+	all := begin(4, 60, func(int) { tree(14) })
 	all.Wait()
 	runtime.KeepAlive(stays)
 }
@@ -93,15 +90,6 @@ func main() {
 		throughOneChannel()
 		return
 	}
-	var all sync.WaitGroup
-	for g := 0; g < 8; g++ {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for i := 0; i < 30; i++ {
-				handle(i)
-			}
-		}()
-	}
+	all := begin(8, 30, handle)
 	all.Wait()
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Causes as public reports of programs in Python have them (bench/causes/run): threads that write one log, which is synced to the disk with each line; a
-queue whose consumer is slow."""
+queue whose consumer is slow; a pool of one connection to a data base; processes that compute under one lock."""
 import hashlib
 import logging
 import os
@@ -8,6 +8,14 @@ import queue
 import sys
 import tempfile
 import threading
+import time
+
+
+def all_of(threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class Durable(logging.FileHandler):
@@ -32,12 +40,47 @@ def consume():
 
 
 def through_a_queue():
-    threads = [threading.Thread(target=produce) for _ in range(3)] + [threading.Thread(target=consume)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_of([threading.Thread(target=produce) for _ in range(3)] + [threading.Thread(target=consume)])
 
+
+def ask():
+    for _ in range(25):
+        connection = free.get()
+        connection.query()
+        free.put(connection)
+
+
+def crunch(n):
+    for i in range(60000):
+        n = n * 31 ^ i & 0xFFFF
+    return n
+
+
+def tally(lock, total):
+    for i in range(15):
+        with lock:
+            total.value += crunch(i)
+
+
+class Connection:
+    def query(self):
+        time.sleep(0.01)
+
+
+if sys.argv[1:2] == ["pool"]:
+    free = queue.Queue()
+    for _ in range(4 if sys.argv[2:] == ["cured"] else 1):
+        free.put(Connection())
+    all_of([threading.Thread(target=ask) for _ in range(4)])
+    sys.exit()
+
+if sys.argv[1:] == ["workers"]:
+    import multiprocessing
+
+    multiprocessing.set_start_method("fork")
+    lock, total = multiprocessing.Lock(), multiprocessing.Value("q", 0, lock=False)
+    all_of([multiprocessing.Process(target=tally, args=(lock, total)) for _ in range(3)])
+    sys.exit()
 
 if sys.argv[1:] == ["consume"]:
     blocks = queue.Queue(maxsize=4)
@@ -48,8 +91,4 @@ with tempfile.TemporaryDirectory() as folder:
     log = logging.getLogger("app")
     log.addHandler(Durable(os.path.join(folder, "app.log")))
     log.setLevel(logging.INFO)
-    threads = [threading.Thread(target=handle) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_of([threading.Thread(target=handle) for _ in range(6)])

@@ -8,12 +8,12 @@ mod by_code;
 
 use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
-use crate::call_paths::Cover;
+use crate::call_paths::{Cover, Frames, killed, path_frame};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
-use crate::{Hint, Interference, Summary};
-use kasuri_model::{Process, ProcessIx, StateRow, ThreadState, Time};
-use std::collections::{HashMap, HashSet};
+use crate::{Hint, Interference, Summary, ThreadSummary};
+use kasuri_model::{FrameIx, PathIx, Process, ProcessIx, SampleKind, StateRow, ThreadState, Time};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Share of the capacity that a cause must cost before it is worth a line.
 const WORTH: f64 = 0.02;
@@ -38,7 +38,8 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     let mut out = Vec::new();
     out.extend(dead_lock(cut, summary, cover));
     out.extend(hang(cut, summary, cover));
-    out.extend(oversubscription(summary));
+    out.extend(killed_hang(cut, summary, cover));
+    out.extend(oversubscription(cut, summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
     out.extend(schedule(summary));
@@ -52,6 +53,9 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     out.extend(by_code::naps(summary));
     out.extend(by_code::crowd(summary));
     out.extend(by_code::short_threads(summary));
+    out.extend(by_code::short_processes(summary));
+    out.extend(by_code::small_calls(summary));
+    out.extend(by_code::allocator_lock(summary));
     out.extend(by_code::collector(summary));
     out.extend(by_code::shared_generator(summary));
     out.extend(by_code::herd(cut, summary));
@@ -124,20 +128,51 @@ fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
             places.push(place);
         }
     }
+    let waited = its().fold(0i64, |sum, t| sum.saturating_add(waited_in(cut, summary, t)));
+    let told =
+        format!("all threads of process {pid} wait for what one of them must do, and none runs");
+    Some(hang_hint(&told, places, waited.min(summary.capacity_ns)))
+}
+
+/// All threads of a process waited for each other until it was killed. It costs what they waited within the range.
+fn killed_hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
+    let mut frames = Frames::new(cut.trace);
+    let waits = killed(cut.trace, cover, &frames);
+    let process = cut.trace.threads[waits.first()?.thread.ix()].process;
+    let (mut waited, mut places) = (0i64, Vec::new());
+    for last in waits.iter().filter(|w| cut.trace.threads[w.thread.ix()].process == process) {
+        let states = &cut.trace.states;
+        let ns = cut.overlap(states.start[last.row], states.start[last.row + 1]);
+        waited = waited.saturating_add(ns);
+        let shown = frames.shown(last.path).to_vec();
+        let path: Vec<_> = shown.into_iter().map(|f| path_frame(cut.trace, f)).collect();
+        let place = by_code::call_in(&path);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let pid = cut.trace.processes[process.ix()].pid;
+    let told = format!(
+        "all threads of process {pid} waited for what one of them must do, and none did it until the process was killed"
+    );
+    Some(hang_hint(&told, places, waited.min(summary.capacity_ns)))
+}
+
+/// What was seen of a hang, and in which code.
+fn hang_hint(told: &str, mut places: Vec<String>, cost_ns: i64) -> Hint {
     if places.len() > SHOWN {
         places.truncate(SHOWN);
         places.push("..".into());
     }
-    let waited = its().fold(0i64, |sum, t| sum.saturating_add(waited_in(cut, summary, t)));
-    Some(Hint {
+    Hint {
         kind: "hang",
-        cost_ns: waited.min(summary.capacity_ns),
+        cost_ns,
         text: format!(
-            "hang: all threads of process {pid} wait for what one of them must do, and none runs, in {}. A task that waits for another task of its own pool leaves no thread to run it: run that one at once, or let the pool have more threads than such waits",
+            "hang: {told}, in {}. A task that waits for another task of its own pool leaves no thread to run it: run that one at once, or let the pool have more threads than such waits",
             places.join("; in ")
         ),
         command: None,
-    })
+    }
 }
 
 /// A loop of OpenMP that another schedule makes shorter, replayed from its chunks.
@@ -191,17 +226,19 @@ fn cpu_limit(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
 /// Not given: where threads belong to several processes (`make -j`: each is one thread, and how many run at a time is not
 /// how many there were); where no thread waits for another (pigz: more threads cost it nothing); where they wait for input
 /// (more threads hide that); where other programs use the machine (more threads get more of it).
-fn oversubscription(summary: &Summary) -> Option<Hint> {
+fn oversubscription(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let mut threads: HashMap<i32, (usize, i64)> = HashMap::new();
+    // Threads that did not want a tenth of a CPU are helpers, not workers.
+    let wants =
+        |t: &ThreadSummary| t.on_cpu_ns.saturating_add(t.runnable_ns) > summary.wall_ns / 10;
     for t in summary.threads.iter().filter(|t| t.is_target) {
         let wanted = t.on_cpu_ns.saturating_add(t.runnable_ns);
-        // Threads that did not want a tenth of a CPU are helpers, not workers.
-        if wanted > summary.wall_ns / 10 {
+        if wants(t) {
             let process = threads.entry(t.pid).or_default();
             *process = (process.0 + 1, process.1.saturating_add(wanted));
         }
     }
-    let (_, (workers, wanted)) = threads.into_iter().max_by_key(|&(pid, (_, ns))| (ns, -pid))?;
+    let (pid, (workers, wanted)) = threads.into_iter().max_by_key(|&(pid, (_, ns))| (ns, -pid))?;
     let mean = wanted as f64 / summary.wall_ns.max(1) as f64;
     let few = f64::from(summary.n_cpus);
     if workers <= summary.n_cpus as usize || mean <= few {
@@ -213,6 +250,13 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
     if share(others.sum()) > OTHERS || share(waits_for_input) > WORTH {
         return None;
     }
+    let its = summary.threads.iter().filter(|t| t.is_target && t.pid == pid && wants(t));
+    let pools = pools(cut, its.map(|t| t.tid).collect());
+    let of = pools.iter().take(SHOWN).map(|(root, n)| format!("{n} in {root}"));
+    let pools = match pools.len() {
+        0 | 1 => String::new(),
+        _ => format!(" ({})", of.collect::<Vec<_>>().join(", ")),
+    };
     let cost_ns = lost_to(
         summary,
         &["oversubscription", "load_imbalance", "waiting_for_own_threads", "scheduling_delay"],
@@ -221,12 +265,40 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
         kind: "oversubscription",
         cost_ns,
         text: format!(
-            "oversubscription: {workers} threads share {0} CPUs; {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other. Try {0} threads (OpenMP: OMP_NUM_THREADS={0}) and measure with kasuri compare: equal parts of the work ran 1.4 times as fast that way, uneven parts 0.8 times as fast",
+            "oversubscription: {workers} threads{pools} share {0} CPUs; {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other. Try {0} threads (OpenMP: OMP_NUM_THREADS={0}) and measure with kasuri compare: equal parts of the work ran 1.4 times as fast that way, uneven parts 0.8 times as fast",
             summary.n_cpus,
             seconds(cost_ns),
         ),
         command: None,
     })
+}
+
+/// The functions that these threads began with, as samples tell, each with its number of threads, most first.
+fn pools(cut: &Cut<'_>, threads: HashSet<i32>) -> Vec<(String, usize)> {
+    let (trace, frames) = (cut.trace, Frames::new(cut.trace));
+    let s = &trace.samples;
+    let mut roots: HashMap<PathIx, Option<FrameIx>> = HashMap::new();
+    let mut of_thread: BTreeMap<i32, BTreeMap<String, usize>> = BTreeMap::new();
+    for row in 0..s.time.len() {
+        let (thread, path) = (s.thread[row], s.path[row]);
+        let is_it = s.kind[row] == SampleKind::OnCpu && path.is_some() && thread.is_some();
+        if !is_it || !threads.contains(&trace.threads[thread.ix()].tid) {
+            continue;
+        }
+        let root = roots.entry(path).or_insert_with(|| frames.own(path).last().copied());
+        if let Some(root) = *root {
+            let by_root = of_thread.entry(trace.threads[thread.ix()].tid).or_default();
+            *by_root.entry(by_code::named(&path_frame(trace, root))).or_default() += 1;
+        }
+    }
+    let mut pools: BTreeMap<String, usize> = BTreeMap::new();
+    for by_root in of_thread.into_values() {
+        let most = by_root.into_iter().max_by_key(|(_, n)| *n);
+        most.into_iter().for_each(|(root, _)| *pools.entry(root).or_default() += 1);
+    }
+    let mut pools: Vec<(String, usize)> = pools.into_iter().collect();
+    pools.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    pools
 }
 
 /// Whether it is a kernel thread, whose priority the user should not change.

@@ -8,20 +8,37 @@ use kasuri_model::{FrameKind, PathIx, SampleKind, Trace};
 /// A sentence is given when samples that lack what it speaks of are at least one in so many of those that the program had on a CPU.
 const PART: u32 = 20;
 
-/// A machine that makes the code which it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Language {
+/// A language with a runtime of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Language {
+    /// Go.
     Go,
+    /// Java, and what else a Java machine runs.
     Java,
+    /// JavaScript, and what else V8 runs.
     JavaScript,
+    /// CPython.
+    Python,
 }
 
 impl Language {
-    const ALL: [Language; 3] = [Language::Go, Language::Java, Language::JavaScript];
+    const ALL: [Language; 4] =
+        [Language::Go, Language::Java, Language::JavaScript, Language::Python];
+
+    /// Its name in JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Language::Go => "go",
+            Language::Java => "java",
+            Language::JavaScript => "javascript",
+            Language::Python => "python",
+        }
+    }
 
     /// What is not known, and who tells it.
     const fn missing(self) -> &'static str {
         match self {
+            Language::Python => "",
             Language::Go => {
                 "for which lock or channel a goroutine waits: a thread of Go's with no goroutine to run waits in Go's scheduler. Go's own \
                  runtime/trace and mutex profile tell it"

@@ -163,6 +163,21 @@ impl Role {
         Some(Role::LockCall(step, function.parse().ok()?))
     }
 
+    /// Whether an event of this role that comes as text is one of a pass's. The others are found in
+    /// recordings alone, or only by readers that follow interrupts themselves.
+    pub const fn is_used_as_text(self) -> bool {
+        !matches!(
+            self,
+            Role::VectorEntry
+                | Role::VectorExit
+                | Role::SoftVectorEntry
+                | Role::SoftVectorExit
+                | Role::LockCall(..)
+                | Role::Probe
+                | Role::Other
+        )
+    }
+
     /// The fields that the role needs: first numbers, then names (of threads, or of an interrupt handler).
     pub const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {

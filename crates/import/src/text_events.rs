@@ -82,16 +82,7 @@ impl TextEvents {
 
     /// Whether a pass uses events of this name; if so, one whose text is not understood is missing.
     pub fn is_used(&self, name: &str) -> bool {
-        !matches!(
-            Role::of_printed(name, self.has_waking),
-            Role::VectorEntry
-                | Role::VectorExit
-                | Role::SoftVectorEntry
-                | Role::SoftVectorExit
-                | Role::LockCall(..)
-                | Role::Probe
-                | Role::Other
-        )
+        Role::of_printed(name, self.has_waking).is_used_as_text()
     }
 
     /// The event of the passes; none: no pass uses it, or its text is not understood.
@@ -99,13 +90,7 @@ impl TextEvents {
         let role = Role::of_printed(event.name, self.has_waking);
         let mut found = Found { context: event.context, ints: [None; 3], names: [StrIx::NONE; 2] };
         match role {
-            Role::VectorEntry
-            | Role::VectorExit
-            | Role::SoftVectorEntry
-            | Role::SoftVectorExit
-            | Role::LockCall(..)
-            | Role::Probe
-            | Role::Other => return None,
+            _ if !role.is_used_as_text() => return None,
             _ if is_of_cpu(role) => self.fill_span(&mut found, role, event, strings)?,
             _ => {
                 fill_thread(&mut found, role, event, strings)?;

@@ -185,6 +185,7 @@ fn with_paths() -> Summary {
     let work_ns = classes[0].ns;
     let runtimes = vec![RuntimeUse {
         runtime: "libgomp",
+        language: "",
         module: "libgomp.so.1".into(),
         ns: work_ns / 4,
         work_ns: work_ns / 4,

@@ -3,6 +3,7 @@
 //! The names of the C library's functions and of the kernel's tell it; a wait in anything else is [`Call::Other`]. Of a path the
 //! innermost function that says something counts: `fgets` waits in `read`.
 
+use crate::languages::Language;
 use std::borrow::Cow;
 
 /// What a call waits for.
@@ -290,6 +291,11 @@ pub fn waits_outside(name: &str) -> bool {
         || SYNCS.contains(&public_name(name))
 }
 
+/// Whether a function of this name reads or writes bytes.
+pub fn moves_bytes(name: &str) -> bool {
+    matches!(call(name), Some(Call::Read | Call::Write))
+}
+
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.
 pub fn waits_for_event(name: &str) -> bool {
     // A template has what it returns before its name.
@@ -305,9 +311,9 @@ pub fn is_shared_generator(name: &str) -> bool {
     ["rand", "random", "drand48", "lrand48", "mrand48"].contains(&public_name(name))
 }
 
-/// Whether a function of this name belongs to a language's collector of garbage. `module`: without
-/// its folders.
-pub fn is_collector(name: &str, module: &str) -> bool {
+/// The language whose collector of garbage a function of this name belongs to: V8's is in node, in
+/// Deno and in browsers. `module`: without its folders.
+pub fn collector(name: &str, module: &str) -> Option<Language> {
     const GO: [&str; 8] = [
         "runtime.gc",
         "runtime.bgsweep",
@@ -336,10 +342,13 @@ pub fn is_collector(name: &str, module: &str) -> bool {
         "v8::internal::Sweeper",
     ];
     let in_python = begins(module, &["libpython", "python"]);
-    begins(name, &GO)
-        || begins(name, &V8)
-        || (module.starts_with("libjvm") && begins(name, &JAVA))
-        || (in_python && name.starts_with("gc_collect_"))
+    match name {
+        _ if begins(name, &GO) => Some(Language::Go),
+        _ if begins(name, &V8) => Some(Language::JavaScript),
+        _ if module.starts_with("libjvm") && begins(name, &JAVA) => Some(Language::Java),
+        _ if in_python && name.starts_with("gc_collect_") => Some(Language::Python),
+        _ => None,
+    }
 }
 
 /// Whether a library's function of this name waits at a barrier.
@@ -420,6 +429,11 @@ pub fn is_python_wait(name: &str, file: &str) -> bool {
     let name = name.rsplit(['.', ':']).next().unwrap_or(name);
     (file.ends_with("threading.py") && ENDS.contains(&name))
         || (file.ends_with("concurrent/futures/thread.py") && name == "_worker")
+}
+
+/// Whether a function of Python's takes a lock between processes, which is made of a semaphore.
+pub fn is_python_process_lock(name: &str, file: &str) -> bool {
+    name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py")
 }
 
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
@@ -514,6 +528,13 @@ mod tests {
             ("py::Handler.acquire", "/usr/lib/python3.11/logging/__init__.py", false),
         ] {
             assert_eq!(is_python_wait(name, file), expected, "{name}");
+        }
+        for (name, file, expected) in [
+            ("py::SemLock.__enter__", "/usr/lib/python3.11/multiprocessing/synchronize.py", true),
+            ("py::SemLock.__enter__", "/home/me/synchronize.py", false),
+            ("py::Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", false),
+        ] {
+            assert_eq!(is_python_process_lock(name, file), expected, "{name}");
         }
         assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
         assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);

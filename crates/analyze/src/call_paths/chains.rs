@@ -13,6 +13,7 @@ use super::calls::{Call, Channel};
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
+use super::killed::killed;
 use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
 use crate::account::{Cause, Class, Note};
@@ -111,6 +112,7 @@ pub(super) struct Chains<'t> {
     cover: &'t Cover,
     frames: Frames<'t>,
     rearmed: Rearmed,
+    killed: QuickSet<u32>,
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
@@ -149,6 +151,7 @@ impl<'t> Chains<'t> {
             trace,
             cover,
             rearmed: Rearmed::new(trace, cover, &frames),
+            killed: killed(trace, cover, &frames).iter().map(|last| last.row as u32).collect(),
             frames,
             nodes: Vec::new(),
             child: QuickMap::default(),
@@ -358,7 +361,7 @@ impl<'t> Chains<'t> {
             threads: way.threads + 1,
             woke: Some(ends),
         };
-        if next >= end {
+        if next >= end || self.killed.contains(&(next as u32 - 1)) {
             return self.end(way, Did::Endless, StrIx::NONE, part);
         }
         let call = match path.is_some() {

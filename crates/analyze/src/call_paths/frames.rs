@@ -3,6 +3,7 @@
 use super::calls::{self, Call, Channel};
 use super::turns::Turns;
 use crate::demangled;
+use crate::languages::Language;
 use crate::quick_map::{QuickMap, QuickSet};
 use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
 use kasuri_model::{FrameIx, FrameKind, PathIx, SampleKind, StrIx, Trace};
@@ -34,7 +35,7 @@ pub enum Runtime {
     /// Python, Ruby, Perl, a Java or JavaScript machine: not the code that it compiled.
     Interpreter,
     /// A language's collector of garbage.
-    Collector,
+    Collector(Language),
     /// None of these, but a thread spins there.
     Other,
 }
@@ -48,7 +49,7 @@ impl Runtime {
             Runtime::Tbb => "tbb",
             Runtime::Allocator => "allocator",
             Runtime::Interpreter => "interpreter",
-            Runtime::Collector => "collector",
+            Runtime::Collector(_) => "collector",
             Runtime::Other => "other",
         }
     }
@@ -108,11 +109,15 @@ pub struct Frames<'t> {
     is_gil: Vec<bool>,
     /// Of these frames the one that stands for the lock: it is one, whichever function waits for it.
     gil: Option<FrameIx>,
+    /// The function that stands for all of an allocator's: `malloc`, where that was seen.
+    allocator: Option<FrameIx>,
     /// Waits at a barrier.
     is_at_barrier: Vec<bool>,
     /// Waits for a lock that is made in Python, and a function that waits with one for something else.
     is_python_lock: Vec<bool>,
     is_python_wait: Vec<bool>,
+    /// Takes a lock between processes.
+    is_python_process_lock: Vec<bool>,
     /// Functions that post a semaphore, and that call one which does; the same of those that signal a condition.
     posts: QuickSet<u32>,
     signals: QuickSet<u32>,
@@ -120,8 +125,8 @@ pub struct Frames<'t> {
     signal_calls: QuickSet<u32>,
     /// What the threads that wait for them do then.
     turns: Turns,
-    /// Of a language's collector of garbage.
-    is_collector: Vec<bool>,
+    /// Of which language's collector of garbage.
+    collector: Vec<Option<Language>>,
     /// A function in Python.
     is_python: Vec<bool>,
     /// Whether a task of OpenMP was seen anywhere.
@@ -163,14 +168,16 @@ impl<'t> Frames<'t> {
             is_entry: Vec::with_capacity(f.function.len()),
             is_gil: Vec::with_capacity(f.function.len()),
             gil: None,
+            allocator: None,
             is_at_barrier: Vec::with_capacity(f.function.len()),
             is_python_lock: Vec::with_capacity(f.function.len()),
             is_python_wait: Vec::with_capacity(f.function.len()),
+            is_python_process_lock: Vec::with_capacity(f.function.len()),
             posts: QuickSet::default(),
             signals: QuickSet::default(),
             signal_calls: QuickSet::default(),
             turns: Turns::default(),
-            is_collector: Vec::with_capacity(f.function.len()),
+            collector: Vec::with_capacity(f.function.len()),
             is_python: Vec::with_capacity(f.function.len()),
             has_omp_tasks: false,
             is_library: Vec::with_capacity(f.function.len()),
@@ -203,7 +210,7 @@ impl<'t> Frames<'t> {
             out.is_gil.push(calls::is_gil(&name));
             out.is_at_barrier.push(calls::is_barrier(&name));
             out.has_omp_tasks |= is_omp_task(&name);
-            out.is_collector.push(calls::is_collector(&name, module));
+            out.collector.push(calls::collector(&name, module));
             out.is_python.push(module == PYTHON);
             let file = trace.strings.get(f.file[row]);
             let is_lock =
@@ -211,6 +218,8 @@ impl<'t> Frames<'t> {
             out.is_python_lock.push(is_lock);
             let is_wait = module == PYTHON && calls::is_python_wait(&name, file);
             (out.is_python_wait).push(is_wait || calls::is_python_queue(&name, module));
+            let is_lock = module == PYTHON && calls::is_python_process_lock(&name, file);
+            out.is_python_process_lock.push(is_lock);
             out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
@@ -218,11 +227,23 @@ impl<'t> Frames<'t> {
             let key = (f.function[row], f.module[row]);
             out.function.push(*numbers.entry(key).or_insert(next));
         }
-        let by_name = |frame: &FrameIx| calls::gil_order(trace.strings.get(f.function[frame.ix()]));
-        let gils = (0..).map(FrameIx).zip(&out.is_gil);
-        out.gil = gils.filter_map(|(frame, is_it)| is_it.then_some(frame)).min_by_key(by_name);
+        out.look_for_locks();
         out.look_at_wakers();
         out
+    }
+
+    /// The frames that stand for locks with many functions.
+    fn look_for_locks(&mut self) {
+        let f = &self.trace.frames;
+        let name = |frame: &FrameIx| self.trace.strings.get(f.function[frame.ix()]);
+        let all = || (0..f.function.len() as u32).map(FrameIx);
+        let gils = all().filter(|frame| self.is_gil[frame.ix()]);
+        let gil = gils.min_by_key(|frame| calls::gil_order(name(frame)));
+        let is_allocator = |frame: &FrameIx| self.runtime[frame.ix()] == Some(Runtime::Allocator);
+        let is_malloc = |frame: &FrameIx| calls::public_name(name(frame)) == "malloc";
+        let mut allocators = all().filter(is_allocator);
+        let malloc = allocators.clone().find(is_malloc).or(allocators.next());
+        (self.gil, self.allocator) = (gil, malloc);
     }
 
     /// Who posts and signals, and what those do that wait for it.
@@ -496,7 +517,9 @@ impl<'t> Frames<'t> {
         let is_lock = inner.iter().any(|frame| self.is_python_lock[frame.ix()])
             && !inner.iter().any(|frame| self.is_python_wait[frame.ix()]);
         let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
-        is_lock && python.next().is_some_and(|frame| !self.is_python_wait[frame.ix()])
+        python.next().is_some_and(|frame| {
+            (is_lock && !self.is_python_wait[frame.ix()]) || self.is_python_process_lock[frame.ix()]
+        })
     }
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
@@ -528,6 +551,7 @@ impl<'t> Frames<'t> {
         let is_own = |frame: FrameIx| {
             self.layer[frame.ix()] == Layer::Program
                 && !self.is_library[frame.ix()]
+                && !self.is_python_process_lock[frame.ix()]
                 && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
                 && self.is_named(frame)
         };
@@ -559,6 +583,22 @@ impl<'t> Frames<'t> {
         let mut called = self.trace.frames_of(path).take_while(is_called);
         called.any(|frame| self.trace.strings.get(name(frame)).contains("futex"))
             || matches!(self.call(path), Call::Lock | Call::Condition)
+    }
+
+    /// What is the lock for which a thread waits at this path, where that is known: the name of a
+    /// file, or the function of an allocator's that stands for all of its functions.
+    pub fn lock(&self, path: PathIx) -> StrIx {
+        let is_called = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
+        };
+        let is_allocator = |frame: FrameIx| self.runtime[frame.ix()] == Some(Runtime::Allocator);
+        let mut called = self.trace.frames_of(path).take_while(is_called);
+        match self.file_name(path) {
+            StrIx::NONE if called.any(is_allocator) => {
+                self.allocator.map_or(StrIx::NONE, |frame| self.trace.frames.function[frame.ix()])
+            }
+            file => file,
+        }
     }
 
     /// The path of the file at which a thread waits; "" where it is no file with a name.
@@ -614,6 +654,20 @@ impl<'t> Frames<'t> {
             true => (all, has_called),
             false => (python, has_called),
         }
+    }
+
+    /// All functions with names but those that begin a thread or stand for code without names (V8's of an
+    /// interpreted function), innermost first: of a path that is
+    /// all a runtime's these are all that is known. Go's threads go from one goroutine to the next.
+    pub fn named(&self, path: PathIx) -> Vec<FrameIx> {
+        let name = |frame: FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
+        let is_it = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::Program
+                && !self.is_go_runtime[frame.ix()]
+                && self.is_named(*frame)
+                && !name(*frame).starts_with("Builtins_")
+        };
+        self.trace.frames_of(path).filter(is_it).collect()
     }
 
     /// The program's own functions with names, innermost first; where there are some in Python, only these, and of these the user's.
@@ -689,9 +743,11 @@ impl<'t> Frames<'t> {
             None => (own(), first),
         };
         // Whatever it calls.
-        let collector = user.iter().find(|frame| self.is_collector[frame.ix()]);
+        let collector = user
+            .iter()
+            .find_map(|&frame| Some((Runtime::Collector(self.collector[frame.ix()]?), frame)));
         let (runtime, frame) = match collector {
-            Some(&frame) => (Some(Runtime::Collector), frame),
+            Some((collector, frame)) => (Some(collector), frame),
             None => (runtime, frame),
         };
         let spin = match self.not_work(path) {
@@ -744,8 +800,13 @@ pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
         || is_of_gos_library(function, file)
 }
 
+/// Whether a function of this name is an allocator's. `module`: without its folders.
+pub fn allocates(function: &str, module: &str) -> bool {
+    runtime(function, module) == Some(Runtime::Allocator)
+}
+
 /// Whether a file comes with Python.
-fn is_pythons_own(file: &str) -> bool {
+pub fn is_pythons_own(file: &str) -> bool {
     (file.contains("/lib/python3") && !file.contains("-packages/")) || file.starts_with("<frozen ")
 }
 

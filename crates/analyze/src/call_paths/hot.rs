@@ -21,6 +21,9 @@ const NEARLY_ALL: f64 = 0.95;
 /// A phase is named after functions with this part of its time.
 const MOST: f64 = 2.0 / 3.0;
 
+/// The outermost functions of a runtime say only that it runs: `main`, `Start`, its loop.
+const RUNTIME_BEGINS: usize = 3;
+
 /// Where callers part, those with this part of the path's time are named.
 const WORTH_A_NAME: f64 = 0.2;
 
@@ -181,19 +184,39 @@ fn common(
 }
 
 /// What a phase is named after: of the program's own functions that most of the time was spent in or below, the innermost, and the one that called it
-/// ("" if that is the outermost).
+/// ("" if that is the outermost). Where all is a runtime's, of its functions; where stacks end too early to tell callers, the function that ran most.
 pub(super) fn trunk(
+    trace: &Trace,
+    frames: &mut Frames<'_>,
+    times: Vec<PathTime>,
+    all_ns: i64,
+) -> Option<(PathFrame, String)> {
+    let own = trunk_of(trace, frames, times.clone(), all_ns, 0, |path| frames.own(path));
+    let any = |path| frames.named(path);
+    let found = own.or_else(|| trunk_of(trace, frames, times.clone(), all_ns, RUNTIME_BEGINS, any));
+    found.or_else(|| {
+        let best = grouped(&times, |path| frames.use_shown(path)).into_iter().next()?;
+        let is_most = best.ns >= (all_ns as f64 * MOST) as i64;
+        let most = path_frame(trace, frames.shown(best.times.first()?.path)[0]);
+        (is_most && !most.function.is_empty()).then_some((most, String::new()))
+    })
+}
+
+/// The same, of these functions of each path, innermost first; none where these are not more than `begins`.
+fn trunk_of(
     trace: &Trace,
     frames: &Frames<'_>,
     mut times: Vec<PathTime>,
     all_ns: i64,
+    begins: usize,
+    functions: impl Fn(PathIx) -> Vec<FrameIx>,
 ) -> Option<(PathFrame, String)> {
     let least = (all_ns as f64 * MOST) as i64;
     let mut trunk: Vec<FrameIx> = Vec::new();
     for depth in 0..MAX_CALLERS {
         let at = |path| {
-            let own = frames.own(path);
-            own.len().checked_sub(depth + 1).map(|at| own[at])
+            let all = functions(path);
+            all.len().checked_sub(depth + 1).map(|at| all[at])
         };
         times.retain(|time| at(time.path).is_some());
         let frame = |path| at(path).expect("the others were left out");
@@ -204,6 +227,9 @@ pub(super) fn trunk(
         let lines = grouped(&best.times, |path| frame(path).ix() as u32);
         trunk.push(FrameIx(lines[0].key));
         times = best.times;
+    }
+    if trunk.len() <= begins {
+        return None;
     }
     let innermost = path_frame(trace, trunk.pop()?);
     let caller = trunk.pop().filter(|_| !trunk.is_empty());

@@ -40,6 +40,7 @@ mod flame;
 mod frames;
 mod hot;
 mod join;
+mod killed;
 mod period;
 mod phases;
 mod pieces;
@@ -51,10 +52,10 @@ mod times;
 mod turns;
 mod waits;
 
-pub use calls::is_gil;
 pub(crate) use calls::{
-    Call, is_page_fault, is_shared_generator, public_name, waits_for_event, waits_outside,
+    Call, is_page_fault, is_shared_generator, moves_bytes, waits_for_event, waits_outside,
 };
+pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
@@ -66,8 +67,9 @@ pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
-pub(crate) use frames::Frames;
+pub(crate) use frames::{Frames, allocates, is_pythons_own};
 pub(crate) use hot::path_frame;
+pub(crate) use killed::killed;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 

@@ -10,6 +10,7 @@
 use super::calls::Call;
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
+use super::polls::Polls;
 use crate::account::track::{NONE, Track};
 use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{self, DYING_NS, End};
@@ -74,13 +75,14 @@ impl Phases {
         trace: &Trace,
         cover: &Cover,
         frames: &Frames<'_>,
+        polls: &Polls,
         spins: impl Fn(PathIx) -> bool,
     ) -> Phases {
         let calls = Calls::new(trace, frames, spins);
         let mut visits: QuickMap<(ProcessIx, u32, bool), Vec<Visit>> = QuickMap::default();
         for thread in targets(trace) {
             let process = trace.threads[thread.ix()].process;
-            for visit in Walk::visits(trace, cover, frames, &calls, thread) {
+            for visit in Walk::visits(trace, cover, frames, &calls, polls, thread) {
                 let place = visit.pieces[0].place;
                 let key = (process, frames.function(place.root), place.in_region);
                 visits.entry(key).or_default().push(visit);
@@ -240,6 +242,7 @@ impl Walk {
         cover: &Cover,
         frames: &Frames<'_>,
         calls: &Calls,
+        polls: &Polls,
         thread: ThreadIx,
     ) -> Vec<Visit> {
         let mut walk = Walk { thread, open: Vec::new(), done: Vec::new(), last: None };
@@ -269,6 +272,8 @@ impl Walk {
                 }
                 ThreadState::Unknown => walk.leave(),
                 state if state.is_runnable() => walk.stay(frames, from, to),
+                // It waits for others, and between two tries, too.
+                _ if polls.is_part(row) => walk.leave(),
                 _ => {
                     let is_last = row + 1 >= rows.end as usize;
                     let by_own = || match wakers::end(trace, thread, row + 1) {

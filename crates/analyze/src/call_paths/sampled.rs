@@ -6,12 +6,13 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
+use super::killed::killed;
 use super::phases::Phases;
 use super::polls::Polls;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
-use crate::quick_map::QuickMap;
+use crate::quick_map::{QuickMap, QuickSet};
 use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 
 /// A place in the code at which no work is done.
@@ -23,7 +24,7 @@ pub(crate) struct Place {
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
     pub name: StrIx,
-    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: the file that is the lock.
+    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: what is the lock, see [`Frames::lock`].
     pub code: StrIx,
 }
 
@@ -37,6 +38,8 @@ pub(crate) struct Sampled {
     pub rearmed: Rearmed,
     /// Naps between tries.
     pub polls: Polls,
+    /// Rows of [`Trace::states`]: waits that only the end of the process ended.
+    pub killed: QuickSet<u32>,
     /// When threads ran what others ran, too.
     pub phases: Phases,
 }
@@ -49,6 +52,7 @@ impl Sampled {
             places: Vec::new(),
             rearmed: Rearmed::default(),
             polls: Polls::default(),
+            killed: QuickSet::default(),
             phases: Phases::default(),
         }
     }
@@ -63,7 +67,8 @@ impl Sampled {
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
         out.polls = Polls::new(trace, cover, &frames);
-        out.phases = Phases::new(trace, cover, &frames, |path| frames.spins(path));
+        out.killed = killed(trace, cover, &frames).iter().map(|last| last.row as u32).collect();
+        out.phases = Phases::new(trace, cover, &frames, &out.polls, |path| frames.spins(path));
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -140,7 +145,7 @@ fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         class,
         name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
         code: match class {
-            Class::LockWait => frames.file_name(path),
+            Class::LockWait => frames.lock(path),
             _ => StrIx::NONE,
         },
     })

@@ -3,7 +3,7 @@ use super::certainty::Independent;
 use super::chains::WaitChains;
 use super::cover::Cover;
 use super::explained::Explained;
-use super::frames::Frames;
+use super::frames::{Frames, Runtime};
 use super::hot::{HotPath, hot_paths, path_frame, trunk};
 use super::join::{Join, Question};
 use super::pieces::Piece;
@@ -16,6 +16,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// A phase is named after what its thread ran if that is known for one in so many parts of it.
+const KNOWN_PART: i64 = 10;
 /// Most functions of a class in JSON.
 const MOST: usize = 100;
 
@@ -102,6 +104,8 @@ pub struct RuntimeUse {
     /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`, `collector` (of garbage); `other`: a thread spun there.
     #[schemars(extend("enum" = ["libgomp", "libomp", "tbb", "allocator", "interpreter", "collector", "other"]))]
     pub runtime: &'static str,
+    /// Of a collector the language that it is of: `go`, `java`, `javascript`, `python`; else "".
+    pub language: &'static str,
     /// Program or library, without its folders.
     pub module: String,
     /// Time.
@@ -167,7 +171,7 @@ impl<'t> Collector<'t> {
             explained: join.explained(&mut frames),
             ..CallPathSummary::default()
         };
-        name_phases(trace, &frames, &join, causes);
+        name_phases(trace, &mut frames, &join, causes);
         for class in Class::ALL {
             let first = shares(cut, &mut frames, &join, class, Question::First);
             let Some((ns, paths)) = first else { continue };
@@ -192,7 +196,7 @@ impl<'t> Collector<'t> {
 /// Names serial phases after the functions that their threads ran most. Phases of one name are one, also of several threads.
 fn name_phases(
     trace: &Trace,
-    frames: &Frames<'_>,
+    frames: &mut Frames<'_>,
     join: &Join<'_>,
     causes: &mut Vec<CauseSummary>,
 ) {
@@ -209,7 +213,11 @@ fn name_phases(
             let is_its =
                 |thread: ThreadIx| thread.is_some() && trace.threads[thread.ix()].tid == tid;
             let (times, _) = join.of_threads(Class::LowParallelism, Question::First, is_its);
-            if let Some((frame, caller)) = trunk(trace, frames, times, cause.ns) {
+            // While it was ready and had no CPU it was where it ran before and after.
+            let ran: i64 = times.iter().map(|time| time.ns).sum();
+            let is_known = ran.saturating_mul(KNOWN_PART) >= cause.ns;
+            let found = trunk(trace, frames, times, ran).filter(|_| is_known);
+            if let Some((frame, caller)) = found {
                 cause.code_place =
                     (frame.line > 0).then(|| format!("{}:{}", frame.file, frame.line));
                 let (name, caller) =
@@ -307,17 +315,20 @@ fn gaps(trace: &Trace) -> Vec<bool> {
 
 fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeUse> {
     // By runtime and module; and the time by function that spins.
-    let mut uses: BTreeMap<(&'static str, String), RuntimeUse> = BTreeMap::new();
-    let mut spins: BTreeMap<(&'static str, String), BTreeMap<String, i64>> = BTreeMap::new();
+    let mut uses: BTreeMap<(Runtime, String), RuntimeUse> = BTreeMap::new();
+    let mut spins: BTreeMap<(Runtime, String), BTreeMap<String, i64>> = BTreeMap::new();
     for class in [Class::Work, Class::TaskRuntime, Class::Spinning] {
         let (times, _) = join.of(class, Question::First);
         for time in times.iter().filter(|time| !time.is_wait) {
             let Some((runtime, innermost, spin)) = frames.overhead(time.path) else {
                 continue;
             };
-            let key = (runtime.key(), path_frame(cut.trace, innermost).module);
+            let key = (runtime, path_frame(cut.trace, innermost).module);
             let row = uses.entry(key.clone()).or_default();
-            (row.runtime, row.module) = key.clone();
+            (row.runtime, row.module) = (runtime.key(), key.1.clone());
+            if let Runtime::Collector(language) = runtime {
+                row.language = language.key();
+            }
             row.ns += time.ns;
             row.work_ns += if class == Class::Work { time.ns } else { 0 };
             if let Some(function) = spin {

@@ -2,12 +2,14 @@
 use super::{lost_to, seconds};
 use crate::account::CauseSummary;
 use crate::call_paths::{
-    ChainNode, ClassPaths, HotPath, PathFrame, frame_name, is_gil, is_libc, is_page_fault,
-    is_shared_generator, waits_for_event, waits_outside,
+    ChainNode, ClassPaths, HotPath, PathFrame, allocates, frame_name, is_gil, is_libc,
+    is_page_fault, is_pythons_own, is_shared_generator, moves_bytes, waits_for_event,
+    waits_outside,
 };
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::{Hint, Summary, ThreadSummary};
+use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_model::{ThreadIx, Time};
 use std::collections::BTreeMap;
 
@@ -22,11 +24,16 @@ const NAPS: u64 = 10;
 /// So many threads that each ran for less are short ones.
 const SHORT_THREADS: usize = 1000;
 const SHORT_THREAD_NS: i64 = 200_000;
+/// So many processes that each ran for less are short ones.
+const SHORT_PROCESSES: usize = 100;
+const SHORT_PROCESS_NS: i64 = 10_000_000;
+/// Calls that read or write are worth a hint from this part of the work on.
+const CALLS: f64 = 0.3;
 /// This part of the program's work is worth a hint about what it is.
 const PART: f64 = 0.1;
 /// So many threads that one thread wakes at once are a herd.
 const HERD: usize = 4;
-/// Who wakes the next within this time wakes both at once.
+/// Wake-ups by one thread with no longer a pause between them are one call's.
 const AT_ONCE_NS: i64 = 100_000;
 
 /// Where samples have the most of a class's time; none: nowhere.
@@ -36,7 +43,7 @@ fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
 }
 
 /// `function (file:line)`.
-fn named(frame: &PathFrame) -> String {
+pub(super) fn named(frame: &PathFrame) -> String {
     let file = frame.file.rsplit('/').next().unwrap_or_default();
     let name = frame_name(frame);
     match (file, frame.line) {
@@ -47,9 +54,12 @@ fn named(frame: &PathFrame) -> String {
     }
 }
 
-/// A call, and the program's function that made it.
+/// A call, and the program's function that made it; of what comes with Python who called that.
 pub(super) fn call_in(frames: &[PathFrame]) -> String {
-    let known = frames.iter().take(2).filter(|f| !f.function.is_empty());
+    let is_users = |f: &&PathFrame| !is_pythons_own(&f.file);
+    let outer = frames.get(1..).unwrap_or_default();
+    let caller = outer.iter().find(is_users).or(outer.first());
+    let known = frames.first().into_iter().chain(caller).filter(|f| !f.function.is_empty());
     let of: Vec<String> = known.map(named).collect();
     of.join(" called by ")
 }
@@ -239,7 +249,8 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     ))
 }
 
-/// Threads wait for one that sleeps for a time again and again.
+/// Threads wait for one that sleeps for a time again and again. It looks for something to do between
+/// two sleeps, or it has something that they want, and gives it back in code that does not sleep.
 ///
 /// Not given: where nobody waits for the sleeper; where it slept less than [`NAPS`] times.
 pub(super) fn naps(summary: &Summary) -> Option<Hint> {
@@ -256,23 +267,118 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     if nap.frames.is_empty() || waiter.frames.is_empty() {
         return None;
     }
+    let told = format!(
+        "threads in {} waited for one that slept in {}, {} times {:.1} ms",
+        call_in(&waiter.frames),
+        call_in(&nap.frames),
+        nap.waits,
+        nap.waits_ns as f64 * 1e-6 / nap.waits as f64,
+    );
+    let lost = seconds(nap.ns);
+    let sleeper = nap.frames.get(1).map(|f| &f.function);
+    let wakes_too = nap.woke.iter().any(|f| Some(&f.function) == sleeper);
+    let is_known = !nap.woke.is_empty() && nap.woke.iter().all(|f| f.function != CALLERS_NOT_KNOWN);
+    let poll = "If it looks for something to do after each, let it wait for that (a condition variable, an eventfd, poll)";
+    let share = "If they want one of few things that it has meanwhile (connections of a pool), have more of them, or keep each for less time";
+    // Who waits for the end of a thread wants nothing that it has.
+    Some(match is_known && !wakes_too && waiter.call != "join" {
+        false => {
+            let either = if is_known || waiter.call == "join" {
+                poll.to_owned()
+            } else {
+                format!("{poll}. {share}")
+            };
+            let text = format!("naps: {told}; {lost} of CPU time was lost meanwhile. {either}");
+            hint("naps", nap.ns, text)
+        }
+        true => {
+            let woke = call_in(&nap.woke);
+            let text = format!(
+                "taken in turns: {told}, and were woken by it in {woke}; {lost} of CPU time was lost meanwhile. {share}"
+            );
+            hint("taken_in_turns", nap.ns, text)
+        }
+    })
+}
+
+/// Threads wait for the lock of an allocator of memory.
+pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
+    let code = code(summary, "lock_wait")?;
+    let first_is = |path: &&HotPath| {
+        let first = path.frames.first();
+        first.is_some_and(|f| allocates(&f.function, &f.module))
+    };
+    let waits = || code.paths.paths.iter().filter(first_is);
+    let most = waits().max_by_key(|path| path.ns)?;
+    let cost_ns = waits().map(|path| path.ns).sum();
     Some(hint(
-        "naps",
-        nap.ns,
+        "allocator_lock",
+        cost_ns,
         format!(
-            "naps: threads in {} waited for one that slept in {}, {} times {:.1} ms; {} of CPU time was lost meanwhile. If it looks for something to do after each, let it wait for that (a condition variable, an eventfd, poll)",
-            call_in(&waiter.frames),
-            call_in(&nap.frames),
-            nap.waits,
-            nap.waits_ns as f64 * 1e-6 / nap.waits as f64,
-            seconds(nap.ns)
+            "memory: threads waited for a lock of the allocator's, most of it in {}; {} of CPU time was lost to that. Keep memory and use it again; let threads have parts of the allocator of their own (glibc: no MALLOC_ARENA_MAX, no glibc.malloc.arena_max), or take an allocator made for threads (jemalloc, mimalloc, tcmalloc). kasuri try measures what these settings bring",
+            call_in(&most.frames),
+            seconds(cost_ns)
+        ),
+    ))
+}
+
+/// Calls that read or write take much of the work.
+///
+/// Not given: for less than [`CALLS`] of it. How many bytes each call moves is not recorded, and it says so.
+pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
+    let work = code(summary, "work")?;
+    let is_system = |f: &PathFrame| is_libc(&f.module) || f.module == "[kernel]";
+    let moves = |path: &&HotPath| {
+        let first = path.frames.first();
+        first.is_some_and(|f| is_system(f) && moves_bytes(&f.function))
+    };
+    let calls = || work.paths.paths.iter().filter(moves);
+    let most = calls().max_by_key(|path| path.ns)?;
+    let cost_ns: i64 = calls().map(|path| path.ns).sum();
+    let share = cost_ns as f64 / work.ns.max(1) as f64;
+    (share >= CALLS).then(|| {
+        hint(
+            "small_calls",
+            cost_ns,
+            format!(
+                "reads and writes: {:.0} % of the work, {} of CPU time, was in calls that move bytes, most of it in {}. How many bytes each moves is not recorded (strace shows it). Where these are few, gather them in a buffer and move many at once (C: fwrite, setvbuf; BufWriter, bufio, BufferedOutputStream)",
+                share * 100.0,
+                seconds(cost_ns),
+                call_in(&most.frames)
+            ),
+        )
+    })
+}
+
+/// Many processes begin and end, and hardly run in between.
+pub(super) fn short_processes(summary: &Summary) -> Option<Hint> {
+    let is_short =
+        |t: &&ThreadSummary| t.is_target && t.tid == t.pid && t.on_cpu_ns < SHORT_PROCESS_NS;
+    let short = || summary.threads.iter().filter(is_short);
+    let (n, ran) = (short().count(), short().map(|t| t.on_cpu_ns).sum::<i64>());
+    if n < SHORT_PROCESSES {
+        return None;
+    }
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    short().for_each(|t| *by_name.entry(&t.process).or_default() += 1);
+    let mut names: Vec<(&str, usize)> = by_name.into_iter().collect();
+    names.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let names: Vec<String> = names.iter().take(3).map(|(name, n)| format!("{n} {name}")).collect();
+    Some(hint(
+        "short_processes",
+        ran,
+        format!(
+            "short processes: {n} processes ran for {:.1} ms each, {} in all ({}); to make, load and end each is much of that. Do it in one process: in a shell by its own words (${{x#y}}, case, read) instead of programs in a loop, or by one program for all lines (awk, xargs with many at a time)",
+            ran as f64 * 1e-6 / n as f64,
+            seconds(ran),
+            names.join(", ")
         ),
     ))
 }
 
 /// Threads run one after the other, each waited for before the next is made.
 ///
-/// Not given: where one thread has most of the time; for Go, whose threads take turns anyway.
+/// Not given: where one thread has most of the time; for Go, whose threads take turns anyway; where threads nap until it is their turn.
 pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
     let is_it = |c: &&CauseSummary| {
         (c.class, c.note) == ("low_parallelism", "serial_phase")
@@ -284,7 +390,11 @@ pub(super) fn one_after_another(summary: &Summary) -> Option<Hint> {
     let heads = code.chains.iter().flat_map(|chains| &chains.nodes);
     let head = heads.filter(|n| n.depth == 0 && n.did == "waited").max_by_key(|n| n.ns)?;
     let is_gos = |f: &PathFrame| f.function.starts_with("runtime.");
-    if head.frames.len() < 2 || head.frames.iter().any(is_gos) || head.ns * 2 < code.ns {
+    if head.frames.len() < 2
+        || head.call == "sleep"
+        || head.frames.iter().any(is_gos)
+        || head.ns * 2 < code.ns
+    {
         return None;
     }
     Some(hint(
@@ -358,10 +468,12 @@ pub(super) fn collector(summary: &Summary) -> Option<Hint> {
     let worst = uses.iter().filter(|row| row.runtime == "collector");
     let worst = worst.max_by_key(|row| row.work_ns)?;
     let share = worst.work_ns as f64 / work_ns.max(1) as f64;
-    let setting = match worst.module.as_str() {
-        m if m.starts_with("libjvm") => "Java: a larger heap, -Xmx",
-        m if m.contains("node") => "Node.js: --max-semi-space-size",
-        m if m.contains("python") => "Python: gc.freeze() once it is set up, gc.set_threshold",
+    let setting = match worst.language {
+        "java" => "Java: a larger heap, -Xmx",
+        "javascript" => {
+            "V8: --max-semi-space-size (Node.js as it is, Deno in --v8-flags, browsers in --js-flags)"
+        }
+        "python" => "Python: gc.freeze() once it is set up, gc.set_threshold",
         _ => "Go: GOGC=400 or more, with GOMEMLIMIT",
     };
     (share >= PART).then(|| {

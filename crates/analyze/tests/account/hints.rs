@@ -1,7 +1,8 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
 use super::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
-use kasuri_model::ThreadState::{RunnablePreempted as Preempted, Sleeping};
+use kasuri_model::SampleKind;
+use kasuri_model::ThreadState::{Dead, RunnablePreempted as Preempted, Sleeping};
 
 const MS: i64 = 1_000_000;
 
@@ -48,6 +49,20 @@ fn threads_that_wait_for_each_other_on_few_cpus_are_oversubscribed() {
     assert_eq!(found[0].kind, "oversubscription");
     assert!(found[0].text.contains("Try 2 threads"), "{found:?}");
     assert_eq!(found[0].command, None);
+}
+
+/// Each pool is named by the function that its threads began with.
+#[test]
+fn the_pools_that_share_few_cpus_are_named() {
+    let trace = with_barrier(three_on_two([10, 11, 12])).load(30 * MS);
+    let pool: &[&str] = &["start_thread@libc.so.6", "serve", "score"];
+    let team: &[&str] = &["start_thread@libc.so.6", "part"];
+    let samples = [(10, 2, pool), (11, 2, pool), (12, 6, team)];
+    let samples = samples.map(|(tid, ms, path)| (tid, ms * MS, SampleKind::OnCpu, path));
+    let trace = crate::call_paths::join::sampled(trace, &samples);
+    let found = summary(&trace, &Options::default()).hints;
+    let hint = found.iter().find(|h| h.kind == "oversubscription").unwrap();
+    assert!(hint.text.contains("3 threads (2 in serve, 1 in part) share 2 CPUs"), "{hint:?}");
 }
 
 /// As `make -j2` does: at any time two processes, over all its time many.
@@ -255,4 +270,31 @@ fn late_balancing_is_no_pinning() {
     let mut s = pinned_together(false);
     s.cpus[0].retain(|e| e.time.0 <= 20 * MS);
     assert_eq!(kinds(s, 22 * MS), Vec::<&str>::new());
+}
+
+/// 10 makes so many processes, one after the other, and each runs for 1 ms.
+#[test]
+fn many_short_processes_have_a_hint() {
+    let found = |n: i32| {
+        let mut s = Story::new(2);
+        for i in 0..n {
+            let (child, from) = (1000 + i, 2 * MS * i64::from(i));
+            let fork = kasuri_model::input::What::Fork {
+                parent: 10,
+                child,
+                comm: kasuri_model::StrIx::NONE,
+                pid: Some(child),
+                same_process: Some(false),
+            };
+            s.other(0, from + 10, 10, fork);
+            s.switch(1, from + 20, 0, Sleeping, child);
+            s.switch(1, from + MS + 20, child, Dead, 0);
+        }
+        let found = hints(s, 2 * MS * i64::from(n));
+        let hint = found.into_iter().find(|h| h.kind == "short_processes");
+        hint.map_or(String::new(), |h| h.text)
+    };
+    let many = found(150);
+    assert!(many.contains("150 processes ran for 1.0 ms each"), "{many}");
+    assert_eq!(found(20), "");
 }

@@ -1,6 +1,6 @@
 //! Call paths with weights, on traces whose answers are worked out by hand, and on random ones, whose sums must hold.
 mod chains;
-mod join;
+pub mod join;
 mod phases;
 mod scene;
 mod weights;

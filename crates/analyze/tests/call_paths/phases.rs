@@ -78,6 +78,25 @@ fn who_runs_something_else_works_alone() {
     }
 }
 
+/// Of code that is all a runtime's its functions are named; not those with which it begins.
+#[test]
+fn a_phase_within_a_runtime_has_its_functions_name() {
+    let begins = ["_start", "main@node", "node::Start@node", "uv_run@node"];
+    let early: &[&str] = &[START, "worker", "multiply"];
+    for (inner, name) in [
+        (
+            &["v8::Serializer::WriteObject@node", "v8::Serializer::WriteString@node"][..],
+            "v8::Serializer::WriteString < v8::Serializer::WriteObject",
+        ),
+        (&[], "uv_run"),
+    ] {
+        let late = [&begins, inner].concat();
+        let found = causes(&two(&late, early, WAIT));
+        let expected = ("low_parallelism", "serial_phase", name.into(), 10, 500);
+        assert_eq!(found, [expected], "{late:?}");
+    }
+}
+
 /// Ten samples and more show that each stage is one thread's alone.
 #[test]
 fn stages_below_one_function_are_no_phase() {
@@ -214,6 +233,38 @@ fn naps_between_tries_are_for_those_who_run_meanwhile() {
     assert_eq!(first(naps(5_000, 2)), ("waiting_for_own_threads", "polled", 0));
     // Where it does something each time, it naps by its own choice.
     assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
+}
+
+/// 10 runs and 11 naps between its tries to have the lock; then 11 runs and 10 naps. Nobody is late.
+#[test]
+fn who_naps_until_it_has_its_turn_waits_for_no_slow_part() {
+    const US: i64 = 1_000;
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    let update: &[&str] = &[START, "run", "update"];
+    let nap: &[&str] = &[START, "run", "take", "usleep@libc.so.6"];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    for (cpu, tid, first) in [(0, 10, 4_000), (1, 11, 0)] {
+        for n in 0..4 {
+            let (from, to) =
+                (first * US + n * 1_000 * US + 5_000, first * US + (n + 1) * 1_000 * US);
+            s.switch(cpu, from, tid, Sleeping, 0);
+            s.wake(cpu, to, 0, tid, cpu as i32);
+            s.switch(cpu, to, 0, RunnablePreempted, tid);
+            samples.push((tid, from + 100 * US, SampleKind::BlockedRead, nap));
+        }
+        let (runs, end) = match tid {
+            10 => ([500, 2_000, 3_500, 9_000], 9_999),
+            _ => ([4_500, 6_000, 7_000, 7_500], 8_000),
+        };
+        samples.extend(runs.map(|at| (tid, at * US, SampleKind::OnCpu, update)));
+        s.switch(cpu, end * US, tid, Sleeping, 0);
+    }
+    let trace = sampled(s.load(10_000 * US), &samples);
+    assert_eq!(advice(&trace, "one_after_another"), "");
+    let found = causes(&trace);
+    assert!(found.iter().all(|c| c.0 != "load_imbalance"), "{found:?}");
+    assert_eq!((found[0].0, found[0].1), ("low_parallelism", "serial_phase"));
 }
 
 /// A lock of Python's is a semaphore of libc's, or CPython's own; a condition is made of such a lock, but waits for something else.
@@ -579,10 +630,13 @@ fn page_faults_cost_what_they_ran_and_nothing_that_was_idle() {
 /// The collector is told whatever it calls; code that only has its names is not.
 #[test]
 fn a_collector_of_garbage_has_a_hint() {
-    let collects: [(&[&str], &str); 3] = [
+    let collects: [(&[&str], &str); 5] = [
         (&["runtime.systemstack@prog", "runtime.gcDrain@prog", "runtime.add@prog"], "GOGC"),
         (&[START, "GangWorker::loop()@libjvm.so", "memcpy@libc.so.6"], "-Xmx"),
         (&["_start", "gc_collect_main@libpython3.11.so.1.0"], "gc.freeze"),
+        // V8 is also in programs that are not called node.
+        (&[START, "v8::internal::Scavenger::Process(v8::JobDelegate*)@deno"], "--v8-flags"),
+        (&[START, "v8::internal::Sweeper::RawSweep()@browser"], "--js-flags"),
     ];
     let own: &[&str] = &[START, "worker", "render"];
     for (path, setting) in collects {
@@ -663,33 +717,113 @@ fn a_process_whose_threads_all_wait_for_each_other_hangs() {
     assert_eq!(advice(&trace(ThreadState::Running), "hang"), "");
 }
 
-/// 11 waits for 10, which naps 12 times, or twice, and then wakes it.
+/// 10 and 11 wait at futexes; 90, of another program, wakes both, and they end at once, or run on.
 #[test]
-fn who_waits_for_one_that_naps_has_a_hint() {
-    let trace = |naps: i64| {
-        const US: i64 = 1_000;
+fn a_process_that_hung_until_it_was_killed_has_a_hint() {
+    const US: i64 = 1_000;
+    let trace = |runs_on: i64| {
         let mut s = Story::new(2);
         s.known = vec![11];
-        let nap: &[&str] = &[START, "serve", "usleep@libc.so.6"];
-        let wait: &[&str] = &[START, "client", "pthread_cond_wait@libc.so.6"];
-        let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
-        for n in 0..naps {
-            let (from, to) = (n * 1_000 * US + 200 * US, (n + 1) * 1_000 * US);
-            s.switch(1, from - 100 * US, 11, Sleeping, 0);
-            s.switch(0, from, 10, Sleeping, 0);
-            s.wake(0, to, 0, 10, 0);
-            s.switch(0, to + 1, 0, RunnablePreempted, 10);
-            s.wake(0, to + 50 * US, 10, 11, 1);
-            s.switch(1, to + 51 * US, 0, RunnablePreempted, 11);
-            samples.push((10, from + 100 * US, SampleKind::BlockedRead, nap));
-            samples.push((11, from + 100 * US, SampleKind::BlockedRead, wait));
+        s.switch(1, 100 * US, 11, Sleeping, 90);
+        s.switch(0, 100 * US, 10, Sleeping, 0);
+        for (cpu, tid) in [(0, 10), (1, 11)] {
+            let (at, before) = (90_000 * US + i64::from(tid), if cpu == 1 { 90 } else { 0 });
+            s.wake(1, at, 90, tid, cpu as i32);
+            s.switch(cpu, at + 10 * US, before, RunnablePreempted, tid);
+            s.switch(cpu, at + 20 * US + runs_on, tid, ThreadState::Dead, 0);
         }
-        samples.sort_by_key(|sample| (sample.0, sample.1));
-        sampled(s.load((naps + 1) * 1_000 * US), &samples)
+        s.cpus.iter_mut().for_each(|cpu| cpu.sort_by_key(|e| e.time));
+        let wait: &[&str] = &[START, "result", "pthread_cond_wait@libc.so.6"];
+        let samples = [
+            (10, 500 * US, SampleKind::BlockedRead, wait),
+            (11, 500 * US, SampleKind::BlockedRead, wait),
+        ];
+        sampled(s.load(200_000 * US), &samples)
     };
-    let found = advice(&trace(12), "naps");
+    let found = advice(&trace(0), "hang");
+    assert!(
+        found.contains("until the process was killed, in pthread_cond_wait called by result"),
+        "{found}"
+    );
+    let account = summary(&trace(0), &Options::default()).account;
+    let worst = account.causes.iter().find(|c| c.class == "external_wait").unwrap();
+    assert_eq!(worst.note, "endless");
+    // Who runs on was given what it waited for.
+    assert_eq!(advice(&trace(50_000 * US), "hang"), "");
+}
+
+/// Stacks that end early have no outermost functions; what ran is known.
+#[test]
+fn a_phase_of_short_stacks_has_the_name_of_what_ran() {
+    let early: &[&str] = &[START, "worker", "multiply"];
+    let late: &[&str] = &["sha512_block@libcrypto.so.3"];
+    let expected = ("low_parallelism", "serial_phase", "sha512_block".into(), 10, 500);
+    assert_eq!(causes(&two(late, early, WAIT)), [expected]);
+}
+
+/// 11 waits for 10, which naps so many times, and then wakes it, each time in `wakes`.
+fn sleeper(naps: i64, wakes: &'static [&'static str]) -> Trace {
+    const US: i64 = 1_000;
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    let nap: &[&str] = &[START, "serve", "usleep@libc.so.6"];
+    let wait: &[&str] = &[START, "client", "pthread_cond_wait@libc.so.6"];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    for n in 0..naps {
+        let (from, to) = (n * 1_000 * US + 200 * US, (n + 1) * 1_000 * US);
+        s.switch(1, from - 100 * US, 11, Sleeping, 0);
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(0, to, 0, 10, 0);
+        s.switch(0, to + 1, 0, RunnablePreempted, 10);
+        s.wake(0, to + 50 * US, 10, 11, 1);
+        s.switch(1, to + 51 * US, 0, RunnablePreempted, 11);
+        samples.push((10, from + 100 * US, SampleKind::BlockedRead, nap));
+        samples.push((11, from + 100 * US, SampleKind::BlockedRead, wait));
+        samples.push((10, to + 50 * US, SampleKind::Waker, wakes));
+    }
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load((naps + 1) * 1_000 * US), &samples)
+}
+
+#[test]
+fn who_waits_for_one_that_naps_has_a_hint() {
+    let wakes: &[&str] = &[START, "serve", "pthread_cond_signal@libc.so.6"];
+    let found = advice(&sleeper(12, wakes), "naps");
     assert!(found.contains("usleep called by serve, 12 times 0.8 ms"), "{found}");
-    assert_eq!(advice(&trace(2), "naps"), "");
+    assert_eq!(advice(&sleeper(2, wakes), "naps"), "");
+}
+
+/// Who sleeps in one function and gives something back in another does not look for something to do.
+#[test]
+fn a_thing_that_is_taken_in_turns_is_no_nap() {
+    let wakes: &[&str] = &[START, "handle", "release", "pthread_cond_signal@libc.so.6"];
+    let found = advice(&sleeper(12, wakes), "taken_in_turns");
+    assert!(found.contains("in usleep called by serve, 12 times 0.8 ms"), "{found}");
+    assert!(found.contains("pthread_cond_signal called by release"), "{found}");
+    assert_eq!(advice(&sleeper(12, wakes), "naps"), "");
+}
+
+/// malloc and free of one allocator wait for the same lock.
+#[test]
+fn a_lock_of_an_allocator_has_a_hint() {
+    let wait: &[&str] = &[START, "parse", "malloc@libc.so.6", "__lll_lock_wait_private@libc.so.6"];
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let found = advice(&two(part, part, wait), "allocator_lock");
+    assert!(found.contains("malloc called by parse"), "{found}");
+    let own: &[&str] = &[START, "parse", "pthread_mutex_lock@libc.so.6"];
+    assert_eq!(advice(&two(part, part, own), "allocator_lock"), "");
+    let account = summary(&two(part, part, wait), &Options::default()).account;
+    let lock = account.causes.iter().find(|c| c.class == "lock_wait").unwrap();
+    assert_eq!((lock.name.as_str(), lock.code.as_str()), ("parse", "malloc"));
+}
+
+#[test]
+fn reads_and_writes_have_a_hint_where_they_are_a_good_part_of_the_work() {
+    let write: &[&str] = &[START, "emit", "write@libc.so.6", "pipe_write@[kernel]"];
+    let found = advice(&two(write, write, WAIT), "small_calls");
+    assert!(found.contains("write called by emit"), "{found}");
+    let own: &[&str] = &[START, "emit", "write@prog"];
+    assert_eq!(advice(&two(own, own, WAIT), "small_calls"), "");
 }
 
 /// Nothing waits: a cache line that two threads write is not seen, and that is said.

@@ -17,7 +17,7 @@ use super::grid::{Grid, number, text, word};
 use super::names::{ThreadNames, thread_names};
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
-use kasuri_analyze::call_paths::is_gil;
+use kasuri_analyze::call_paths::{is_gil, public_name};
 use kasuri_analyze::short_name;
 use kasuri_analyze::{ProgramBy, Summary, THIS_RECORDER};
 use kasuri_base::call_path::SPIN_LOOP;
@@ -90,10 +90,11 @@ pub(super) enum Detail {
 }
 
 /// A lock of which samples know only the function that asks for it, and the file that it is, if it is one.
-fn sampled_lock(asks: &str, file: &str) -> String {
-    let lock = match file.strip_prefix("file ") {
+fn sampled_lock(asks: &str, lock: &str) -> String {
+    let lock = match lock.strip_prefix("file ") {
         Some(path) => format!("the lock of file {}", super::units::file_name(path)),
-        None => "a lock".into(),
+        None if lock.is_empty() => "a lock".into(),
+        None => format!("the lock of {}", public_name(lock)),
     };
     match asks {
         "" => format!("{lock}, as samples say"),
