@@ -8,7 +8,7 @@ mod by_code;
 
 use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
-use crate::call_paths::{Cover, Frames, killed, path_frame};
+use crate::call_paths::{Cover, Frames, frame_name, killed, path_frame};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::{Hint, Interference, Summary, ThreadSummary};
@@ -277,8 +277,9 @@ fn oversubscription(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
 fn pools(cut: &Cut<'_>, threads: HashSet<i32>) -> Vec<(String, usize)> {
     let (trace, frames) = (cut.trace, Frames::new(cut.trace));
     let s = &trace.samples;
-    let mut roots: HashMap<PathIx, Option<FrameIx>> = HashMap::new();
-    let mut of_thread: BTreeMap<i32, BTreeMap<String, usize>> = BTreeMap::new();
+    let mut roots: QuickMap<PathIx, Option<FrameIx>> = QuickMap::default();
+    // By function: at each call it is at another line.
+    let mut of_thread: BTreeMap<i32, BTreeMap<u32, (usize, FrameIx)>> = BTreeMap::new();
     for row in 0..s.time.len() {
         let (thread, path) = (s.thread[row], s.path[row]);
         let is_it = s.kind[row] == SampleKind::OnCpu && path.is_some() && thread.is_some();
@@ -288,13 +289,14 @@ fn pools(cut: &Cut<'_>, threads: HashSet<i32>) -> Vec<(String, usize)> {
         let root = roots.entry(path).or_insert_with(|| frames.own(path).last().copied());
         if let Some(root) = *root {
             let by_root = of_thread.entry(trace.threads[thread.ix()].tid).or_default();
-            *by_root.entry(by_code::named(&path_frame(trace, root))).or_default() += 1;
+            by_root.entry(frames.function(root)).or_insert((0, root)).0 += 1;
         }
     }
     let mut pools: BTreeMap<String, usize> = BTreeMap::new();
     for by_root in of_thread.into_values() {
-        let most = by_root.into_iter().max_by_key(|(_, n)| *n);
-        most.into_iter().for_each(|(root, _)| *pools.entry(root).or_default() += 1);
+        if let Some((_, root)) = by_root.into_values().max_by_key(|(n, _)| *n) {
+            *pools.entry(frame_name(&path_frame(trace, root))).or_default() += 1;
+        }
     }
     let mut pools: Vec<(String, usize)> = pools.into_iter().collect();
     pools.sort_by_key(|(_, n)| std::cmp::Reverse(*n));

@@ -46,7 +46,10 @@ pub struct OccupancyRow {
 impl Trace {
     /// A thread's states in order: no gaps, no overlaps, the last until `alive.end`.
     #[inline]
-    pub fn states_of(&self, thread: ThreadIx) -> impl ExactSizeIterator<Item = StateRow> + '_ {
+    pub fn states_of(
+        &self,
+        thread: ThreadIx,
+    ) -> impl ExactSizeIterator<Item = StateRow> + DoubleEndedIterator + '_ {
         let (rows, last) = self.state_rows(thread);
         let (s, end) = (&self.states, rows.end);
         rows.map(move |row| StateRow::of(s, row, end, last))

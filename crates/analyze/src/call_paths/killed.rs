@@ -42,7 +42,7 @@ pub(crate) fn killed(trace: &Trace, cover: &Cover, frames: &Frames<'_>) -> Vec<L
     out
 }
 
-/// Of the last waits in a process those for its own threads; empty: it was not killed, or a thread did something else.
+/// Of the last waits in a process, in order of threads, those for its own threads; empty: it was not killed, or a thread did something else.
 fn hung(
     trace: &Trace,
     frames: &Frames<'_>,
@@ -74,7 +74,10 @@ fn hung(
         false => ns(last).saturating_mul(SHORT_PART) <= shortest,
     };
     let hangs = |last: &LastWait| ended(last) >= since && (waits_for_own(last) || is_no_part(last));
-    let mut there = there.map(|thread| waits.iter().find(|last| last.thread == thread));
+    let mut there = there.map(|thread| {
+        let at = waits.binary_search_by_key(&thread, |last| last.thread).ok()?;
+        waits.get(at)
+    });
     match own().count() > 1 && shortest > ENDS_NS && there.all(|last| last.is_some_and(hangs)) {
         true => own().copied().collect(),
         false => Vec::new(),
@@ -87,14 +90,13 @@ fn last_wait(trace: &Trace, cover: &Cover, thread: ThreadIx) -> Option<LastWait>
         return None;
     }
     let rows = trace.threads[thread.ix()].states.clone();
-    let states: Vec<_> = trace.states_of(thread).collect();
     let mut ran = 0;
-    for (at, state) in states.iter().enumerate().rev() {
+    for (at, state) in trace.states_of(thread).enumerate().rev() {
         match state.state {
             ThreadState::Running => ran += (state.end - state.start).ns(),
             ThreadState::Dead => {}
             state if state.is_runnable() => {}
-            of_wait if of_wait.is_blocked() && at + 1 < states.len() => {
+            of_wait if of_wait.is_blocked() && at + 1 < rows.len() => {
                 let mut owners = cover.between(thread, state.start, state.end);
                 let sample = owners.find_map(|(owner, _)| owner.sample());
                 let path = sample.map_or(PathIx::NONE, |row| trace.samples.path[row]);

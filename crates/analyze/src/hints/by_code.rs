@@ -43,7 +43,7 @@ fn code(summary: &Summary, class: &str) -> Option<ClassPaths> {
 }
 
 /// `function (file:line)`.
-pub(super) fn named(frame: &PathFrame) -> String {
+fn named(frame: &PathFrame) -> String {
     let file = frame.file.rsplit('/').next().unwrap_or_default();
     let name = frame_name(frame);
     match (file, frame.line) {

@@ -51,13 +51,15 @@ fn threads_that_wait_for_each_other_on_few_cpus_are_oversubscribed() {
     assert_eq!(found[0].command, None);
 }
 
-/// Each pool is named by the function that its threads began with.
+/// Each pool is named by the function that its threads began with, whichever of its lines calls the work.
 #[test]
 fn the_pools_that_share_few_cpus_are_named() {
     let trace = with_barrier(three_on_two([10, 11, 12])).load(30 * MS);
-    let pool: &[&str] = &["start_thread@libc.so.6", "serve", "score"];
-    let team: &[&str] = &["start_thread@libc.so.6", "part"];
-    let samples = [(10, 2, pool), (11, 2, pool), (12, 6, team)];
+    let at = |begin| ["start_thread@libc.so.6", begin, "score"];
+    let [even, odd] =
+        [at("serve@/usr/bin/program@pool.c:10"), at("serve@/usr/bin/program@pool.c:20")];
+    let team: &[&str] = &["start_thread@libc.so.6", "part@/usr/bin/program@team.c:7"];
+    let samples = [(10, 2, &even[..]), (11, 2, &odd[..]), (12, 6, team)];
     let samples = samples.map(|(tid, ms, path)| (tid, ms * MS, SampleKind::OnCpu, path));
     let trace = crate::call_paths::join::sampled(trace, &samples);
     let found = summary(&trace, &Options::default()).hints;

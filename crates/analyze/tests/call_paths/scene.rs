@@ -68,7 +68,8 @@ impl Scene {
         });
     }
 
-    /// The path with these functions, outermost first: `function@module`, `@module` without a name, or `function` of the program.
+    /// The path with these functions, outermost first: `function@module`, `@module` without a name, or `function` of the program;
+    /// `@file` or `@file:line` may follow a module.
     pub fn path(&mut self, functions: &[&str]) -> PathIx {
         let mut path = PathIx::NONE;
         for function in functions {
@@ -90,6 +91,8 @@ impl Scene {
     fn frame(&mut self, text: &str) -> FrameIx {
         let (function, module) = text.split_once('@').unwrap_or((text, "/usr/bin/program"));
         let (module, file) = module.split_once('@').unwrap_or((module, ""));
+        let (file, line) = file.split_once(':').unwrap_or((file, "0"));
+        let line = line.parse().unwrap();
         let strings = &mut self.trace.strings;
         let module = strings.intern(module);
         let function = match function {
@@ -101,14 +104,16 @@ impl Scene {
             file => strings.intern(file),
         };
         let f = &mut self.trace.frames;
-        let same = |&row: &usize| f.function[row] == function && f.module[row] == module;
+        let same = |&row: &usize| {
+            f.function[row] == function && f.module[row] == module && f.line[row] == line
+        };
         if let Some(row) = (0..f.function.len()).find(same) {
             return FrameIx(row as u32);
         }
         f.function.push(function);
         f.module.push(module);
         f.file.push(file);
-        f.line.push(0);
+        f.line.push(line);
         f.address.push(0);
         f.kind.push(match self.trace.strings.get(module) {
             "[kernel]" => FrameKind::Kernel,
