@@ -18,7 +18,7 @@ mkdirSync(out, { recursive: true });
 function generate(name, slices, kind) {
   const file = join(out, `${name}.html`);
   // Without -p, as the command was built: for one crate alone cargo asks for fewer features, and compiles all below it again.
-  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--example", "bench_html", "--"];
+  const cargo = ["cargo", "run", "--quiet", "--locked", "--example", "bench_html", "--"];
   // BENCH_HTML: the example, built before.
   const [program, ...args] = process.env.BENCH_HTML ? [process.env.BENCH_HTML] : cargo;
   execFileSync(program, [...args, file, String(slices), kind], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
