@@ -47,6 +47,7 @@ struct cell {
     uint8_t bytes, n_messages;
     bool is_freed;
     uint8_t write_by, write_clock; /* the last write */
+    uint8_t plain_by, plain_clock; /* the last plain one */
     uint8_t reads[N];              /* each thread's clock + 1 at its last read; 0: none since the last write */
 };
 enum kind { OP_NONE, OP_LOAD, OP_STORE, OP_RMW, OP_CAS, OP_FENCE, OP_WAIT, OP_ASLEEP, OP_WAKE, OP_DONE };
@@ -340,6 +341,13 @@ static void check_order(struct cell *c, bool writes, const struct view *v) {
         if (t != current && c->reads[t] > v->clock[t] + 1)
             race("writes, not ordered after a read,", c);
 }
+/* As C11 has it: what was written plainly, by whoever made it, is published before others use it atomically. */
+static void check_atomic(struct cell *c, const struct view *v) {
+    if (c->is_freed)
+        explore_fail("memory is used after it was given back");
+    if (c->plain_clock > v->clock[c->plain_by] && c->plain_by != current)
+        race("uses atomically, not ordered after a plain write,", c);
+}
 static void note_write(struct cell *c, unsigned t) {
     c->write_by = (uint8_t)t;
     c->write_clock = (uint8_t)(s.threads[t].view.clock[t] + 1);
@@ -368,6 +376,8 @@ void explore_plain(void *at, size_t bytes, bool writes) {
     if (c->field >= 0)
         c->n_messages = 0; /* another variable now, after a function that has returned: field_of() */
     note_write(c, (unsigned)current);
+    c->plain_by = c->write_by;
+    c->plain_clock = c->write_clock;
 }
 
 void explore_free(void *at, size_t bytes) {
@@ -413,8 +423,7 @@ static uint64_t ask(struct op op) {
     if (is_constant(op.at))
         explore_fail("a constant is changed by an atomic operation");
     if (op.kind == OP_LOAD || op.kind == OP_STORE || op.kind == OP_RMW || op.kind == OP_CAS)
-        if (field_of(op.at, op.bytes)->is_freed)
-            explore_fail("memory is used after it was given back");
+        check_atomic(field_of(op.at, op.bytes), &s.threads[current].view);
     s.threads[current].op = op;
     to_explorer();
     uint64_t result = s.threads[current].op.result;

@@ -10,7 +10,7 @@
 #include "prim/atomic.h"
 
 static struct {
-    uint32_t x, y, flag;
+    uint32_t x, y, flag, *at;
     unsigned data; /* plain */
 } * m;
 
@@ -21,6 +21,7 @@ static void start(void) {
     EXPLORE_FIELD(m->x);
     EXPLORE_FIELD(m->y);
     EXPLORE_FIELD(m->flag);
+    EXPLORE_FIELD(m->at);
 }
 
 /* What thread t has read, 0 to 255. */
@@ -84,6 +85,31 @@ static void mp_release_sequence(unsigned t) {
 }
 static void two_plain_writes(unsigned t) {
     m->data = t;
+}
+
+/* -- a word in a frame: made plainly, published, then used atomically by another -- */
+
+static void frame(unsigned t, bool ordered) {
+    uint32_t word = 0, *at;
+    if (t == 0) {
+        if (ordered)
+            store_release(&m->at, &word);
+        else
+            store_relaxed(&m->at, &word);
+        while (load_acquire(&m->flag) == 0) {
+        }
+    } else {
+        while ((at = load_acquire(&m->at)) == NULL) {
+        }
+        __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL);
+        store_release(&m->flag, 1);
+    }
+}
+static void frame_released(unsigned t) {
+    frame(t, true);
+}
+static void frame_relaxed(unsigned t) {
+    frame(t, false);
 }
 
 /* -- store buffering: each writes one, then reads the other's -- */
@@ -207,6 +233,8 @@ const struct explore_program explore_programs[] = {
     {"mp_fences", 2, start, mp_fences, nothing},
     {"mp_release_sequence", 3, start, mp_release_sequence, nothing},
     {"two_plain_writes", 2, start, two_plain_writes, nothing},
+    {"frame_released", 2, start, frame_released, nothing},
+    {"frame_relaxed", 2, start, frame_relaxed, nothing},
     {"sb", 2, start, sb, both_old},
     {"sb_fences", 2, start, sb_fences, both_old},
     {"sb_one_fence", 2, start, sb_one_fence, both_old},
