@@ -28,7 +28,7 @@
  *   worker.parked          holder of park_lock                 any         also the futex the worker sleeps on
  *   worker.parked_at       holder of park_lock                 same        its place in pool.parked
  *
- * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park`, `inject`,
+ * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park`, `inject`, `inbox`,
  * `last_searcher`, `alone`, `alone_makes` and `alone_io`).
  */
 #include "core/internal.h"

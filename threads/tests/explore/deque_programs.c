@@ -286,6 +286,37 @@ static void inject_thread(unsigned t) {
 }
 
 /*
+ * Worker 0 parks while worker 1 searches, so that it does not look once more itself; worker 1 puts a thread into the inbox of worker 0,
+ * which no other may take.
+ */
+static void inbox_start(void) {
+    pool_start(2, false);
+    items = explore_alloc(sizeof *items);
+    ito__pool.n_searching = 2;
+    EXPLORE_FIELD(ito__pool.n_searching);
+    EXPLORE_FIELD(ito__pool.n_parked);
+    EXPLORE_FIELD(ito__pool.park_lock.word);
+    EXPLORE_FIELD(workers[0].inbox.n);
+    EXPLORE_FIELD(workers[0].inbox_lock.word);
+    EXPLORE_FIELD(workers[0].parked);
+}
+static void inbox_thread(unsigned t) {
+    if (t == 1) {
+        ito__inbox_push(&workers[0], &items[0]);
+        return;
+    }
+    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
+        struct ito_thread *found = ito__inbox_pop(&workers[0]);
+        if (found) {
+            take_item(found);
+            return;
+        }
+        ito__park(&workers[0]);
+    }
+    explore_cut();
+}
+
+/*
  * Two workers search. Thread 0 has found something; before it stops it makes a thread ready, which wakes nobody, as
  * somebody searches. Thread 1 finds nothing, and parks. Whoever brings the count to 0 has to see to it that the thread
  * runs: thread 0 by sending a successor, thread 1 by looking once more.
@@ -389,6 +420,7 @@ const struct explore_program explore_programs[] = {
     {"ready_queue", 2, ready_start, ready_thread, ready_end},
     {"park", 2, park_start_1, park_1, park_end},
     {"inject", 2, inject_start, inject_thread, park_end},
+    {"inbox", 2, inbox_start, inbox_thread, park_end},
     {"last_searcher", 2, last_searcher_start, last_searcher_thread, park_end},
     {"alone", 2, alone_start, alone_thread, alone_end},
     {"alone_makes", 2, alone_start, alone_makes_thread, alone_end},
