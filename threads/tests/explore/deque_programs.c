@@ -285,6 +285,21 @@ static void inject_thread(unsigned t) {
     explore_cut();
 }
 
+/* The thread that was made ready so is the last and ends at once: the pool is taken apart, as in ito_fini(), when the
+ * kernel thread has looked at it for the last time. */
+static void outside_thread(unsigned t) {
+    if (t == 1) {
+        ito__inject(&items[0]);
+    } else if (ito__inject_pop()) {
+        while (load_acquire(&ito__pool.n_outside) != 0) {
+        }
+        explore_free(&ito__pool.n_parked, sizeof ito__pool.n_parked);
+    }
+}
+static const char *outside_end(void) {
+    return explore_is_done(0) && explore_is_done(1) ? NULL : "a thread waits for ever";
+}
+
 /*
  * Worker 0 parks while worker 1 searches, so that it does not look once more itself; worker 1 puts a thread into the inbox of worker 0,
  * which no other may take.
@@ -420,6 +435,7 @@ const struct explore_program explore_programs[] = {
     {"ready_queue", 2, ready_start, ready_thread, ready_end},
     {"park", 2, park_start_1, park_1, park_end},
     {"inject", 2, inject_start, inject_thread, park_end},
+    {"outside", 2, inject_start, outside_thread, outside_end},
     {"inbox", 2, inbox_start, inbox_thread, park_end},
     {"last_searcher", 2, last_searcher_start, last_searcher_thread, park_end},
     {"alone", 2, alone_start, alone_thread, alone_end},

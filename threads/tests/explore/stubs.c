@@ -127,7 +127,8 @@ struct ito_thread *ito__descriptor_get(struct worker *w) {
     return t;
 }
 void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
-    (void)w, (void)t;
+    (void)w;
+    explore_free(t, sizeof *t);
 }
 
 /* ---- left out ---------------------------------------------------------------------------------------------------- */

@@ -426,6 +426,25 @@ static void join_thread(unsigned t) {
         deadline_passes();
     }
 }
+
+/* A thread ends while another detaches it: the one that comes second gives its descriptor back. */
+static void detach_start(void) {
+    start(2, 0);
+    shared->ends = explore_alloc(sizeof *shared->ends);
+    shared->ends->state = ITO__SHARED;
+    explore_constant(&shared->ends);
+    EXPLORE_FIELD(shared->ends->state);
+}
+static void detach_thread(unsigned t) {
+    if (t == 0) {
+        if (ito_detach(shared->ends))
+            explore_fail("it could not be detached");
+    } else { /* as finish_shared() of thread.c */
+        shared->ends->sp = NULL;
+        if (exchange_acq_rel(&shared->ends->state, ITO__ENDED) == ITO__DETACHED)
+            ito__descriptor_put(NULL, shared->ends);
+    }
+}
 const struct explore_program explore_programs[] = {
     {"spin", 2, spin_start, spin_thread, all_counted},
     {"mutex", 2, mutex_start, mutex_thread, all_counted},
@@ -442,5 +461,6 @@ const struct explore_program explore_programs[] = {
     {"graph", 2, graph_start, graph_thread, all_counted},
     {"graph_group", 2, group_start, group_thread, all_counted},
     {"graph_lists", 2, lists_start, lists_thread, all_counted},
+    {"detach", 2, detach_start, detach_thread, all_counted},
     {0},
 };
