@@ -79,6 +79,18 @@ static void mutex_thread(unsigned t) {
     }
 }
 
+static void try_start(void) {
+    start(2, 2);
+}
+static void try_thread(unsigned t) {
+    if (t == 0)
+        ito_mutex_lock(&shared->mutex);
+    while (t == 1 && ito_mutex_trylock(&shared->mutex))
+        ;
+    shared->counter++;
+    ito_mutex_unlock(&shared->mutex);
+}
+
 static void cond_start(void) {
     start(2, 1);
 }
@@ -326,6 +338,19 @@ static void close_thread(unsigned t) {
     }
 }
 
+/* Who asks whether it is closed sees what was done before. */
+static void closed_start(void) {
+    channel_start_of(2, 0, 0);
+}
+static void closed_thread(unsigned t) {
+    if (t == 0) {
+        shared->cells[0] = 1;
+        ito_channel_close(&shared->channels[0]);
+    } else if (ito_channel_is_closed(&shared->channels[0]) && shared->cells[0] != 1) {
+        explore_fail("old data");
+    }
+}
+
 /* One waits for either of two channels, and two others give it an item at the same time: the second item waits in its
  * channel for the second select. */
 static void select_start(void) {
@@ -448,6 +473,7 @@ static void detach_thread(unsigned t) {
 const struct explore_program explore_programs[] = {
     {"spin", 2, spin_start, spin_thread, all_counted},
     {"mutex", 2, mutex_start, mutex_thread, all_counted},
+    {"mutex_try", 2, try_start, try_thread, all_counted},
     {"condition", 2, cond_start, cond_thread, all_counted},
     {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
     {"semaphore", 2, sem_start, sem_thread, all_counted},
@@ -455,6 +481,7 @@ const struct explore_program explore_programs[] = {
     {"future", 2, future_start, future_thread, all_counted},
     {"channel", 2, channel_start, channel_thread, all_counted},
     {"channel_close", 2, close_start, close_thread, all_counted},
+    {"channel_closed", 2, closed_start, closed_thread, all_counted},
     {"select", 3, select_start, select_thread, all_counted},
     {"uncond", 2, uncond_start, uncond_thread, all_counted},
     {"join_until", 3, join_start, join_thread, all_counted},
