@@ -3,6 +3,7 @@
 //! A column of a table is declared in one call of [`Rows::column`]: its heading, the unit of its numbers, what it means, and how soon it
 //! goes when the screen is narrow. Cells are values, so that text can round them and a page can sort by them. A renderer goes through
 //! all kinds of [`Part`]; the compiler tells it of a new kind.
+use kasuri_analyze::account::ClassSum;
 use std::borrow::Cow;
 
 /// An answer as people read it.
@@ -118,6 +119,8 @@ pub enum Value {
     Whole(i128),
     /// A number in the column's unit.
     Number(f64),
+    /// What a time was spent on: a bar.
+    Classes(Vec<ClassSum>),
 }
 
 /// One cell.
@@ -278,6 +281,11 @@ impl<'r, R> Rows<'r, R> {
 }
 
 impl Cell {
+    /// A bar of the time of each class.
+    pub fn of_classes(classes: &[ClassSum]) -> Cell {
+        Cell { value: Value::Classes(classes.to_vec()), go: None }
+    }
+
     /// The cell, leading to a place of the timeline.
     pub fn to(mut self, go: Go) -> Cell {
         self.go = Some(go);

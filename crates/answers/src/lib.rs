@@ -4,13 +4,15 @@
 //! |---|---|
 //! | [`document`] | what a document is made of |
 //! | `compare`, [`critical`], [`info`], [`locks`], [`openmp`](openmp()), [`plan`], [`predict`], [`whereabouts`] | an answer each: its JSON, and its document |
-//! | [`stat`] | tables of `kasuri stat` |
+//! | [`stat`] | sections of `kasuri stat` |
+//! | [`account`] | what all that is said of the account shares |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`units`], [`names`], [`paths`] | numbers, names, threads with their ids where names are shared, call paths |
 //!
 //! `crates/text` fits a document to a terminal, `crates/report` puts it into a page. Both know [`Part`](document::Part), and no answer.
 #![forbid(unsafe_code)]
 
+pub mod account;
 mod compare;
 pub mod critical;
 pub mod document;

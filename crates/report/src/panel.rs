@@ -2,10 +2,13 @@
 //!
 //! The index has values, not text: a column's unit says how the viewer formats its numbers, so that the reader can sort by them. A cell may
 //! lead to a place of the chart. [`encode`] turns a document into rows of the index.
+use kasuri_analyze::account::ClassSum;
 use kasuri_analyze::demangled;
+use kasuri_answers::account::{FINDING, class_of};
 use kasuri_answers::document::{
-    Cell, Chart, Document, Go, List, Part, Series, SeriesStyle, Table, Unit, Value,
+    Cell, Chart, Document, Go, List, Part, Series, SeriesStyle, Table, Unit, Value, share,
 };
+use kasuri_answers::units::percent;
 use kasuri_model::Trace;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -172,6 +175,7 @@ fn cell<'a>(cell: &'a Cell, trace: &Trace) -> CellRow<'a> {
         // JSON has no infinity.
         Value::Number(n) if !n.is_finite() => ValueRow::None,
         Value::Number(n) => ValueRow::Number(*n),
+        Value::Classes(classes) => ValueRow::Text(classes_text(classes).into()),
     };
     let go = cell.go.and_then(|go| match go {
         Go::Thread(tid) => {
@@ -184,6 +188,15 @@ fn cell<'a>(cell: &'a Cell, trace: &Trace) -> CellRow<'a> {
         Some(go) => CellRow::Link(value, go),
         None => CellRow::Bare(value),
     }
+}
+
+/// What has one per cent or more.
+fn classes_text(classes: &[ClassSum]) -> String {
+    let all = classes.iter().map(|c| c.ns).sum();
+    let shares = classes.iter().filter_map(|c| Some((c, share(c.ns, all)?)));
+    let text =
+        |(c, share): (&ClassSum, f64)| format!("{} {}", class_of(c.class).label(), percent(share));
+    shares.filter(|of| of.1 >= FINDING).map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// The viewer's name of a unit.
@@ -221,6 +234,15 @@ mod tests {
             Rows::new("", "", &rows, 2)
                 .column("thread", Unit::Id, 0, "", |&tid| Cell::from(tid).to(Go::Thread(tid))),
         );
+        let classes = [("work", 3), ("lock_wait", 1)];
+        let classes = classes.map(|(class, ns)| ClassSum { class, ns, ..ClassSum::default() });
+        document.table(Rows::new("", "", &[classes], 1).column(
+            "bar",
+            Unit::Word,
+            0,
+            "",
+            |classes| Cell::of_classes(classes),
+        ));
         document.table(Rows::new("empty", "", &[] as &[u32], 2));
         document.list("orders", "", ["a".to_owned()].into_iter(), 5);
         document.note("a remark");
@@ -253,6 +275,11 @@ mod tests {
                 "caption": "",
                 "columns": [["thread", "", "id"]],
                 "rows": [[[7.0, {"thread": 0}]], [8.0]],
+            }},
+            {"table": {
+                "caption": "",
+                "columns": [["bar", "", "text"]],
+                "rows": [["work 75.0 %, lock wait 25.0 %"]],
             }},
             {"list": {"caption": "orders", "items": ["a"]}},
             {"note": "a remark"},

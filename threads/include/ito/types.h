@@ -80,6 +80,7 @@ enum {
     ITO__SCHED = 8,     /* a worker's own context */
     ITO__TRACED = 16,   /* a recorder knows it: no fast join, so that it hears of the join too */
     ITO__THREW = 32,    /* ito.hpp: its result is an exception; set by itself when it is SHARED */
+    ITO__FORKED = 64,   /* made for a stolen task of ITO_FORK, which is its `arg` */
 };
 
 /*

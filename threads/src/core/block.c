@@ -12,15 +12,6 @@
  */
 #include "core/internal.h"
 
-/* `me` leaves its worker's order of stacks: others may see it end, and its stack goes with it. */
-void ito__expose(struct ito_thread *me) {
-    uintptr_t private = ITO__PRIVATE;
-    /* ORDER acq_rel; pairs with the compare-and-swap in join_register(). It fails if the creator, whose continuation
-     * was stolen, has registered as joiner; then the joiner's address stays. Publishes nothing. */
-    if (load_relaxed(&me->state) == ITO__PRIVATE)
-        cas_acq_rel(&me->state, &private, ITO__SHARED);
-}
-
 uint32_t ito__n_foreign_waits;
 
 static void block_foreign(void (*after)(void *), void *arg) {

@@ -187,12 +187,14 @@ void ito__deque_unfold(struct worker *w) {
     ito__spin_unlock(&w->lock);
 }
 
-/* The stolen thread is no longer alone with its creator, which may be joining it at this moment. */
-static void share(struct ito_thread *t) {
-    uintptr_t private = ITO__PRIVATE;
-    /* ORDER acq_rel; pairs with the compare-and-swap in join_register(): if the joiner registers first, this one fails
-     * and the joiner's address stays. Publishes nothing: what the thief read came through the deque's lock. */
-    cas_acq_rel(&t->state, &private, ITO__SHARED);
+/* Note in the task's state that it has left its slot, so that its parent does not look for it there. */
+void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
+    uintptr_t state = load_relaxed(&fork->state);
+    /* If the state is not the slot, the task was taken before, or its parent, on another worker by now, waits already.
+     * ORDER acq_rel; pairs with the compare-and-swap in fork_register(). If the parent registers first, this one fails
+     * and its address stays. Publishes nothing: the task's frame came with the slot. */
+    if ((state & ~(uintptr_t)1) == (uintptr_t)slot)
+        cas_acq_rel(&fork->state, &state, ITO__SHARED);
 }
 
 /* Copies the slot, which is now the caller's, and tells what was in it that it moves. The victim's lock is held. */
@@ -204,7 +206,7 @@ static void take(struct worker *victim, struct ito__slot *slot, struct ito__slot
         ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);
     } else {
         struct ito_thread *t = (struct ito_thread *)slot->thread;
-        share(t);
+        ito__expose(t); /* no longer alone with its creator, which may be joining it at this moment */
         ito__deque_disown(victim, slot, t);
     }
 }
@@ -254,4 +256,14 @@ enum ito__steal ito__deque_steal(struct worker *victim, bool force, struct ito__
 
 bool ito__deque_looks_full(struct worker *victim) {
     return load_relaxed(&victim->hot.bottom) > load_relaxed(&victim->top);
+}
+
+/* Sets a bit of v->ask and makes its next creation take the slow path. A bit that is set stays until `v` clears it. */
+void ito__ask(struct worker *v, uint32_t why) {
+    if (load_relaxed(&v->hot.ask) & why)
+        return;
+    /* ORDER acq_rel; pairs with the read-modify-write in hear(). Its release publishes that the caller has entered the
+     * list of parked workers (park.c, steps 1 and 3). */
+    or_acq_rel(&v->hot.ask, why);
+    store_relaxed(&v->hot.end, NULL);
 }

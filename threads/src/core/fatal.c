@@ -4,6 +4,12 @@
 
 #include <stdlib.h>
 
+const void *ito__function_of(const struct ito_thread *t) {
+    if (t->flags & ITO__FORKED)
+        return (const void *)(uintptr_t)((struct ito__fork *)t->arg)->run;
+    return (const void *)(uintptr_t)t->fn;
+}
+
 void ito__text_thread(struct ito__text *t, const struct ito_thread *thread) {
     if (thread && thread->name) {
         ito__text_add(t, thread->name);

@@ -193,8 +193,15 @@ static inline struct worker *worker_of(struct ito__worker *w) {
 void ito__block(void (*after)(void *arg), void *arg);
 void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg);
 void ito__ready(struct ito_thread *thread);
-/* `me`, the caller, may no longer end by a plain store: others see its end, or its end has more to do (keys). */
-void ito__expose(struct ito_thread *me);
+/* A thread leaves its worker's order of stacks: it may no longer end by a plain store, as others see its end, or its end has
+ * more to do (keys). */
+static inline void ito__expose(struct ito_thread *t) {
+    uintptr_t private = ITO__PRIVATE;
+    /* ORDER acq_rel; pairs with the compare-and-swap in join_register(). It fails if the creator, whose continuation
+     * was stolen, has registered as joiner; then the joiner's address stays. Publishes nothing. */
+    if (load_relaxed(&t->state) == ITO__PRIVATE)
+        cas_acq_rel(&t->state, &private, ITO__SHARED);
+}
 #define ITO__HAND_OVERS 61u /* one in so many goes through the ready queue */
 
 /*
@@ -215,6 +222,9 @@ static inline bool ito__membarrier(void) {
 
 /* ---- deque (deque.c) -------------------------------------------------------------------------------------------- */
 
+/* `fork` was taken from `slot`, and not by its parent's sync. */
+void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
+void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
 struct ito__slot *ito__deque_pop_slow(struct worker *w, struct ito__slot *slot); /* null: stolen or empty */
 bool ito__deque_grow(struct worker *w);                                          /* false: no memory */
 void ito__deque_publish(struct worker *w);
@@ -307,8 +317,6 @@ void ito__descriptor_forget(void);
 
 /* A thread that will run the forked task; null: no memory. `folded_in`: of the slot that it was in. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64_t folded_in);
-/* `fork` was taken from `slot`, and not by its parent's sync. */
-void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
 /* The thread has ended whose state was this, 1 + the address of a join with a deadline (join_until.c). */
 void ito__join_until_ended(uintptr_t state);
@@ -324,13 +332,12 @@ struct ito__next {
 struct ito__next ito__pick(struct worker *w);             /* local work, else the worker's own context */
 bool ito__find(struct worker *w, struct ito__next *next); /* local work only */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next); /* false: no memory now */
-bool ito__schedule(struct worker *w);          /* on its carrier's stack; true: the pool stops, false: taken away */
-void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
-void ito__answer(struct worker *w);            /* the owner was asked for work */
-bool ito__can_answer(struct worker *w);        /* asked, and something to give */
-void ito__answer_creation(struct worker *w);   /* the same at a creation, which always has something to give */
-void ito__notify(void);                        /* work was published: wake a worker if none searches */
-void ito__wake_idle(void);                     /* a parked worker is to look after I/O */
+bool ito__schedule(struct worker *w);        /* on its carrier's stack; true: the pool stops, false: taken away */
+void ito__answer(struct worker *w);          /* the owner was asked for work */
+bool ito__can_answer(struct worker *w);      /* asked, and something to give */
+void ito__answer_creation(struct worker *w); /* the same at a creation, which always has something to give */
+void ito__notify(void);                      /* work was published: wake a worker if none searches */
+void ito__wake_idle(void);                   /* a parked worker is to look after I/O */
 void ito__wake_worker(struct worker *w);
 void ito__park(struct worker *w);
 bool ito__hungry(void); /* a new thread would soon be stolen; a hint */

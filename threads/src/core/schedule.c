@@ -165,16 +165,6 @@ static void ask_all(struct worker *w) {
     }
 }
 
-/* Sets a bit of v->ask and makes its next creation take the slow path. A bit that is set stays until `v` clears it. */
-void ito__ask(struct worker *v, uint32_t why) {
-    if (load_relaxed(&v->hot.ask) & why)
-        return;
-    /* ORDER acq_rel; pairs with the read-modify-write in hear(). Its release publishes that the caller has entered the
-     * list of parked workers (park.c, steps 1 and 3). */
-    or_acq_rel(&v->hot.ask, why);
-    store_relaxed(&v->hot.end, NULL);
-}
-
 /* Owner: clear the request for work. `end` is restored first: a worker that asks after the clear stores its null
  * later. */
 static void hear(struct worker *w) {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The calling thread and its worker. These functions are in a file of their own and never inlined: compilers keep the
+ * The pool, the calling thread and its worker. These functions are in a file of their own and never inlined: compilers keep the
  * address of a thread-local variable over calls, but a thread may be on another kernel thread, with other thread-local
  * variables, after any call that may switch.
  */
 #include "core/internal.h"
+
+struct ito__pool ito__pool;
+const struct ito__above *ito__above;
 
 static struct ito__slot no_slots[3];
 static int no_errno; /* read and written by the inline ito_yield of foreign threads: each writes what it read */
@@ -80,11 +83,7 @@ void ito__leave_worker(void) {
 
 ito_thread *ito_self(void) {
     struct ito_thread *me = ito__self();
-    uintptr_t private = ITO__PRIVATE;
-    /* The id escapes: others may see the thread end, so it cannot end by a plain store any more.
-     * ORDER acq_rel; pairs with the compare-and-swap in join_register(), as in ito__expose(). */
-    if (load_relaxed(&me->state) == ITO__PRIVATE)
-        cas_acq_rel(&me->state, &private, ITO__SHARED);
+    ito__expose(me); /* the id escapes */
     return me;
 }
 

@@ -180,13 +180,6 @@ static void *run_fork(void *arg) {
     return NULL;
 }
 
-const void *ito__function_of(const struct ito_thread *t) {
-    void *(*fn)(void *) = t->fn;
-    if (fn == run_fork)
-        return (const void *)(uintptr_t)((struct ito__fork *)t->arg)->run;
-    return (const void *)(uintptr_t)fn;
-}
-
 /* Make a thread of a forked task, for a worker that has taken it. It is detached: no thread joins it, and its parent
  * waits on the task's own state. Null: no memory. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64_t folded_in) {
@@ -200,22 +193,12 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64
     }
     t->fn = run_fork;
     t->arg = fork;
-    t->flags |= ITO__OWN_STACK;
+    t->flags |= ITO__OWN_STACK | ITO__FORKED;
     store_relaxed(&t->state, ITO__DETACHED);
     t->sp = ito__context_make(t->stack, entry_ready);
     (void)folded_in;
     ITO__TRACE_PROMOTE(t, fork, folded_in);
     return t;
-}
-
-/* Note in the task's state that it has left its slot, so that its parent does not look for it there. */
-void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
-    uintptr_t state = load_relaxed(&fork->state);
-    /* If the state is not the slot, the task was taken before, or its parent, on another worker by now, waits already.
-     * ORDER acq_rel; pairs with the compare-and-swap in fork_register(). If the parent registers first, this one fails
-     * and its address stays. Publishes nothing: the task's frame came with the slot. */
-    if ((state & ~(uintptr_t)1) == (uintptr_t)slot)
-        cas_acq_rel(&fork->state, &state, ITO__SHARED);
 }
 
 /* The push where a task is not folded as the one before was. */

@@ -23,9 +23,6 @@
 
 #include <string.h>
 
-struct ito__pool ito__pool;
-const struct ito__above *ito__above;
-
 /* What the environment may say. A stack has four pages at least (stack.c); more than a quarter of the address space is
  * a mistake. */
 #define MOST_WORKERS 4096u

@@ -14,17 +14,16 @@
 use super::Page;
 use super::call_paths::{class_lines, path_notes};
 use super::grid::{Grid, number, text, word};
-use super::names::{ThreadNames, thread_names};
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 use kasuri_analyze::call_paths::{is_gil, public_name};
 use kasuri_analyze::short_name;
 use kasuri_analyze::{ProgramBy, Summary, THIS_RECORDER};
+use kasuri_answers::account::{FINDING, class_of, knows_account};
+use kasuri_answers::names::{ThreadNames, thread_names};
 use kasuri_base::call_path::SPIN_LOOP;
 use unicode_width::UnicodeWidthStr;
 
-/// Causes with less of the capacity than this are left out.
-pub(super) const FINDING: f64 = 0.01;
 /// Most causes of one class in the table, and in the headline.
 pub(super) const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
@@ -57,18 +56,6 @@ fn letter(class: Class) -> (char, u8) {
         Class::ThrottledByCpuLimit => ('Q', 161),
         Class::Spinning => ('S', 166),
     }
-}
-
-/// Whether anything is known of where CPU time went.
-pub(super) fn knows_account(s: &Summary) -> bool {
-    let a = &s.account;
-    a.capacity_ns > 0 && a.classes.iter().any(|c| c.class != Class::Unknown.key())
-}
-
-/// The class of a key; summaries have keys, as JSON does. A class of a newer version is *other*.
-pub(super) fn class_of(key: &str) -> Class {
-    let same = |class: &&Class| class.key() == key;
-    Class::ALL.iter().find(same).copied().unwrap_or(Class::Other)
 }
 
 /// What a class holds.
@@ -439,42 +426,6 @@ impl Page<'_> {
             notes.push(format!("one stretch: kasuri stat --range A..B {file}"));
         }
         self.note(&notes.join("; "));
-    }
-
-    /// For each region: how many CPUs were at work while any thread was inside it, and the largest loss.
-    pub(super) fn regions(&mut self, s: &Summary) {
-        let a = &s.account;
-        // Without switches no CPU was seen at work.
-        if a.regions.is_empty() || !knows_account(s) {
-            return;
-        }
-        self.heading("CPUs at work by region", "while any thread was inside it");
-        let mut grid = Grid::new(&[
-            text("REGION"),
-            number("OPEN", 0),
-            number("CPUS", 0),
-            word("BAR", 2),
-            text("MOST LOST TO"),
-        ]);
-        let shown = self.shown(a.regions.len());
-        for r in &a.regions[..shown] {
-            // Of the region's own capacity: all CPUs, while it was open.
-            let capacity: i64 = r.classes.iter().map(|c| c.ns).sum();
-            let lost = r
-                .classes
-                .iter()
-                .filter(|c| !class_of(c.class).is_useful())
-                .max_by_key(|c| c.ns)
-                .filter(|c| c.ns as f64 >= FINDING * capacity as f64);
-            grid.row([
-                r.name.clone(),
-                duration(r.wall_ns as f64),
-                format!("{:.2}", r.got_cpus),
-                small_bar(&r.classes),
-                lost.map_or("-".into(), |c| format!("{:.2} {}", c.cpus, class_of(c.class).label())),
-            ]);
-        }
-        self.grid(grid, shown, a.regions.len());
     }
 }
 

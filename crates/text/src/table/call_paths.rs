@@ -1,13 +1,13 @@
 //! The code behind each class of the account: the lines below its row.
 use super::chains::{PathLine, WORTH_A_LINE, chain_lines};
 use super::grid::cut;
-use super::names::{ThreadNames, thread_names};
 use super::units::{percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains, points_off,
 };
+use kasuri_answers::names::{ThreadNames, thread_names};
 use kasuri_answers::paths::hot_path_text;
 use unicode_width::UnicodeWidthStr;
 

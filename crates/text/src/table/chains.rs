@@ -8,10 +8,10 @@
 //!
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
 use super::grid::cut;
-use super::names::ThreadNames;
 use super::units::{count, duration, file_name, percent, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains, is_gil};
+use kasuri_answers::names::ThreadNames;
 use kasuri_answers::paths::path_text;
 use unicode_width::UnicodeWidthStr;
 

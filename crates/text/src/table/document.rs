@@ -1,4 +1,5 @@
 //! A document as text: facts with their labels at the left, tables that fit the screen, curves in letters.
+use super::account::small_bar;
 use super::grid::{Column, Grid, number, sentence, text, word};
 use super::units::{count, duration, percent, printable};
 use super::{Layout, Page};
@@ -87,6 +88,7 @@ fn in_unit(cell: &Cell, unit: Unit) -> String {
     let number = match &cell.value {
         Value::None => return "-".into(),
         Value::Text(text) => return text.clone(),
+        Value::Classes(classes) => return small_bar(classes),
         Value::Whole(id) if unit == Unit::Id => return id.to_string(),
         Value::Whole(number) => *number as f64,
         Value::Number(number) => *number,

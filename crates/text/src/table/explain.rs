@@ -6,17 +6,16 @@
 //!
 //! Names come from the recorded program, and the page is read by programs that obey markup. So all text from outside of this file goes through [`inline`], which
 //! leaves words of letters and digits as they are and puts everything else into code spans, where Markdown and what is built on it (mentions, links, HTML) find no markup.
-use super::account::{
-    FINDING, MAX_OF_CLASS, by_size, cause_text, class_of, headline_text, knows_account,
-};
+use super::account::{MAX_OF_CLASS, by_size, cause_text, headline_text};
 use super::call_paths::class_lines;
-use super::names::{ThreadNames, thread_names};
 use super::overview::{quality_text, run_text};
 use super::sections::loss_text;
 use super::units::{duration, percent, printable};
 use super::{cut, program};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{CauseSummary, Class, ClassSum};
+use kasuri_answers::account::{FINDING, class_of, knows_account};
+use kasuri_answers::names::{ThreadNames, thread_names};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;

@@ -30,7 +30,6 @@ mod overview;
 pub mod program;
 mod sections;
 mod top;
-mod usdt;
 
 pub use account::headline;
 pub use call_paths::waits;
@@ -41,7 +40,7 @@ pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
 use kasuri_analyze::Summary;
-use kasuri_answers::{names, openmp, stat};
+use kasuri_answers::{openmp, stat};
 use unicode_width::UnicodeWidthStr;
 
 /// The form of a page.
@@ -254,14 +253,14 @@ impl Page<'_> {
             Section::Account => self.account(s, account::Detail::Whole),
             Section::Hints => self.hints(s),
             Section::Losses => self.losses(s),
-            Section::Regions => self.regions(s),
+            Section::Regions => self.parts(&stat::regions(s, rows)),
             Section::Annotations => self.parts(&stat::annotations(s, rows)),
-            Section::Imbalance => self.imbalance(s),
+            Section::Imbalance => self.parts(&stat::imbalance(s, rows)),
             Section::OpenMp => self.parts(&openmp::openmp(s, rows)),
-            Section::Usdt => self.usdt(s),
+            Section::Usdt => self.parts(&stat::usdt(s, rows)),
             Section::Waits => self.parts(&stat::waits(s, rows)),
-            Section::Threads => self.threads(s),
-            Section::Cpus => self.cpus(s),
+            Section::Threads => self.parts(&stat::threads(s, rows)),
+            Section::Cpus => self.parts(&stat::cpus(s, rows)),
             Section::Interference => self.parts(&stat::interference(s, rows)),
             Section::Migrations => self.parts(&stat::migrations(s, rows)),
         }
@@ -289,11 +288,6 @@ impl Page<'_> {
                 &self.styled("2", &format!("  ... and {} more (--top 0 shows all)", all - shown)),
             );
         }
-    }
-
-    /// How many of `all` rows to print.
-    fn shown(&self, all: usize) -> usize {
-        all.min(self.layout.rows())
     }
 }
 

@@ -10,13 +10,13 @@
 //! ```
 //!
 //! A recording without scheduler events has no account; the annotations stand in for it.
-use super::account::{Detail, knows_account};
+use super::account::Detail;
 use super::sections::{exit_text, loss_text};
 use super::units::{count, duration, percent, plural, printable};
-use super::usdt::usdt_text;
 use super::{Page, program};
 use kasuri_analyze::{LossSummary, Summary};
-use kasuri_answers::stat;
+use kasuri_answers::account::knows_account;
+use kasuri_answers::stat::{self, usdt_text};
 
 /// Rows of a table that stands in for the account.
 const ROWS: usize = 5;

@@ -1,30 +1,17 @@
-//! The sections of `kasuri stat -v`, in the order of the page.
+//! The sections of `kasuri stat -v` that are no documents: the run in numbers, losses, what to try.
 //!
-//! Each section is a method of `Page` that prints nothing when the summary has nothing for it. A number that was not
-//! recorded is `-`, never 0 ([`known`]). The functions below them turn one row of the summary into words.
-use super::account::small_bar;
-use super::grid::{Grid, number, text, word};
+//! Each is a method of `Page` that prints nothing when the summary has nothing for it.
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
 use kasuri_analyze::{
-    AnnotationSummary, CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary,
-    WorstWakeup, handed_over_in, no_light_threads, pinned_for,
+    AnnotationSummary, CpuTime, LossSummary, Summary, TaskGraph, WorstWakeup, handed_over_in,
+    no_light_threads, pinned_for,
 };
 use std::cmp::Reverse;
 
 /// A time.
 fn ns(value: i64) -> String {
     duration(value as f64)
-}
-
-/// A time that may not be known.
-fn maybe_ns(value: Option<i64>) -> String {
-    value.map_or("-".into(), ns)
-}
-
-/// One quantile of a latency.
-fn latency(value: Option<Latency>, pick: impl Fn(Latency) -> i64) -> String {
-    maybe_ns(value.map(pick))
 }
 
 /// `, exited with 0`; "" where it is not known.
@@ -56,11 +43,6 @@ fn worst_wakeup(w: &WorstWakeup, layout: &Layout) -> String {
             ms(to)
         ),
     }
-}
-
-/// The text of a number, or `-` where it was not recorded and would be 0.
-fn known(is_known: bool, text: String) -> String {
-    if is_known { text } else { "-".into() }
 }
 
 /// The cost of tracing: `cost the program 0.4 % of its CPU time (0.3..0.5): 8.50 ms; ...`; none when it is not known.
@@ -245,111 +227,6 @@ impl Page<'_> {
         {
             self.line(&format!("{indent}{line}"));
         }
-    }
-
-    /// A paragraph for each region or loop whose threads had unequal work.
-    pub(super) fn imbalance(&mut self, s: &Summary) {
-        // An imbalance that would be printed as 0 % is left out.
-        let found: Vec<&Imbalance> = s.imbalance.iter().filter(|i| i.imbalance >= 0.005).collect();
-        if found.is_empty() {
-            return;
-        }
-        self.heading(
-            "load imbalance",
-            match s.known.switches {
-                true => "CPU time that threads waited for the slowest",
-                false => "time that threads waited for the slowest, by the clock",
-            },
-        );
-        let shown = self.shown(found.len());
-        for i in &found[..shown] {
-            self.item(&imbalance_text(i));
-            // Details only where the cost is 0.5 % of the capacity or more: others would hide them.
-            let is_worth = i.cost_ns >= s.capacity_ns as f64 * 0.005;
-            let more = [late_text(i), rounds_text(i)];
-            for text in more.into_iter().flatten().filter(|_| is_worth) {
-                self.item(&format!("  {text}"));
-            }
-        }
-        if shown < found.len() {
-            let more = format!("  ... and {} more (--top 0 shows all)", found.len() - shown);
-            self.line(&more);
-        }
-    }
-
-    /// A row for each thread; process ids only where there are several.
-    pub(super) fn threads(&mut self, s: &Summary) {
-        if s.threads.is_empty() {
-            return;
-        }
-        self.heading("threads", &threads_note(s));
-        let mut grid = Grid::new(&[
-            text("THREAD"),
-            number("TID", 0),
-            number("PID", 6),
-            number("ON CPU", 0),
-            number("READY", 1),
-            number("BLOCKED", 1),
-            number("UNKNOWN", 5),
-            number("SWITCHES", 0),
-            number("PREEMPTED", 2),
-            number("MIGRATED", 3),
-            number("WAKE P50", 4),
-            number("WAKE P99", 3),
-            number("WAKE MAX", 5),
-            word("ACCOUNT", 3),
-        ]);
-        let shown = self.shown(s.threads.len());
-        // A column that says the same in every row only takes room from the others.
-        let many = s.threads.iter().any(|t| t.pid != s.threads[0].pid);
-        for t in &s.threads[..shown] {
-            grid.row(thread_row(s, t, many));
-        }
-        self.grid(grid, shown, s.threads.len());
-    }
-
-    /// A row for each CPU, of shares of the wall time.
-    pub(super) fn cpus(&mut self, s: &Summary) {
-        if !s.known.switches || s.cpus.is_empty() || s.wall_ns <= 0 {
-            return;
-        }
-        self.heading("CPUs", "share of the wall time");
-        let mut grid = Grid::new(&[
-            text("CPU"),
-            number("PROGRAM", 0),
-            number("OTHERS", 0),
-            number("IDLE", 0),
-            number("UNKNOWN", 1),
-            number("IRQ", 2),
-            number("SWITCHES", 1),
-            word("ACCOUNT", 3),
-        ]);
-        // IRQ lies inside the other columns: an interrupt takes its time from whatever it interrupts.
-        let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
-        let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
-        // CPUs on which nothing of the program ran are alike: on large machines the busiest CPUs come first.
-        let mut order: Vec<_> = s.cpus.iter().collect();
-        let shown = if s.cpus.len() <= 16 { s.cpus.len() } else { self.shown(s.cpus.len()) };
-        if shown < order.len() {
-            order.sort_by_key(|c| std::cmp::Reverse(c.target_ns));
-        }
-        for c in &order[..shown] {
-            grid.row([
-                format!("CPU {}", c.cpu),
-                share(c.target_ns),
-                known(s.known.other_processes, share(c.other_ns)),
-                known(s.known.other_processes, share(c.idle_ns)),
-                known(unknown, share(c.unknown_ns)),
-                c.irq_ns.map_or("-".into(), share),
-                count(c.switches),
-                s.account
-                    .cpus
-                    .iter()
-                    .find(|a| a.cpu == c.cpu)
-                    .map_or("-".into(), |a| small_bar(&a.classes)),
-            ]);
-        }
-        self.grid(grid, shown, s.cpus.len());
     }
 
     /// What to try, with the command to start with.
@@ -579,127 +456,4 @@ pub(super) fn loss_text(loss: &LossSummary) -> String {
     let gaps = if loss.gaps > 1 { format!(" in {} gaps", count(loss.gaps)) } else { String::new() };
     let (from, to) = (ns(loss.from_ns), ns(loss.to_ns));
     format!("{n} events{place}{gaps} between {from} and {to}: {}", printable(&loss.cause))
-}
-
-/// An imbalance: where, how much, what it cost, and which thread was slowest how often.
-fn imbalance_text(i: &Imbalance) -> String {
-    let name = printable(&i.name);
-    let threads = plural(i.threads.into(), "thread");
-    let (what, over) = match i.by {
-        "region" => (
-            format!("all work before {name}"),
-            format!("{} of {threads}", plural(i.instances, "round")),
-        ),
-        // A loop without rounds: threads are compared by their sums over the whole recording.
-        "total" => (name, format!("the sums of {threads}")),
-        _ => (name, format!("{} of {threads}", plural(i.instances, "round"))),
-    };
-    let how_often = if i.instances < 2 {
-        "in the only round".to_string()
-    // Would be printed as 100.0 %, which "always" says better.
-    } else if i.worst_share > 0.9995 {
-        "always".to_string()
-    } else {
-        format!("in {}", percent(i.worst_share))
-    };
-    let (loss, cost) = (i.imbalance * 100.0, i.cost_ns * 1e-9);
-    let worst = printable(&i.worst_thread);
-    format!(
-        "{what}: {loss:.0} % imbalance, cost {cost:.3} CPU-s over {over}; slowest {how_often}: thread {worst} ({})",
-        i.worst_tid
-    )
-}
-
-/// Which thread is late, and what to do about it; none without a test of chance, or with too few rounds.
-fn late_text(i: &Imbalance) -> Option<String> {
-    // Friedman's test: how often chance alone makes threads differ as much.
-    let chance = match i.p_value? {
-        p if p < 0.001 => "p < 0.001".to_string(),
-        p => format!("p = {p:.3}"),
-    };
-    let first = i.by_thread.first()?;
-    let mean = i.mean_busy_ns.max(1.0);
-    let more = (first.busy_ns as f64 / mean - 1.0) * 100.0;
-    let saves = i.static_cost_ns / i.cost_ns.max(1.0) * 100.0;
-    let name = printable(&first.name);
-    Some(match i.cause {
-        "static" => format!(
-            "the work is split unevenly: {name} has {more:.0} % more than the mean; a better fixed split saves {saves:.0} % of the cost ({chance})"
-        ),
-        "mixed" => format!(
-            "the work is split unevenly in part: {name} has {more:.0} % more than the mean, which is {saves:.0} % of the cost ({chance}); the rest changes from round to round"
-        ),
-        "changing" => format!(
-            "a different thread is late each time ({chance}): a better fixed split would save {saves:.0} % of the cost; hand out the work in smaller pieces, or look for interference"
-        ),
-        // Too few rounds to tell.
-        _ => return None,
-    })
-}
-
-/// The distribution over rounds, as a histogram in block characters; none below three rounds, as the line above has all
-/// there is to a single round.
-fn rounds_text(i: &Imbalance) -> Option<String> {
-    // The lower eighths of a cell, one to eight.
-    const BARS: [char; 8] = [
-        '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
-        '\u{2588}',
-    ];
-    // The histogram has equal steps from 0 to 100 %; the tallest bar is the most frequent one, not all rounds.
-    let r = &i.rounds;
-    let most = *r.histogram.iter().max()? as f64;
-    if i.instances < 3 || most == 0.0 {
-        return None;
-    }
-    let bar = |&n: &u64| match n {
-        0 => '\u{b7}',
-        n => BARS[((n as f64 / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
-    };
-    let bars: String = r.histogram.iter().map(bar).collect();
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    Some(format!(
-        "imbalance by round: p50 {}, p90 {}, max {} at {}; 0 % {bars} 100 %",
-        percent(r.p50),
-        percent(r.p90),
-        percent(r.max),
-        ns(r.worst_at_ns)
-    ))
-}
-
-/// The row of a thread; the account's bar is the last cell. Its cells are in the order of the columns of `threads`.
-fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 14] {
-    let k = s.known;
-    [
-        if t.name.is_empty() { format!("thread {}", t.tid) } else { t.name.clone() },
-        t.tid.to_string(),
-        // `known` writes `-` for false, and the grid drops a column that has nothing else.
-        known(many_processes, t.pid.to_string()),
-        known(k.switches, ns(t.on_cpu_ns)),
-        known(k.switches, ns(t.runnable_ns)),
-        known(k.switches, ns(t.blocked_ns)),
-        known(t.unknown_ns > 0, ns(t.unknown_ns)),
-        known(k.switches, count(t.switches)),
-        known(k.switches, count(t.preemptions)),
-        known(k.switches, count(t.migrations)),
-        latency(t.wake_latency_ns, |l| l.p50),
-        latency(t.wake_latency_ns, |l| l.p99),
-        latency(t.wake_latency_ns, |l| l.max),
-        s.account
-            .threads
-            .iter()
-            .find(|a| k.switches && (a.tid, a.pid) == (t.tid, t.pid))
-            .map_or("-".into(), |a| small_bar(&a.classes)),
-    ]
-}
-
-/// What the table's headings mean with the events that were recorded.
-fn threads_note(s: &Summary) -> String {
-    let note = match (s.known.switches, s.known.wakeups) {
-        // With wake-ups a thread is ready from the moment it is woken.
-        (true, true) => "READY: could run, but had no CPU",
-        // Without wake-ups it is not known when a sleeping thread became ready.
-        (true, false) => "READY: preempted; BLOCKED: asleep, or woken and not yet running",
-        (false, _) => "scheduler events were not recorded",
-    };
-    note.into()
 }
