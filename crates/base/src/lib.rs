@@ -6,6 +6,7 @@
 //! | [`annotation`] | kinds of annotations, waits, locks and arguments, as kasuri.h numbers them |
 //! | [`call_path`] | names of frames that are no functions |
 //! | [`cost`] | what an event costs at a distance from the one before |
+//! | [`parallel`] | what parallel work costs on a machine: waking threads, moving data |
 //! | [`random`] | random numbers that repeat |
 //! | [`usdt`] | which probes are the two ends of one thing |
 //! | [`words`] | text of strangers, for a screen and for a shell |
@@ -16,6 +17,7 @@ pub mod annotation;
 pub mod call_path;
 pub mod cost;
 mod numbered;
+pub mod parallel;
 pub mod random;
 pub mod usdt;
 pub mod words;

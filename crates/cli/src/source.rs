@@ -73,6 +73,7 @@ impl Source {
         let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
         options.shm_dir = crate::cmd::shm_dir();
         options.locks = Some(LockProbe::Full);
+        options.costs.parallel = kasuri_lab::parallel::for_recording();
         options.lock_functions.clone_from(&self.lock_function);
         adjust(&mut options);
         let summary = match record(&options) {

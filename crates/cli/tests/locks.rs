@@ -123,6 +123,37 @@ fn predict(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// What parallel work costs is measured before a recording and lies in it: nothing is measured at a read, and the answers to one
+/// file are one answer.
+#[test]
+fn answers_of_a_file_are_the_same_at_each_read() {
+    if !can_probe() || !two_cpus() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    let made = json(&run(predict(dir.path(), &["--json", "-o", "one.kasuri", "--"])
+        .args([&workers, "ratio", "60", "50"])));
+    assert_eq!(made["machine"]["is_measured"], true, "{made}");
+    for command in ["predict", "locks"] {
+        let read = || run(kasuri(dir.path()).args([command, "--json", "one.kasuri"]));
+        let (first, again) = (read(), read());
+        let answer = json(&first);
+        assert!(first.stdout == again.stdout, "{command}: {answer}\n{}", json(&again));
+        if command == "predict" {
+            assert_eq!(answer["machine"], made["machine"], "the recording's");
+        }
+    }
+}
+
+/// A recording of another machine that does not say what parallel work costs there: what it costs here says nothing.
+#[test]
+fn a_recording_of_another_machine_without_its_costs_gets_assumed_ones() {
+    let dir = scratch();
+    let file = repository().join("tests/golden/kasuri/locks.kasuri");
+    let answer = json(&run(predict(dir.path(), &["--json"]).arg(file)));
+    assert_eq!(answer["machine"]["is_measured"], false, "{answer}");
+}
+
 /// A prediction with a second run finds two CPUs, and sections as long on two as on one: they are as long as the CPU clock says. A busy
 /// machine takes CPUs away, or time that its kernel does not report.
 fn second_run_finds_equal_sections(dir: &Path, workers: &str) {

@@ -70,6 +70,9 @@ pub struct Meta {
     /// and ends of the interval; rising, the first of them `event_costs`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub event_costs_apart: BTreeMap<String, Vec<[f64; 4]>>,
+    /// What parallel work cost on this machine, by name, ns and a factor; empty: not measured.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parallel_costs: BTreeMap<String, f64>,
     /// With a budget: each change of what was on, in time order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetChange>,

@@ -91,15 +91,21 @@ impl Cost {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |d| d.as_secs())
+}
+
+/// Whether what was measured at this second is to be measured again.
+pub(crate) fn is_old(at: u64) -> bool {
+    // A clock that was set back must not make it wait for years.
+    !(at..at.saturating_add(REFRESH_S)).contains(&now())
 }
 
 /// All measurements of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// Kernel release, CPU model, version: all must be those of now.
+    /// [`machine`], when they were made.
     pub machine: [String; 3],
     /// By `system/name`, and [`ANNOTATION`].
     pub events: BTreeMap<String, Cost>,
@@ -107,7 +113,8 @@ pub struct Costs {
     pub unknown: Vec<String>,
 }
 
-fn machine() -> [String; 3] {
+/// What must be as it was where measurements are remembered: kernel release, CPU model, version.
+pub(crate) fn machine() -> [String; 3] {
     let host = kasuri_record::host::host();
     [host.kernel, host.cpu_model, env!("CARGO_PKG_VERSION").to_owned()]
 }
@@ -145,10 +152,8 @@ impl Costs {
 
     /// Those of `wanted` that are not known yet, or were measured so long ago that another pass is due.
     pub fn missing<'a>(&self, wanted: &'a [String]) -> Vec<&'a str> {
-        let now = now();
         let due = |name: &str| match self.events.get(name) {
-            // A clock that was set back must not make it wait for years.
-            Some(cost) => !(cost.at..cost.at + REFRESH_S).contains(&now),
+            Some(cost) => is_old(cost.at),
             None => !self.unknown.iter().any(|u| u == name),
         };
         let names = wanted.iter().map(String::as_str);

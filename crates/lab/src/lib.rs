@@ -7,7 +7,7 @@
 //! | [`config`], [`tracer`] | what is switched on meanwhile |
 //! | [`events`] | `kasuri events`: what each tracepoint costs |
 //! | [`costs`], `cache` | costs that were measured; the files that keep them between runs |
-//! | [`machine`] | what waking, sleeping and sharing data cost on this machine |
+//! | [`machine`], [`parallel`] | what waking, sleeping and sharing data cost on this machine: one pass, and what is remembered of several |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
 //! | [`lmbench`] | LMbench's own programs in place of our operations |
 //! | [`volume`] | `kasuri overhead --volume`: MB/s by selection, event kind and CPU |
@@ -25,6 +25,7 @@ pub mod machine;
 pub mod ops;
 pub mod overhead;
 pub mod pages;
+pub mod parallel;
 pub mod stats;
 pub mod tracer;
 pub mod volume;

@@ -3,6 +3,7 @@
 //! A table is a struct of equally long `Vec`s (columns); row `i` of the table is element `i` of each.
 //! Rows refer to each other by typed indices. Nothing here knows bytes, files or screens.
 use crate::{Column, Duration, Time};
+use kasuri_base::parallel::ParallelCosts;
 use std::ops::Range;
 
 macro_rules! index {
@@ -198,6 +199,8 @@ pub struct Info {
     pub event_costs: Vec<EventCost>,
     /// Distance between kernel events on the same CPU: geometric mean, ns.
     pub events_apart_ns: Option<f64>,
+    /// What parallel work cost on the machine that recorded.
+    pub parallel_costs: Option<ParallelCosts>,
     /// CPU time of the program and its descendants as the kernel accounts it; a recording with gaps knows less itself.
     pub program_cpu: Option<Duration>,
     /// CPU time the recorder took while recording.

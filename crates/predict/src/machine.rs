@@ -1,7 +1,8 @@
-//! The costs of parallel work on a machine. `kasuri predict` measures them; the defaults are those of one virtual machine.
+//! The costs of parallel work on a machine. Recordings carry them as measured; the defaults are those of one virtual machine.
 //!
 //! Waking a thread costs more the longer its CPU has been idle, because CPUs sleep more deeply with time. So latency and the
 //! waker's cost are measured at three idle times and interpolated between them, by the logarithm of the time.
+use kasuri_base::parallel::ParallelCosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,29 @@ impl Default for Machine {
     }
 }
 
+impl From<ParallelCosts> for Machine {
+    /// A machine that was measured.
+    fn from(costs: ParallelCosts) -> Machine {
+        Machine {
+            wake_latency_ns: costs.wake_latency_ns,
+            wake_latency_short_ns: costs.wake_latency_short_ns,
+            wake_latency_long_ns: costs.wake_latency_long_ns,
+            relay_ns: costs.relay_ns,
+            fall_ns: costs.fall_ns,
+            wake_call_ns: costs.wake_call_ns,
+            wake_call_short_ns: costs.wake_call_short_ns,
+            wake_call_long_ns: costs.wake_call_long_ns,
+            wake_local_ns: costs.wake_local_ns,
+            switch_ns: costs.switch_ns,
+            retry_ns: costs.retry_ns,
+            transfer_ns: costs.transfer_ns,
+            slowdown: costs.slowdown.max(1.0),
+            is_measured: true,
+            ..Machine::default()
+        }
+    }
+}
+
 /// Idle time of a CPU before it is woken, in the measurement of costs.
 pub const SHORT_NS: f64 = 3_000.0;
 /// As above.
@@ -86,28 +110,6 @@ impl Machine {
     /// Cost of that call to the waker.
     pub fn call(&self, idle_ns: f64) -> f64 {
         after(idle_ns, [self.wake_call_short_ns, self.wake_call_ns, self.wake_call_long_ns])
-    }
-
-    /// From two measurements, some time apart: others on the machine can only have made one of them dearer.
-    pub fn undisturbed(&self, other: &Machine) -> Machine {
-        let least = |of: fn(&Machine) -> f64| of(self).min(of(other));
-        Machine {
-            wake_latency_ns: least(|m| m.wake_latency_ns),
-            wake_latency_short_ns: least(|m| m.wake_latency_short_ns),
-            wake_latency_long_ns: least(|m| m.wake_latency_long_ns),
-            relay_ns: least(|m| m.relay_ns),
-            wake_call_ns: least(|m| m.wake_call_ns),
-            wake_call_short_ns: least(|m| m.wake_call_short_ns),
-            wake_call_long_ns: least(|m| m.wake_call_long_ns),
-            wake_local_ns: least(|m| m.wake_local_ns),
-            retry_ns: least(|m| m.retry_ns),
-            // A window, not a price.
-            fall_ns: (self.fall_ns + other.fall_ns) / 2.0,
-            switch_ns: least(|m| m.switch_ns),
-            transfer_ns: least(|m| m.transfer_ns),
-            slowdown: least(|m| m.slowdown),
-            ..*self
-        }
     }
 
     /// Everything for nothing: what the textbook models assume.

@@ -3,6 +3,7 @@
 use crate::files::remote::Key;
 pub use crate::program::collector::Annotated;
 pub use crate::rings::slices::OnSlice;
+use kasuri_base::parallel::ParallelCosts;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,7 +67,7 @@ pub enum Stacks {
     Deep,
 }
 
-/// Cost of one event as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
+/// Costs on this machine as the lab measured them. Of one event: ns, median and the ends of the 95 % interval, by `system/event`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitCosts {
     /// In a loop that does nothing else.
@@ -74,6 +75,8 @@ pub struct UnitCosts {
     /// In a program that does other work between two events: ns from one to the next, then the same three; by rising
     /// distance.
     pub apart: BTreeMap<String, Vec<[f64; 4]>>,
+    /// Of parallel work, for predictions.
+    pub parallel: Option<ParallelCosts>,
 }
 
 /// Bytes that a recording leaves free on its disk by default, once it takes as many itself.

@@ -56,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // The class is a prediction for two CPUs; of a part of the recording there is none.
     let is_whole = options.range.is_none() && !session.locks().locks.is_empty();
     let wanted = || kasuri_predict::Options {
-        machine: machine(false),
+        machine: machine(&trace),
         cpus: vec![2],
         what_if: false,
         ..kasuri_predict::Options::default()

@@ -7,6 +7,7 @@ use crate::show::{layout, show};
 use crate::source::Source;
 use anyhow::Context;
 use kasuri_analyze::Session;
+use kasuri_model::{Info, Trace};
 use kasuri_predict::{Machine, Options};
 use kasuri_text::table::Layout;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ const PAIRS_BEGIN: Duration = Duration::from_secs(10);
 /// Predict the speed-up on more CPUs
 ///
 /// Replays the threads of a recording made on one CPU on 2 to 256 CPUs, with the locks they took, their waits for each other
-/// and the cost of waking a thread on this machine. Prints what limits the speed-up at each number of CPUs, and what a change
+/// and the cost of waking a thread on the machine that recorded. Prints what limits the speed-up at each number of CPUs, and what a change
 /// would gain.
 ///
 /// With -- PROGRAM, records the program on one CPU first. --second-run also records it on two CPUs, which shows how much slower
@@ -54,7 +55,7 @@ pub struct Args {
     /// Also write the speed-up curve to OUT as SVG
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
-    /// Use assumed costs instead of measuring this machine: the recording is of another one
+    /// Use assumed costs instead of those that were measured
     #[arg(long)]
     other_machine: bool,
     /// Use the costs of another machine, from the output of --json there
@@ -68,10 +69,8 @@ pub struct Args {
 /// When there is no recording or it cannot be replayed.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let allowed = kasuri_record::host::allowed_cpus();
-    let mut costs = match &args.machine {
-        Some(path) => machine_of(path)?,
-        None => machine(args.other_machine),
-    };
+    // First: a wrong name is said before the program runs.
+    let given = args.machine.as_deref().map(machine_of).transpose()?;
     let cpu = allowed.first().copied().unwrap_or(0);
     let (begin, mut again) = (Instant::now(), Vec::new());
     let mut trace = args.source.load(&|options| {
@@ -99,10 +98,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => None,
     };
-    // After the recording once more: some seconds lie between, and what others did in one of them is not the machine's.
-    if args.source.is_program() && args.machine.is_none() && costs.is_measured {
-        costs = costs.undisturbed(&machine(false));
-    }
+    let costs = match given {
+        Some(given) => given,
+        None if args.other_machine => Machine::default(),
+        None => machine(&trace),
+    };
     let mut options = Options { machine: costs, again, ..Options::default() };
     if !args.cpus.is_empty() {
         options.cpus = args.cpus.iter().map(|&n| n.into()).collect();
@@ -147,27 +147,21 @@ fn machine_of(path: &std::path::Path) -> anyhow::Result<Machine> {
     })
 }
 
-/// The machine at hand, measured; assumed when it cannot be or is not the one.
-pub fn machine(is_other: bool) -> Machine {
-    let assumed = Machine::default();
-    let Some(costs) = (!is_other).then(kasuri_lab::machine::measure).flatten() else {
-        return assumed;
-    };
-    Machine {
-        wake_latency_ns: costs.wake_latency_ns,
-        wake_call_ns: costs.wake_call_ns,
-        wake_call_short_ns: costs.wake_call_short_ns,
-        wake_call_long_ns: costs.wake_call_long_ns,
-        wake_local_ns: costs.wake_local_ns,
-        switch_ns: costs.switch_ns,
-        wake_latency_short_ns: costs.wake_latency_short_ns,
-        wake_latency_long_ns: costs.wake_latency_long_ns,
-        relay_ns: costs.relay_ns,
-        fall_ns: costs.fall_ns,
-        retry_ns: costs.retry_ns,
-        transfer_ns: costs.transfer_ns,
-        slowdown: costs.slowdown,
-        is_measured: true,
-        ..assumed
-    }
+/// The machine that made a recording, as the recording has it; else this one, if it may be it, and if it can be measured;
+/// else an assumed one.
+pub fn machine(trace: &Trace) -> Machine {
+    let here = || may_be_here(&trace.info).then(kasuri_lab::parallel::for_reading).flatten();
+    let costs = trace.info.parallel_costs.or_else(here);
+    costs.map_or_else(Machine::default, Machine::from)
+}
+
+/// Whether what a recording says of its machine is true of this one. Some formats say nothing.
+fn may_be_here(info: &Info) -> bool {
+    let here = kasuri_record::host::host();
+    let pairs = [
+        (&info.host, here.hostname),
+        (&info.kernel, here.kernel),
+        (&info.cpu_model, here.cpu_model),
+    ];
+    pairs.into_iter().all(|(there, here)| there.is_empty() || *there == here)
 }

@@ -404,7 +404,7 @@ fn unit_costs(options: &Options, quiet: bool, anew: bool) -> UnitCosts {
             );
         }
     }
-    costs.of(&wanted)
+    UnitCosts { parallel: kasuri_lab::parallel::for_recording(), ..costs.of(&wanted) }
 }
 
 /// The file's name when none was given.

@@ -224,7 +224,7 @@ fn panels(session: &Session<'_>) -> Vec<Document> {
         return out;
     }
     let wanted = kasuri_predict::Options {
-        machine: super::predict::machine(false),
+        machine: super::predict::machine(session.trace()),
         ..kasuri_predict::Options::default()
     };
     let prediction = predict::of_locks(session, &wanted);

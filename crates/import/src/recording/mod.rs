@@ -30,6 +30,7 @@ use crate::error::source;
 use crate::usdt;
 use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use annotation::{Clients, SiteNames, Stream};
+use kasuri_base::parallel::ParallelCosts;
 use kasuri_base::usdt::COUNTED;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
@@ -442,6 +443,7 @@ fn info(meta: &Meta) -> Info {
         recorder: meta.recorder.clone(),
         event_costs: Vec::new(),
         events_apart_ns: None,
+        parallel_costs: ParallelCosts::from_named(|name| meta.parallel_costs.get(name).copied()),
         program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
         recorder_pid: meta.recorder_pid,
         held_up: meta.held_up.map(held_up),

@@ -1,6 +1,7 @@
 //! Recordings made up by hand, and what they must load as: the answers were worked out from docs/format.md.
 mod parts;
 
+use kasuri_base::parallel::ParallelCosts;
 use kasuri_format::call_paths::{
     Call, Frame, Log, Module, ModuleKind, NONE, Names, Path, PathEnd, Sample, SampleKind, Tables,
 };
@@ -352,6 +353,24 @@ fn a_budget_says_what_it_left_out() {
             (65_000, Unknown)
         ]
     );
+}
+
+#[test]
+fn costs_of_parallel_work_are_those_of_the_file_or_none() {
+    let names: Vec<&str> = ParallelCosts::from_named(|_| Some(7.0))
+        .iter()
+        .flat_map(ParallelCosts::named)
+        .map(|(name, _)| name)
+        .collect();
+    let costs = |of: &[&str], ns: f64| {
+        let mut parts = program();
+        parts.meta.parallel_costs = of.iter().map(|&name| (name.into(), ns)).collect();
+        parts.load().info.parallel_costs
+    };
+    assert_eq!(costs(&names, 7.5), ParallelCosts::from_named(|_| Some(7.5)));
+    assert_eq!(costs(&[], 7.5), None, "a recording of before");
+    assert_eq!(costs(&names[1..], 7.5), None, "one is missing");
+    assert_eq!(costs(&names, -7.5), None, "no machine has it");
 }
 
 #[test]

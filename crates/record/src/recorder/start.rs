@@ -381,6 +381,13 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
         recorder_pid: namespaces::is_initial().then(|| std::process::id() as i32),
         keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
         event_costs_apart: options.costs.apart.clone(),
+        parallel_costs: options
+            .costs
+            .parallel
+            .iter()
+            .flat_map(|costs| costs.named())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         ..Meta::default()
     };
     Ok(Live {

@@ -1,0 +1,123 @@
+//! Costs of parallel work on this machine: measured in passes of [`crate::machine`], and cached in a file.
+//!
+//! A recording carries them, so that predictions from it are the same at each read. They are measured before it begins and
+//! remembered, as those of events are ([`crate::costs`]): at its end they would cost a short program a tenth of a second, and one
+//! pass there, beside whatever runs then, is further from the next than several at different times are.
+use crate::costs::{is_old, machine, now};
+use crate::stats::median;
+use kasuri_base::parallel::ParallelCosts;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Passes that are remembered. They span what the machine is like: a virtual CPU wakes up differently from one minute to the next.
+const PASSES: usize = 9;
+/// Of the first ones, none begins after this time: the user waits.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The file of measurements; for its directory see `cache`.
+const FILE: &str = "parallel-costs.json";
+
+/// All measurements of one machine.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Passes {
+    /// [`machine`], when they were made.
+    machine: [String; 3],
+    /// Costs by name, the oldest first.
+    passes: Vec<BTreeMap<String, f64>>,
+    /// When the last was made, seconds since 1970.
+    at: u64,
+}
+
+/// Those for a recording that begins now: another pass is made if the last was long ago. `None`: this process may use one CPU only,
+/// and nothing is remembered.
+pub fn for_recording() -> Option<ParallelCosts> {
+    Passes::load().learnt(is_old)
+}
+
+/// Those for a recording of this machine that has none: what is remembered, so that the next reader has the same.
+pub fn for_reading() -> Option<ParallelCosts> {
+    Passes::load().learnt(|_| false)
+}
+
+impl Passes {
+    fn load() -> Passes {
+        let known = crate::cache::read_all(FILE).into_iter();
+        known
+            .filter_map(|text| serde_json::from_slice::<Passes>(&text).ok())
+            .filter(|known| known.machine == machine())
+            .max_by_key(|known| known.at)
+            .unwrap_or_else(|| Passes { machine: machine(), ..Passes::default() })
+    }
+
+    /// The costs, with one more pass when `is_due`, or the first ones when there are none.
+    fn learnt(mut self, is_due: impl Fn(u64) -> bool) -> Option<ParallelCosts> {
+        let wanted = match self.passes.len() {
+            0 => PASSES,
+            _ => usize::from(is_due(self.at)),
+        };
+        let start = Instant::now();
+        for pass in 0..wanted {
+            if pass > 0 && start.elapsed() > PATIENCE {
+                break;
+            }
+            let Some(costs) = crate::machine::measure() else {
+                break;
+            };
+            self.add(&costs, now());
+        }
+        if wanted > 0 && !self.passes.is_empty() {
+            // What cannot be remembered is measured anew.
+            let _ = serde_json::to_vec(&self).is_ok_and(|text| crate::cache::write(FILE, &text));
+        }
+        self.costs()
+    }
+
+    fn add(&mut self, costs: &ParallelCosts, now: u64) {
+        self.passes
+            .push(costs.named().into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect());
+        self.passes.drain(..self.passes.len().saturating_sub(PASSES));
+        self.at = now;
+    }
+
+    /// The middle of the passes: other programs make some costs dearer, and waking cheaper, as they keep CPUs from sleeping.
+    fn costs(&self) -> Option<ParallelCosts> {
+        ParallelCosts::from_named(|name| {
+            let values = self.passes.iter().filter_map(|pass| pass.get(name).copied());
+            median(&values.collect::<Vec<f64>>()).map(|middle| middle.median)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flat(ns: f64) -> ParallelCosts {
+        ParallelCosts::from_named(|_| Some(ns)).expect("a cost")
+    }
+
+    #[test]
+    fn the_middle_of_the_latest_passes_counts() {
+        let mut passes = Passes::default();
+        assert_eq!(passes.costs(), None);
+        passes.add(&flat(5.0), 1);
+        assert_eq!(passes.costs(), Some(flat(5.0)));
+        // One that others made dear, and one that came out too cheap, change nothing.
+        for ns in [4.0, 8040.0, 0.1, 4.0] {
+            passes.add(&flat(ns), 2);
+        }
+        assert_eq!(passes.costs(), Some(flat(4.0)));
+        // The oldest are forgotten.
+        (0..PASSES).for_each(|_| passes.add(&flat(9.0), 3));
+        assert_eq!((passes.costs(), passes.passes.len(), passes.at), (Some(flat(9.0)), PASSES, 3));
+    }
+
+    #[test]
+    fn what_is_known_is_not_measured_again() {
+        let mut passes = Passes::default();
+        passes.add(&flat(3.0), now());
+        assert_eq!(passes.clone().learnt(is_old), Some(flat(3.0)));
+        passes.at = 0;
+        assert_eq!(passes.learnt(|_| false), Some(flat(3.0)));
+    }
+}
