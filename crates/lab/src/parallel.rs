@@ -28,15 +28,16 @@ struct Passes {
     at: u64,
 }
 
-/// Those for a recording that begins now: another pass is made if the last was long ago. `None`: this process may use one CPU only,
-/// and nothing is remembered.
+/// Those for a recording that begins now: a tenth of a second passes before it, for one more pass, if the last was long ago. `None`: this
+/// process may use one CPU only, and nothing is remembered.
 pub fn for_recording() -> Option<ParallelCosts> {
-    Passes::load().learnt(is_old)
+    Passes::load().learnt(1, is_old)
 }
 
-/// Those for a recording of this machine that has none: what is remembered, so that the next reader has the same.
+/// Those for a recording of this machine that has none: what is remembered, so that the next reader has the same. Where nothing is yet,
+/// all passes are made.
 pub fn for_reading() -> Option<ParallelCosts> {
-    Passes::load().learnt(|_| false)
+    Passes::load().learnt(PASSES, |_| false)
 }
 
 impl Passes {
@@ -49,10 +50,10 @@ impl Passes {
             .unwrap_or_else(|| Passes { machine: machine(), ..Passes::default() })
     }
 
-    /// The costs, with one more pass when `is_due`, or the first ones when there are none.
-    fn learnt(mut self, is_due: impl Fn(u64) -> bool) -> Option<ParallelCosts> {
+    /// The costs, with one more pass when `is_due`, or the `first` ones when there are none.
+    fn learnt(mut self, first: usize, is_due: impl Fn(u64) -> bool) -> Option<ParallelCosts> {
         let wanted = match self.passes.len() {
-            0 => PASSES,
+            0 => first,
             _ => usize::from(is_due(self.at)),
         };
         let start = Instant::now();
@@ -116,8 +117,8 @@ mod tests {
     fn what_is_known_is_not_measured_again() {
         let mut passes = Passes::default();
         passes.add(&flat(3.0), now());
-        assert_eq!(passes.clone().learnt(is_old), Some(flat(3.0)));
+        assert_eq!(passes.clone().learnt(1, is_old), Some(flat(3.0)));
         passes.at = 0;
-        assert_eq!(passes.learnt(|_| false), Some(flat(3.0)));
+        assert_eq!(passes.learnt(1, |_| false), Some(flat(3.0)));
     }
 }
