@@ -114,14 +114,14 @@ fn facts(out: &mut Document, p: &Prediction) {
     out.fact(
         "recorded",
         format!(
-            "{} on {}, {} of work by {} ({} of them busy); the replay takes {} ({:+.1} %)",
+            "{} on {}, {} of work by {} ({} of them busy); the replay takes {}{}",
             duration(p.recorded_wall_ns as f64),
             plural(p.recorded_cpus as u64, "CPU"),
             duration(p.work_ns as f64),
             plural(p.threads as u64, "thread"),
             p.workers,
             duration(p.replayed_wall_ns as f64),
-            100.0 * p.replay_error()
+            p.replay_error().map(|error| format!(" ({:+.1} %)", 100.0 * error)).unwrap_or_default()
         ),
     );
     second_fact(out, p);

@@ -244,17 +244,29 @@ pub struct Prediction {
 
 /// A replay that is farther off the recorded time than this share does not reproduce the program.
 const RELIABLE: f64 = 0.1;
+/// The share of the recorded time that others have to leave for the replay to be compared with it.
+const LEFT: f64 = 0.05;
 
 impl Prediction {
-    /// The replay's time on the recorded CPUs against the recorded time without what others took: 0.05 is 5 % too long.
-    pub fn replay_error(&self) -> f64 {
+    /// The replay's time on the recorded CPUs against the recorded time without what others took: 0.05 is 5 % too long. None: others
+    /// left too little to compare with.
+    pub fn replay_error(&self) -> Option<f64> {
         let recorded = self.recorded_wall_ns.saturating_sub(self.lost_wall_ns);
-        self.replayed_wall_ns as f64 / recorded.max(1) as f64 - 1.0
+        let enough = recorded as f64 >= LEFT * self.recorded_wall_ns.max(1) as f64;
+        enough.then(|| self.replayed_wall_ns as f64 / recorded as f64 - 1.0)
+    }
+
+    /// The same as a clause about the replay.
+    pub(crate) fn replay_check(&self) -> String {
+        match self.replay_error() {
+            Some(error) => format!("is {:+.1} % off the recorded time", 100.0 * error),
+            None => "cannot be checked, as other programs had the CPUs nearly all the time".into(),
+        }
     }
 
     /// Whether the replay reproduces the recording well enough for its speed-ups to say something.
     pub fn is_reliable(&self) -> bool {
-        self.replay_error().abs() <= RELIABLE
+        self.replay_error().is_some_and(|error| error.abs() <= RELIABLE)
     }
 
     /// The prediction for so many CPUs.

@@ -36,11 +36,8 @@ pub(crate) fn reasons(p: &Prediction, first: &Extract, apart: &Apart) -> Vec<Str
     let mut out = Vec::new();
     let used = (p.work_ns + first.spinning_ns).max(1) as f64;
     let share = |ns: u64| ns as f64 / used;
-    if p.replay_error().abs() > REPLAY {
-        out.push(format!(
-            "the replay is {:+.0} % off the recorded time on the recorded CPUs",
-            100.0 * p.replay_error()
-        ));
+    if p.replay_error().is_none_or(|error| error.abs() > REPLAY) {
+        out.push(format!("the replay on the recorded CPUs {}", p.replay_check()));
     }
     if share(first.spinning_for_unknown_ns) > SPINNING {
         out.push(format!(

@@ -122,10 +122,9 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
         notes: runs.notes(),
     };
     if !out.is_reliable() {
-        let note = format!(
-            "the replay is {:+.0} % off the recorded time on the recorded CPUs: the speed-ups are not reliable",
-            100.0 * out.replay_error()
-        );
+        let check = out.replay_check();
+        let note =
+            format!("the replay on the recorded CPUs {check}: the speed-ups are not reliable");
         out.notes.insert(0, note);
     }
     let replayed: Vec<f64> =
@@ -821,10 +820,7 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
         return "nothing was asked for".into();
     };
     let of = |name: &str| p.models.iter().find(|m| m.name == name).and_then(|m| m.speedup[0]);
-    let check = format!(
-        "on the recorded CPUs it is {:+.1} % off the recorded time",
-        100.0 * p.replay_error()
-    );
+    let check = format!("on the recorded CPUs it {}", p.replay_check());
     if let Some(second) = &p.second {
         return format!(
             "what the second run measured ({:.2} on {} CPUs); the replay alone says {:.2} there, and {check}",
