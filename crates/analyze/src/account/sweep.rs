@@ -9,6 +9,7 @@
 //! The other free CPUs are charged, one for each, to blocked threads, in the order of [`Waiting`], and from there
 //! to whatever it is that they wait for at that instant.
 mod charge;
+mod crowd;
 mod reason;
 
 use super::allowed;
@@ -19,25 +20,12 @@ use super::throttle::Throttled;
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
 use crate::call_paths::Sampled;
+use crowd::{Activity, Crowd};
 use kasuri_model::{FrameIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
 const MAX_CHAIN: usize = 32;
-
-/// Activities of a thread, as far as the account distinguishes them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Activity {
-    /// Not alive.
-    NotAlive,
-    /// Not known.
-    Unknown,
-    Running,
-    /// On a CPU, and samples say that it only waits for another thread.
-    Spinning,
-    Ready,
-    Blocked,
-}
 
 /// One thread of the program.
 #[derive(Clone, Debug)]
@@ -154,16 +142,9 @@ pub(crate) struct Sweep<'t> {
     /// Rows of `slots`: CPUs that do not run the program and whose state is known, ascending.
     free: Vec<u32>,
     waiting: Waiting,
-    n_ready: u32,
-    n_running: u32,
-    n_spinning: u32,
-    /// The numbers of those that run or are ready, all by exclusive or: when there is one, it is that one. Those that spin have
-    /// nothing to run.
-    runnable_xor: u32,
-    /// That one, as of the last moment, while others spin.
+    crowd: Crowd,
+    /// The only one that could run, as of the last moment, while others spin.
     sole: ThreadIx,
-    n_alive: u32,
-    has_lived: bool,
     evaluations: u64,
     chosen: Vec<usize>,
     pending: Vec<u32>,
@@ -246,13 +227,8 @@ impl<'t> Sweep<'t> {
                     sums: Sums::default(),
                 })
                 .collect(),
-            n_ready: 0,
-            n_running: 0,
-            n_spinning: 0,
-            runnable_xor: 0,
+            crowd: Crowd::default(),
             sole: ThreadIx::NONE,
-            n_alive: 0,
-            has_lived: false,
             evaluations: 0,
             chosen: Vec::new(),
             pending: Vec::new(),
@@ -372,7 +348,7 @@ impl<'t> Sweep<'t> {
                     }
                 }
             }
-            if self.n_spinning > 0 || self.sole.is_some() {
+            if self.crowd.spinning > 0 || self.sole.is_some() {
                 self.find_sole(now);
             }
             if !self.free.is_empty() {
@@ -430,9 +406,9 @@ impl<'t> Sweep<'t> {
 
     /// While threads spin, the only one that could do anything else is why they do.
     fn find_sole(&mut self, now: Time) {
-        let sole = match (self.n_spinning, self.n_running + self.n_ready) {
-            (1.., 1) => ThreadIx(self.runnable_xor),
-            _ => ThreadIx::NONE,
+        let sole = match self.crowd.spinning {
+            0 => ThreadIx::NONE,
+            _ => self.crowd.alone(),
         };
         if sole == self.sole {
             return;
@@ -507,22 +483,15 @@ impl<'t> Sweep<'t> {
     fn leave(&mut self, thread: usize, now: Time) {
         let worker = &self.workers[thread];
         let ns = overlap(self.from, self.to, worker.since, now);
+        self.crowd.leave(thread, worker.activity);
         match worker.activity {
-            Activity::NotAlive => self.n_alive += 1,
+            Activity::NotAlive => {}
             Activity::Unknown => self.workers[thread].sums[Class::Unknown as usize] += ns,
-            Activity::Running => {
-                self.n_running -= 1;
-                self.runnable_xor ^= thread as u32;
-                self.workers[thread].sums[Class::Work as usize] += ns;
-            }
-            Activity::Spinning => {
-                self.n_spinning -= 1;
+            Activity::Running | Activity::Spinning => {
                 self.workers[thread].sums[Class::Work as usize] += ns;
             }
             Activity::Ready => {
                 let queue = self.slot_of(worker.cpu);
-                self.n_ready -= 1;
-                self.runnable_xor ^= thread as u32;
                 if queue != NONE {
                     self.slots[queue as usize].ready -= 1;
                 }
@@ -543,19 +512,12 @@ impl<'t> Sweep<'t> {
     fn enter(&mut self, thread: usize, activity: Activity, now: Time) {
         self.workers[thread].since = now;
         self.workers[thread].activity = activity;
+        self.crowd.enter(thread, activity);
         match activity {
-            Activity::NotAlive => self.n_alive -= 1,
-            Activity::Unknown => {}
-            Activity::Running => {
-                self.n_running += 1;
-                self.runnable_xor ^= thread as u32;
-            }
-            Activity::Spinning => self.n_spinning += 1,
+            Activity::NotAlive | Activity::Unknown | Activity::Running | Activity::Spinning => {}
             Activity::Ready => {
                 let cpu = self.trace.states.cpu[self.workers[thread].row as usize];
                 self.workers[thread].cpu = cpu;
-                self.n_ready += 1;
-                self.runnable_xor ^= thread as u32;
                 let queue = self.slot_of(cpu);
                 if queue != NONE {
                     self.advance_clock(queue as usize, now);
@@ -570,7 +532,6 @@ impl<'t> Sweep<'t> {
                 self.waiting.push(thread, rank, is_part);
             }
         }
-        self.has_lived |= activity != Activity::NotAlive;
     }
 
     /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
@@ -636,7 +597,7 @@ impl<'t> Sweep<'t> {
     /// Decides anew what each free CPU is charged to.
     fn evaluate(&mut self, now: Time) {
         self.evaluations += 1;
-        let mut claims = self.n_ready;
+        let mut claims = self.crowd.ready;
         self.pending.clear();
         for at in 0..self.free.len() {
             let slot = self.free[at] as usize;

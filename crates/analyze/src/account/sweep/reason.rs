@@ -4,7 +4,8 @@
 //! annotation or the wake-up at its end tells ([`Sweep::reason_of_wait`]); that one runs, is ready, or is blocked itself, and then the
 //! question is asked of it, at most [`MAX_CHAIN`] times. The recording is complete, so the end of a wait is looked up in the
 //! thread's later states. A wait that no thread of the program ends is I/O or an external wait.
-use super::{Activity, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_dock_name, is_runtime_name};
+use super::crowd::Activity;
+use super::{MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_dock_name, is_runtime_name};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
 use crate::wakers::{self, DYING_NS, End};
@@ -94,10 +95,10 @@ impl Sweep<'_> {
 
     /// No thread waits: there are fewer threads than CPUs.
     pub(super) fn no_thread(&self, now: Time) -> Reason {
-        match (self.n_running + self.n_ready, self.n_alive) {
-            (_, 0) if self.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
+        match (self.crowd.runnable(), self.crowd.alive) {
+            (_, 0) if self.crowd.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
             (_, 0) => Reason::of(Class::LowParallelism, Note::NotStarted),
-            (0, _) if self.waiting.len() == 0 && self.n_spinning == 0 => {
+            (0, _) if self.waiting.len() == 0 && self.crowd.spinning == 0 => {
                 Reason::of(Class::Unknown, Note::Lost)
             }
             (1, _) => self.serial(now),
@@ -107,7 +108,7 @@ impl Sweep<'_> {
 
     /// Only one thread has anything to run: others ran the same, or it works alone.
     fn serial(&self, now: Time) -> Reason {
-        let thread = ThreadIx(self.runnable_xor);
+        let thread = self.crowd.alone();
         if let Some(late) = self.late_in_phase(thread, now) {
             return late;
         }
@@ -208,7 +209,7 @@ impl Sweep<'_> {
                         let process = |thread: usize| self.trace.threads[thread].process;
                         match process(waker.ix()) == process(*at) {
                             true => context = Some((SliceKind::Join, NONE)),
-                            false if self.n_running + self.n_ready + self.n_spinning > 0 => {
+                            false if self.crowd.runnable() + self.crowd.spinning > 0 => {
                                 return self.no_thread(now);
                             }
                             // What the child waits for is what its parent waits for.
@@ -232,9 +233,9 @@ impl Sweep<'_> {
         now: Time,
     ) -> Reason {
         let worker = &self.workers[thread];
-        let n_runnable = self.n_running + self.n_ready;
+        let n_runnable = self.crowd.runnable();
         match end {
-            Wake::Never if n_runnable + self.n_spinning > 0 => self.no_thread(now),
+            Wake::Never if n_runnable + self.crowd.spinning > 0 => self.no_thread(now),
             Wake::Device if worker.wait == NONE => Reason::of(Class::IoWait, Note::None),
             Wake::Unknown
                 if worker.wait == NONE
@@ -364,7 +365,7 @@ impl Sweep<'_> {
         runner: ThreadIx,
         now: Time,
     ) -> Reason {
-        let alone = self.n_running + self.n_ready == 1;
+        let alone = self.crowd.alone().is_some();
         let (class, row) = match context {
             Some((SliceKind::Barrier, NONE)) => {
                 let mut reason = Reason::of(Class::LoadImbalance, Note::BySamples);
