@@ -6,6 +6,7 @@
 use crate::cut::{Cut, percentile};
 use crate::on_cpu::OnCpu;
 use crate::{AnnotationSummary, SwitchedOffSummary, TaskSummary, WaitSummary, task_graph};
+use kasuri_base::quick::Numbers;
 use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, Time, open};
 use std::collections::HashMap;
 
@@ -179,8 +180,8 @@ fn by_thread(
 pub(crate) fn waits(cut: &Cut<'_>) -> Vec<WaitSummary> {
     let trace = cut.trace;
     let s = &trace.slices;
-    let mut ix_of: HashMap<(u32, SliceKind, u64), usize> = HashMap::new();
-    let mut groups: Vec<((u32, SliceKind, u64), StrIx, Group)> = Vec::new();
+    let mut keys: Numbers<(u32, SliceKind, u64)> = Numbers::default();
+    let mut groups: Vec<(StrIx, Group)> = Vec::new();
     for row in 0..s.start.len() {
         let (kind, thread) = (s.kind[row], s.thread[row]);
         let is_wait = !matches!(kind, SliceKind::Work | SliceKind::TaskRun);
@@ -188,15 +189,14 @@ pub(crate) fn waits(cut: &Cut<'_>) -> Vec<WaitSummary> {
             continue;
         }
         let key = (trace.threads[thread.ix()].process.0, kind, s.object[row]);
-        let at = *ix_of.entry(key).or_insert_with(|| {
-            groups.push((key, s.name[row], Group::default()));
-            groups.len() - 1
-        });
-        groups[at].2.add(thread, cut.overlap(s.start[row], s.end[row]), 0, false);
+        let at = keys.number(key) as usize;
+        if at == groups.len() {
+            groups.push((s.name[row], Group::default()));
+        }
+        groups[at].1.add(thread, cut.overlap(s.start[row], s.end[row]), 0, false);
     }
-    let mut out: Vec<WaitSummary> = groups
-        .into_iter()
-        .map(|((process, kind, object), name, mut group)| WaitSummary {
+    let mut out: Vec<WaitSummary> = (keys.keys().iter().zip(groups))
+        .map(|(&(process, kind, object), (name, mut group))| WaitSummary {
             kind: kind_name(kind),
             name: trace.strings.get(name).into(),
             pid: trace.processes[process as usize].pid,

@@ -9,7 +9,7 @@
 //!
 //! Rejected: who woke a thread before, as a guess at who will. A program that hangs does what it has not done before.
 use crate::call_paths::{Call, Cover, Frames, PathFrame, path_frame};
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{PathIx, ThreadEnd, ThreadIx, ThreadState, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;

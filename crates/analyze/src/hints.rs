@@ -10,8 +10,8 @@ use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
 use crate::call_paths::{Cover, Frames, frame_name, killed, path_frame};
 use crate::cut::Cut;
-use crate::quick_map::QuickMap;
 use crate::{Hint, Interference, Summary, ThreadSummary};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Process, ProcessIx, SampleKind, StateRow, ThreadState, Time};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

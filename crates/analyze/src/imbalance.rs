@@ -25,8 +25,8 @@ use crate::account::is_dock_name;
 use crate::annotations::{handed_over_in, no_light_threads, pinned_for};
 use crate::busy::{BusyClock, knows_states};
 use crate::cut::Cut;
-use crate::quick_map::QuickMap;
 use crate::rounds::{self, Round};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, Time};
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Goal: code without a name, and a lock that no thread waits for, are no riddles. Method: the runtimes are told by their modules and functions,
 //! and each sentence is given only where samples lack what it speaks of.
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameKind, PathIx, SampleKind, Trace};
 
 /// A sentence is given when samples that lack what it speaks of are at least one in so many of those that the program had on a CPU.

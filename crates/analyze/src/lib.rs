@@ -47,7 +47,6 @@ mod openmp;
 mod permute;
 mod points;
 mod program;
-mod quick_map;
 mod rounds;
 mod session;
 mod summary;

@@ -12,8 +12,8 @@
 //!
 //! There may be as many moves as wake-ups, so what is found of each is kept as a byte and a number.
 use crate::cut::Cut;
-use crate::quick_map::QuickMap;
 use crate::{Migration, MigrationGroup};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{ThreadIx, ThreadState, Time, Trace};
 use std::cmp::Reverse;
 use std::collections::HashMap;

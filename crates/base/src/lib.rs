@@ -7,6 +7,7 @@
 //! | [`call_path`] | names of frames that are no functions |
 //! | [`cost`] | what an event costs at a distance from the one before |
 //! | [`parallel`] | what parallel work costs on a machine: waking threads, moving data |
+//! | [`quick`] | keys that are looked up millions of times |
 //! | [`random`] | random numbers that repeat |
 //! | [`usdt`] | which probes are the two ends of one thing |
 //! | [`words`] | text of strangers, for a screen and for a shell |
@@ -18,6 +19,7 @@ pub mod call_path;
 pub mod cost;
 mod numbered;
 pub mod parallel;
+pub mod quick;
 pub mod random;
 pub mod usdt;
 pub mod words;

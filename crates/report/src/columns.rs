@@ -13,8 +13,8 @@
 //! all zeros, which deflate to nothing. Byte planes beat varints and plain u32 here: 4.1 bytes a slice against 4.2-5.4
 //! measured. The viewer decodes them in viewer/src/data.
 use super::plan::{Kind, Line, Plan};
+use kasuri_base::quick::Numbers;
 use kasuri_model::{ArgValue, Trace};
-use std::collections::HashMap;
 
 /// Items in one unit. Larger deflates little better and costs the viewer more time for the first item wanted.
 pub const UNIT_ITEMS: usize = 16_384;
@@ -36,28 +36,26 @@ pub struct Unit {
 
 /// Distinct lock and wait objects: the file stores 1 + their number, 0 is none.
 #[derive(Clone, Debug, Default)]
-pub struct Objects {
-    /// Addresses in order of their number.
-    pub address: Vec<u64>,
-    number: HashMap<u64, u32>,
-}
+pub struct Objects(Numbers<u64>);
 
 impl Objects {
     /// Numbers the objects of `trace` in order of appearance.
     pub fn of(trace: &Trace) -> Objects {
         let mut objects = Objects::default();
         for &address in trace.slices.object.iter().filter(|&&address| address != 0) {
-            if let std::collections::hash_map::Entry::Vacant(slot) = objects.number.entry(address) {
-                objects.address.push(address);
-                slot.insert(objects.address.len() as u32);
-            }
+            objects.0.number(address);
         }
         objects
     }
 
+    /// Addresses in order of their number.
+    pub fn addresses(&self) -> &[u64] {
+        self.0.keys()
+    }
+
     /// The stored number of an address.
     fn get(&self, address: u64) -> u64 {
-        if address == 0 { 0 } else { self.number.get(&address).map_or(0, |&n| n as u64) }
+        if address == 0 { 0 } else { self.0.get(&address).map_or(0, |n| u64::from(n) + 1) }
     }
 }
 

@@ -228,7 +228,7 @@ pub fn encode(
         names: names::rows(trace, plan),
         locks: plan.locks.iter().map(lock).collect(),
         locks_without_row: plan.locks_without_row,
-        objects: (job.objects.address.iter()).map(|address| format!("{address:#x}")).collect(),
+        objects: (job.objects.addresses().iter()).map(|address| format!("{address:#x}")).collect(),
         places: options
             .places
             .unwrap_or(&trace.places)

@@ -4,6 +4,7 @@
 //! overlap (readers, or two objects that shared an address) and waiters at the same time are put into *sequences*: the
 //! first that is free takes the next one. A hold or wait that finds no free sequence is counted, not drawn.
 use super::plan::{Kind, Line, Lock, Rows};
+use kasuri_base::quick::Numbers;
 use kasuri_model::{ProcessIx, SliceKind, StrIx, Time, Trace};
 use std::collections::HashMap;
 
@@ -17,7 +18,8 @@ const WAIT_LANES: usize = 6;
 /// The locks of `trace`, their lines appended to `lines`; and how many locks have no row.
 pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
     let slices = &trace.slices;
-    let mut by_object: HashMap<(u64, ProcessIx), [Vec<u32>; 2]> = HashMap::new();
+    let mut objects: Numbers<(u64, ProcessIx)> = Numbers::default();
+    let mut rows_of: Vec<[Vec<u32>; 2]> = Vec::new();
     for (row, kind) in slices.kind.iter().enumerate() {
         let which = match kind {
             SliceKind::LockHold => 0,
@@ -26,8 +28,11 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
         };
         let process = trace.threads.get(slices.thread[row].ix());
         if let (true, Some(thread)) = (slices.object[row] != 0, process) {
-            let key = (slices.object[row], thread.process);
-            by_object.entry(key).or_default()[which].push(row as u32);
+            let object = objects.number((slices.object[row], thread.process)) as usize;
+            if object == rows_of.len() {
+                rows_of.push([Vec::new(), Vec::new()]);
+            }
+            rows_of[object][which].push(row as u32);
         }
     }
     let time = |rows: &[u32]| -> u64 {
@@ -35,9 +40,8 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
         rows.iter().map(|row| ns(row).max(0) as u64).sum()
     };
     type Found = (u64, u64, (u64, ProcessIx), [Vec<u32>; 2]);
-    let mut found: Vec<Found> = by_object
-        .into_iter()
-        .map(|(object, rows)| (time(&rows[1]), time(&rows[0]), object, rows))
+    let mut found: Vec<Found> = (objects.keys().iter().zip(rows_of))
+        .map(|(&object, rows)| (time(&rows[1]), time(&rows[0]), object, rows))
         .collect();
     found.sort_by_key(|&(wait, hold, object, _)| (std::cmp::Reverse((wait, hold)), object));
     let without = found.len().saturating_sub(MAX_LOCKS);
@@ -108,9 +112,10 @@ fn without_overlaps(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>,
 /// The name that most of a lock's slices have; of equally frequent ones the first in the recording's strings.
 fn usual_name(trace: &Trace, rows: &[Vec<u32>; 2]) -> StrIx {
     let mut count: HashMap<StrIx, usize> = HashMap::new();
-    for &row in rows.iter().flatten() {
-        *count.entry(trace.slices.name[row as usize]).or_default() += 1;
-    }
+    let name = |row: u32| trace.slices.name[row as usize];
+    // Nearly all have one name.
+    let runs = rows.iter().flat_map(|rows| rows.chunk_by(|&a, &b| name(a) == name(b)));
+    runs.for_each(|run| *count.entry(name(run[0])).or_default() += run.len());
     let best = count.into_iter().max_by_key(|&(name, n)| (n, std::cmp::Reverse(name)));
     best.map_or(StrIx::NONE, |(name, _)| name)
 }

@@ -1,49 +1,20 @@
 //! Gives modules, frames and paths their rows, and the log a record of each new one.
+use kasuri_base::quick::QuickMap;
 use kasuri_format::call_paths::{
     Call, Frame, LogWriter, Module, NONE, Names, Path, Sample, Tables,
 };
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Most rows of one table; a path takes about 50 bytes.
 pub(crate) const ROWS_MAX: usize = if cfg!(test) { 64 } else { 1 << 22 };
-
-/// A hash of a few numbers: a multiplication each. Nobody outside chooses enough of the keys to make them collide at a
-/// cost that matters, since tables are bounded.
-#[derive(Default)]
-pub(crate) struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 29
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&b| self.write_u64(b.into()));
-    }
-
-    fn write_u32(&mut self, n: u32) {
-        self.write_u64(n.into());
-    }
-
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// The tables of a recording that is being made.
 #[derive(Debug, Default)]
 pub struct Interner {
     tables: Tables,
     modules: HashMap<Module, u32>,
-    frames: Numbered<(u32, u64), u32>,
-    paths: Numbered<(u32, u32), u32>,
+    frames: QuickMap<(u32, u64), u32>,
+    paths: QuickMap<(u32, u32), u32>,
     log: LogWriter,
 }
 

@@ -1,11 +1,12 @@
 //! Follows a stack from its innermost frame to its outermost.
 use crate::cpu::{Cpu, Registers, Stack};
 use crate::elf::{Elf, ReadAt};
-use crate::intern::{Interner, Numbered};
+use crate::intern::Interner;
 use crate::maps::{Backing, Code, Entry, Mapping, Processes};
 use crate::python::{EvalFrame, Inner, Interpreter, Python};
 use crate::rules::{Information, Rule, Stop};
 use gimli::UnwindContext;
+use kasuri_base::quick::QuickMap;
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd, Sample};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -115,7 +116,7 @@ pub struct Unwinder {
     /// What the file of a mapping was found to be: for processes that ended before their file could be opened.
     met: HashMap<Backing, Option<usize>>,
     unwind_bytes: u64,
-    rules: Numbered<(usize, u64), Option<Rc<Rule>>>,
+    rules: QuickMap<(usize, u64), Option<Rc<Rule>>>,
     context: Box<UnwindContext<usize>>,
     chain: Vec<(u32, u64)>,
     /// Frames of it that run Python.
@@ -136,7 +137,7 @@ impl Unwinder {
             files: HashMap::new(),
             met: HashMap::new(),
             unwind_bytes: 0,
-            rules: Numbered::default(),
+            rules: QuickMap::default(),
             context: Box::new(UnwindContext::new()),
             chain: Vec::with_capacity(DEPTH_MAX),
             evals: Vec::new(),
@@ -201,7 +202,7 @@ impl Unwinder {
         self.met.shrink_to_fit();
         let len = |image: &Image| image.information.as_ref().map_or(0, Information::len);
         self.unwind_bytes = self.images.iter().map(len).sum();
-        self.rules = Numbered::default();
+        self.rules = QuickMap::default();
     }
 
     /// Whether mappings of the process are known.

@@ -4,7 +4,7 @@
 //! rows are made ([`Column`]). There may be millions of segments and only hundreds of causes, so tables are sums by cause
 //! first, and text only at the end.
 use super::class::{Cause, Sums};
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::Time;
 use std::ops::Range;
 

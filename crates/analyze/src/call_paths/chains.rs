@@ -17,8 +17,8 @@ use super::killed::killed;
 use super::rearmed::Rearmed;
 use super::waits::TOLERANCE_NS;
 use crate::account::{Cause, Class, Note};
-use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{DYING_NS, End, end as end_of_wait, waker};
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{
     Duration, PathIx, ProcessIx, SampleKind, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
 };

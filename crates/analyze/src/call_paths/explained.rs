@@ -2,7 +2,7 @@
 use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathTime, path_frame};
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameKind, ThreadIx, ThreadState, Time, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,8 +4,8 @@ use super::calls::{self, Call, Channel};
 use super::turns::Turns;
 use crate::demangled;
 use crate::languages::Language;
-use crate::quick_map::{QuickMap, QuickSet};
 use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{FrameIx, FrameKind, PathIx, SampleKind, StrIx, Trace};
 
 /// The kind of code.

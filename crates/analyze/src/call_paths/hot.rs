@@ -7,7 +7,7 @@
 use super::calls::public_name;
 use super::frames::{Frames, module_name};
 use crate::demangle::short_name;
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;

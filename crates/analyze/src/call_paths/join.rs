@@ -11,7 +11,7 @@ use super::hot::PathTime;
 use super::pieces::{Pieces, Whereabouts};
 use super::waits::TOLERANCE_NS;
 use crate::account::{Class, Note, Stretch};
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{Duration, PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 

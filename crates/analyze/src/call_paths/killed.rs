@@ -6,8 +6,8 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::Frames;
-use crate::quick_map::QuickMap;
 use crate::wakers::{self, End};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, ThreadState, Trace};
 
 /// To end takes no longer, though the last thread gives back the memory of the process; the hang lasts longer.

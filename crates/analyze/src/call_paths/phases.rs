@@ -12,8 +12,8 @@ use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use super::polls::Polls;
 use crate::account::track::{NONE, Track};
-use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{self, DYING_NS, End};
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{
     FrameIx, PathIx, ProcessIx, SampleKind, StateRow, ThreadIx, ThreadState, Time, Trace,
 };

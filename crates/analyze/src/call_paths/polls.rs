@@ -6,8 +6,8 @@
 use super::calls::Call;
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
-use crate::quick_map::QuickSet;
 use crate::wakers::{self, End};
+use kasuri_base::quick::QuickSet;
 use kasuri_model::{PathIx, StrIx, ThreadIx, ThreadState, Trace};
 
 /// So many naps are tries, at least.

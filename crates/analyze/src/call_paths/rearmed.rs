@@ -8,8 +8,8 @@
 use super::calls::Call;
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
-use crate::quick_map::QuickMap;
 use crate::wakers::{self, End};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameKind, PathIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 

@@ -12,7 +12,7 @@ use super::polls::Polls;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
-use crate::quick_map::{QuickMap, QuickSet};
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 
 /// A place in the code at which no work is done.

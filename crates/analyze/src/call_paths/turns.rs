@@ -3,8 +3,8 @@
 //! A semaphore or a condition is what the program makes of it: a lock, a barrier, a queue. Where the code that waits is the code that ends such waits, times
 //! tell. Who was woken *has its turn* until it waits again, or wakes another thread. At a lock one thread at a time has it.
 use super::waits::TOLERANCE_NS;
-use crate::quick_map::{QuickMap, QuickSet};
 use crate::wakers::{self, End};
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{PathIx, ProcessIx, StateRow, ThreadIx, ThreadState, Time, Trace};
 
 /// Who runs for less looked, and found that it was another's turn.

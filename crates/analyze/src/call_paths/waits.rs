@@ -4,7 +4,7 @@
 //! of it, and which one is a question of times: a sample taken at the switch belongs to the block that begins there, one read from
 //! outside to the block that lasts then.
 use super::cursor::move_on;
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{SampleKind, StateRow, ThreadState, Trace};
 use std::ops::Range;
 

@@ -7,9 +7,9 @@ use crate::call_paths::{
     waits_outside,
 };
 use crate::cut::Cut;
-use crate::quick_map::QuickMap;
 use crate::{Hint, Summary, ThreadSummary};
 use kasuri_base::call_path::CALLERS_NOT_KNOWN;
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{ThreadIx, Time};
 use std::collections::BTreeMap;
 

@@ -288,9 +288,6 @@ pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
         let wait = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS);
         wait.map(|w| w.0)
     };
-    if all.iter().all(|a| asked(a).is_none()) {
-        return None;
-    }
     let mut order: Vec<(Time, Time, Option<Time>, Owner)> = (all.iter())
         .filter_map(|a| a.hold.map(|(from, to)| (from, to, asked(a), a.owner())))
         .collect();

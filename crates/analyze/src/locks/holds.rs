@@ -1,6 +1,6 @@
 //! Slices -> acquisitions: each with its wait, its hold, and what its thread did during both.
 use crate::cut::Cut;
-use crate::quick_map::QuickMap;
+use kasuri_base::quick::{Numbers, QuickMap};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, TaskIx, ThreadIx, ThreadState, Time, Trace, open};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -112,8 +112,8 @@ impl Read {
             Reader::new(cut, |kind| matches!(kind, SliceKind::LockWait | SliceKind::LockHold));
         let mut pairing = Pairing {
             all: Vec::with_capacity(reader.most()),
-            locks: Vec::new(),
-            known: HashMap::new(),
+            locks: Numbers::default(),
+            names: Vec::new(),
             owner: None,
             waits: HashMap::new(),
             outer: QuickMap::default(),
@@ -166,9 +166,9 @@ pub(crate) fn waits_for_unheld(cut: &Cut<'_>) -> bool {
 /// lock that ended as the hold began.
 struct Pairing<'t> {
     all: Vec<Acquisition>,
-    /// The locks in the order in which they came, with their names, and where each is there.
-    locks: Vec<(LockKey, StrIx)>,
-    known: HashMap<LockKey, u32>,
+    /// The locks in the order in which they came, and their names.
+    locks: Numbers<LockKey>,
+    names: Vec<StrIx>,
     /// The owner of the spans that come.
     owner: Option<Owner>,
     /// Waits not yet followed by their hold, by lock and end: the last of each.
@@ -193,10 +193,10 @@ impl Pairing<'_> {
             self.outer.clear();
             self.covered = Time::MIN;
         }
-        let lock = *self.known.entry(span.lock).or_insert_with(|| {
-            self.locks.push((span.lock, span.name));
-            self.locks.len() as u32 - 1
-        });
+        let lock = self.locks.number(span.lock);
+        if lock as usize == self.names.len() {
+            self.names.push(span.name);
+        }
         match span.kind {
             SliceKind::LockWait => self.add_wait(span, lock),
             _ => self.add_hold(span, lock),
@@ -205,15 +205,19 @@ impl Pairing<'_> {
 
     /// All that were read, and the locks numbered in their order.
     fn finish(self) -> Read {
-        let (mut all, mut locks) = (self.all, self.locks);
+        let came = self.locks.keys().iter().zip(self.names);
+        let mut locks: Vec<(LockKey, StrIx, usize)> =
+            came.enumerate().map(|(n, (&lock, name))| (lock, name, n)).collect();
         locks.sort_unstable();
         let mut place = vec![0; locks.len()];
-        for (ix, (lock, _)) in locks.iter().enumerate() {
-            place[self.known[lock] as usize] = ix as u32;
+        for (ix, &(.., came)) in locks.iter().enumerate() {
+            place[came] = ix as u32;
         }
+        let mut all = self.all;
         all.iter_mut().for_each(|a| a.lock_ix = place[a.lock_ix as usize]);
         let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
         all.sort_by_key(|a| (a.thread, asked(a)));
+        let locks = locks.into_iter().map(|(lock, name, _)| (lock, name)).collect();
         Read { all, locks }
     }
 
@@ -234,7 +238,12 @@ impl Pairing<'_> {
         }
         self.outer.insert(lock, span.to);
         let all = &mut self.all;
-        let at = match self.waits.remove(&(lock, span.from)) {
+        // Most holds had no wait, and to look into an empty map costs its hash all the same.
+        let wait = match self.waits.is_empty() {
+            true => None,
+            false => self.waits.remove(&(lock, span.from)),
+        };
+        let at = match wait {
             Some(wait) => wait,
             None => {
                 all.push(Acquisition::of(span, lock));

@@ -144,6 +144,27 @@ struct Sums {
     by_thread: BTreeMap<ThreadIx, Sum>,
     by_process: BTreeMap<ProcessIx, Sum>,
     by_site: BTreeMap<(LockKey, String), Sum>,
+    /// As [`Read::locks`] has them.
+    by_lock: Vec<OfLock>,
+}
+
+/// The acquisitions of one lock, and who made them.
+#[derive(Default)]
+struct OfLock {
+    sum: Sum,
+    owners: BTreeSet<Owner>,
+    last: Option<Owner>,
+}
+
+impl OfLock {
+    fn add(&mut self, a: &Acquisition) {
+        self.sum.0.add(a);
+        self.sum.1.extend(a.hold_ns());
+        // Many in a row are one thread's.
+        if self.last.replace(a.owner()) != Some(a.owner()) {
+            self.owners.insert(a.owner());
+        }
+    }
 }
 
 fn add_to<'a>(
@@ -159,8 +180,15 @@ fn add_to<'a>(
 }
 
 impl Sums {
-    fn of(trace: &Trace, all: &[Acquisition]) -> Sums {
+    fn of(trace: &Trace, read: &Read, of_lock: &[Vec<&Acquisition>]) -> Sums {
+        let all = &read.all;
         let mut out = Sums::default();
+        // In the order in which they lie in memory: of a lock's own list, each would be far from the one before.
+        out.by_lock.extend(of_lock.iter().map(|own| OfLock {
+            sum: (Use::default(), Vec::with_capacity(own.len())),
+            ..OfLock::default()
+        }));
+        all.iter().for_each(|a| out.by_lock[a.lock_ix as usize].add(a));
         // By thread, as they are.
         for own in all.chunk_by(|a, b| a.thread == b.thread) {
             let thread = own[0].thread;
@@ -180,13 +208,6 @@ impl Sums {
     }
 }
 
-/// How many threads or tasks these are.
-fn owners(all: &[&Acquisition]) -> usize {
-    // Many in a row are one thread's.
-    let runs = all.chunk_by(|a, b| a.owner() == b.owner());
-    runs.map(|run| run[0].owner()).collect::<BTreeSet<Owner>>().len()
-}
-
 fn tables(
     cut: &Cut<'_>,
     read: &Read,
@@ -196,22 +217,20 @@ fn tables(
     out: &mut Locks,
 ) {
     let trace = cut.trace;
-    let sums = Sums::of(trace, &read.all);
+    let sums = Sums::of(trace, read, of_lock);
     read.all.iter().for_each(|a| out.total.add(a));
     let mut cpus: HashMap<ProcessIx, i64> = HashMap::new();
     for (thread, ns) in cpu {
         *cpus.entry(trace.threads[thread.ix()].process).or_default() += ns;
     }
     let cpu_of = |process| cpus.get(&process).copied().unwrap_or(0);
-    let locks = read.locks.iter().zip(of_lock);
-    let locks = locks.map(|(&(key, _), all)| {
-        let mut sum = Sum::default();
-        add_to(&mut sum, all.iter().copied());
-        let (mut used, mut lengths) = sum;
+    let locks = read.locks.iter().zip(of_lock).zip(sums.by_lock);
+    let locks = locks.map(|((&(key, _), all), of)| {
+        let (mut used, mut lengths) = of.sum;
         used.inside_cpu_ns = used.hold_cpu_ns;
         used.finish(&mut lengths, cpu_of(key.0));
         let row = lock_row(trace, key, used, all);
-        LockRow { name: name_of(key), threads: owners(all) as u32, ..row }
+        LockRow { name: name_of(key), threads: of.owners.len() as u32, ..row }
     });
     out.locks = locks.collect();
     out.locks.sort_by_key(|l| (most_waited_for(&l.used), l.pid, l.object));
@@ -257,7 +276,7 @@ fn lock_row(trace: &Trace, key: LockKey, used: Use, all: &[&Acquisition]) -> Loc
         source,
         threads: 0,
         path_share: None,
-        convoy: graph::convoy(all),
+        convoy: (used.contended > 0).then(|| graph::convoy(all)).flatten(),
         holder_ns: 0,
         holder_running_ns: 0,
         holder_preempted_ns: 0,

@@ -14,7 +14,7 @@
 //! (kind, aux, site) of an event comes from few places in a program, so it is one code per event and a table of codes. Events
 //! are sorted by stamp first: a signal handler's event is stored in the ring before the event that it interrupted.
 use super::column::{
-    BytesColumn, BytesEncoder, FastMap, decode_bytes, decode_ints, encode_ints, no_earlier,
+    BytesColumn, BytesEncoder, decode_bytes, decode_ints, encode_ints, no_earlier,
 };
 use super::frame::BlockInfo;
 use super::pack::{Sections, join_sections};
@@ -22,6 +22,7 @@ use super::{BLOCK_BYTES, BLOCK_EVENTS, BlockKind, EncodeOptions, EncodedBlocks};
 use crate::Result;
 use crate::bytes::Cursor;
 use crate::ring::{Chunk, RingEvent, Shape};
+use kasuri_base::quick::QuickMap;
 
 const HEAD: usize = 0;
 const CODE_TABLE: usize = 1;
@@ -142,7 +143,7 @@ impl<'a> Encoder<'a> {
                 head.extend_from_slice(&word.to_le_bytes());
             }
         }
-        let (mut code_table, mut index) = (Vec::new(), FastMap::<u64, u64>::default());
+        let (mut code_table, mut index) = (Vec::new(), QuickMap::<u64, u64>::default());
         let mut codes = Vec::with_capacity(events.len());
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut blobs = BytesEncoder::default();

@@ -7,9 +7,8 @@
 use super::pack::{compress, decompress};
 use crate::bytes::Cursor;
 use crate::{Error, Result};
-use std::collections::HashMap;
+use kasuri_base::quick::QuickMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
 
 const CONST: u8 = 0;
 const PLAIN: u8 = 1;
@@ -26,40 +25,6 @@ const PLANE_ZSTD: u8 = 2;
 const DICT_MAX: usize = 256;
 /// Most bytes of the dictionary of one bytes column.
 pub(crate) const BLOB_BYTES_MAX: usize = 64 << 20;
-
-/// A hash for keys that are not chosen by an enemy, or whose collisions only cost time.
-#[derive(Default, Clone)]
-pub(crate) struct FastHasher(u64);
-
-impl FastHasher {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for FastHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            self.add(crate::bytes::uint(chunk, false));
-        }
-        self.add(crate::bytes::uint(chunks.remainder(), false));
-    }
-    fn write_u64(&mut self, word: u64) {
-        self.add(word);
-    }
-    fn write_u32(&mut self, word: u32) {
-        self.add(word.into());
-    }
-    fn write_usize(&mut self, word: usize) {
-        self.add(word as u64);
-    }
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 29
-    }
-}
-
-pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
 /// Encodes numbers; signed ones as their two's complement.
 pub(crate) fn encode_ints(values: &[u64], level: i32) -> Vec<u8> {
@@ -146,7 +111,7 @@ pub(crate) fn encode_ints_with(
 
 /// The distinct values in order of appearance and each value's index, if that takes fewer than `best_bits`.
 fn dictionary(values: &[u64], best_bits: u64) -> Option<(Vec<u64>, Vec<u64>)> {
-    let mut index: FastMap<u64, u64> = FastMap::default();
+    let mut index: QuickMap<u64, u64> = QuickMap::default();
     let mut dict = Vec::new();
     let mut counts = Vec::new();
     let mut ids = Vec::with_capacity(values.len());
@@ -365,7 +330,7 @@ impl BytesColumn {
 /// Builds the bytes of a [`BytesColumn`] row by row.
 #[derive(Default)]
 pub(crate) struct BytesEncoder<'a> {
-    index: FastMap<&'a [u8], u32>,
+    index: QuickMap<&'a [u8], u32>,
     dict: Vec<&'a [u8]>,
     ids: Vec<u64>,
 }
