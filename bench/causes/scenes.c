@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "grind.h"
@@ -189,6 +190,42 @@ static void report(bool cured) {
     fclose(out);
 }
 
+// Two that take two locks in both orders, and one that gives up waiting for them.
+static pthread_mutex_t from = PTHREAD_MUTEX_INITIALIZER, to = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t given_up = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t is_ready = PTHREAD_COND_INITIALIZER;
+
+static void both(pthread_mutex_t *first, pthread_mutex_t *second) {
+    pthread_mutex_lock(first);
+    usleep(50000);
+    pthread_mutex_lock(second);
+    pthread_mutex_unlock(second);
+    pthread_mutex_unlock(first);
+}
+
+__attribute__((noinline)) static void *move_money(void *ignored) {
+    both(&from, &to);
+    return ignored;
+}
+
+__attribute__((noinline)) static void *audit(void *ignored) {
+    both(&to, &from);
+    return ignored;
+}
+
+static void watchdog(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, move_money, NULL);
+    pthread_create(&threads[1], NULL, audit, NULL);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    pthread_mutex_lock(&given_up);
+    while (pthread_cond_timedwait(&is_ready, &given_up, &until) == 0) {
+    }
+    exit(0);
+}
+
 static void all(int n, void *(*first)(void *), void *(*others)(void *)) {
     pthread_t threads[4];
     for (int i = 0; i < n; i++) {
@@ -228,6 +265,8 @@ int main(int argc, char **argv) {
             mallopt(M_ARENA_MAX, 1);
         }
         all(4, parse, parse);
+    } else if (!strcmp(cause, "watchdog")) {
+        watchdog();
     } else if (!strcmp(cause, "letters")) {
         report(cured);
     } else {

@@ -81,7 +81,29 @@ func growTrees() {
 	runtime.KeepAlive(stays)
 }
 
+// Goroutines that compute, of which one may run at a time.
+func inTurns() {
+	if len(os.Args) < 3 {
+		runtime.GOMAXPROCS(1)
+	}
+	all := begin(4, 40, func(i int) { hashBlock(i) })
+	all.Wait()
+}
+
+//go:noinline
+func hashBlock(n int) uint64 {
+	x := uint64(n)
+	for i := 0; i < 8_000_000; i++ {
+		x = x*6364136223846793005 + 1
+	}
+	return x
+}
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "turns" {
+		inTurns()
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "garbage" {
 		growTrees()
 		return

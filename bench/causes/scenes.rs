@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes as public reports have them (bench/causes/run): a cache behind one lock, a pipeline with a slow stage.
 use std::collections::HashMap;
+use std::io::Read;
 use std::sync::{mpsc, Mutex};
 use std::thread;
 
@@ -48,10 +49,25 @@ fn channel() {
     });
 }
 
+/// Reads a file byte by byte, without a buffer.
+#[inline(never)]
+fn count_lines(file: impl Read) -> usize {
+    file.bytes().filter(|b| matches!(b, Ok(b'\n'))).count()
+}
+
+fn bytes() {
+    let path = std::env::temp_dir().join(format!("kasuri-scene-{}", std::process::id()));
+    std::fs::write(&path, "a line of text\n".repeat(100_000)).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    println!("{}", count_lines(file));
+}
+
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("cache") => cache(),
         Some("channel") => channel(),
+        Some("bytes") => bytes(),
         _ => std::process::exit(2),
     }
 }

@@ -5,10 +5,11 @@
 //! here. Below [`WORTH`] of the capacity they are silent, and so they are in doubt: advice that harms costs more than
 //! advice that is missing.
 mod by_code;
+mod pool;
 
 use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
-use crate::call_paths::{Cover, Frames, frame_name, killed, path_frame};
+use crate::call_paths::{Cover, Frames, Sampled, frame_name, path_frame};
 use crate::cut::Cut;
 use crate::{Hint, Interference, Summary, ThreadSummary};
 use kasuri_base::quick::QuickMap;
@@ -29,7 +30,11 @@ const MISPLACED_NS: i64 = 500_000;
 const KEPT_NS: i64 = 50_000_000;
 
 /// The hints, most to gain first.
-pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint> {
+pub(crate) fn hints(
+    cut: &Cut<'_>,
+    summary: &Summary,
+    (cover, sampled): (&Cover, &Sampled),
+) -> Vec<Hint> {
     if !summary.known.switches || summary.capacity_ns <= 0 {
         return Vec::new();
     }
@@ -38,7 +43,7 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     let mut out = Vec::new();
     out.extend(dead_lock(cut, summary, cover));
     out.extend(hang(cut, summary, cover));
-    out.extend(killed_hang(cut, summary, cover));
+    out.extend(killed_hang(cut, summary, sampled));
     out.extend(oversubscription(cut, summary));
     out.extend(interference(cut, summary));
     out.extend(misplaced(cut, summary, &ready));
@@ -52,18 +57,21 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Vec<Hint
     out.extend(by_code::page_faults(summary));
     out.extend(by_code::naps(summary));
     out.extend(by_code::crowd(summary));
-    out.extend(by_code::short_threads(summary));
-    out.extend(by_code::short_processes(summary));
+    out.extend(by_code::short_threads(cut, summary));
+    out.extend(by_code::short_processes(cut, summary));
     out.extend(by_code::small_calls(summary));
     out.extend(by_code::allocator_lock(summary));
     out.extend(by_code::collector(summary));
     out.extend(by_code::shared_generator(summary));
     out.extend(by_code::herd(cut, summary));
+    out.extend(pool::uv_pool(cut, summary, cover));
     out.retain(|hint| hint.cost_ns >= worth);
-    if out.is_empty() {
-        out.extend(by_code::busy(summary));
-    }
     out.sort_by_key(|hint| (std::cmp::Reverse(hint.cost_ns), hint.kind));
+    // That others had the CPUs says nothing of the program.
+    let of_program = out.iter().filter(|hint| hint.kind != "interference");
+    let costs = of_program.fold(0i64, |sum, hint| sum.saturating_add(hint.cost_ns));
+    // Last: nothing of it is known to be a loss.
+    out.extend(by_code::busy(summary).filter(|busy| costs < busy.cost_ns / 2));
     out
 }
 
@@ -135,10 +143,10 @@ fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
 }
 
 /// All threads of a process waited for each other until it was killed. It costs what they waited within the range.
-fn killed_hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
-    let mut frames = Frames::new(cut.trace);
-    let waits = killed(cut.trace, cover, &frames);
+fn killed_hang(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Option<Hint> {
+    let waits = sampled.killed.waits();
     let process = cut.trace.threads[waits.first()?.thread.ix()].process;
+    let mut frames = Frames::new(cut.trace);
     let (mut waited, mut places) = (0i64, Vec::new());
     for last in waits.iter().filter(|w| cut.trace.threads[w.thread.ix()].process == process) {
         let states = &cut.trace.states;

@@ -35,7 +35,7 @@ impl Language {
         }
     }
 
-    /// What is not known, and who tells it.
+    /// What is not known, and who tells it; of names see [`names_by`].
     const fn missing(self) -> &'static str {
         match self {
             Language::Python => "",
@@ -52,6 +52,11 @@ impl Language {
             }
         }
     }
+}
+
+/// Of what is missing, which names of functions, and the options that give them; none: no such names are.
+pub fn names_by(missing: &[String]) -> Option<&str> {
+    missing.iter().map(String::as_str).find(|text| text.starts_with("names of functions in "))
 }
 
 /// What a path tells.

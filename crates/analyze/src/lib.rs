@@ -63,6 +63,7 @@ pub use contents::*;
 pub use cut::Options;
 pub use demangle::{demangled, short_name};
 pub use interference::THIS_RECORDER;
+pub use languages::names_by;
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use openmp::rows::*;
@@ -161,7 +162,7 @@ fn stat(cut: &Cut<'_>, cover: &Cover, sampled: &Sampled) -> Stat {
     out.threads = rows;
     let event_ns = tracing::annotation_ns(&out.tracing);
     out.openmp = openmp::openmp(cut, event_ns);
-    out.hints = hints::hints(cut, &out, cover);
+    out.hints = hints::hints(cut, &out, (cover, sampled));
     Stat { summary: out, account, pieces }
 }
 
@@ -226,7 +227,7 @@ fn account_with_code(
     out: &mut Summary,
     (cover, sampled): (&Cover, &Sampled),
 ) -> (Account, Vec<Piece>) {
-    let collector = call_paths::Collector::new(cut, cover, cut.pieces);
+    let collector = call_paths::Collector::new(cut, cover, sampled, cut.pieces);
     let listener = Some(collector.listener());
     let account = Account::telling(cut.trace, cut.from..cut.to, sampled, listener);
     let (tracing, annotations) = (&out.tracing, &out.annotations);

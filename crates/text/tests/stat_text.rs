@@ -1,7 +1,7 @@
 //! The page of `kasuri stat` as a user sees it: it fits the screen, says the findings in words, shows no zero for what is not
 //! known, and names from the recording cannot steer the terminal.
 use crate::answers::{summary, thread};
-use kasuri_analyze::account::ClassSum;
+use kasuri_analyze::account::{CauseSummary, ClassSum};
 use kasuri_analyze::call_paths::*;
 use kasuri_analyze::*;
 use kasuri_text::table::{Layout, Section, Sections, render};
@@ -147,7 +147,7 @@ fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) 
         share,
         waited_ns: if is_wait { ns } else { 0 },
         frames: frames.collect(),
-        callers: Vec::new(),
+        ..HotPath::default()
     }
 }
 
@@ -676,6 +676,48 @@ fn stat_follows_waits_line_below_line() {
         &["100.0 % consumer waits", "in read < consume (p.c:30) < run"],
     );
     lines_with(&page(&summary, 120), &["100.0 % consumer waits in read < consume (p.c:30) < run"]);
+}
+
+/// A wait for a condition names who signals, beside what that thread did.
+#[test]
+fn stat_says_who_signals_a_condition() {
+    let wait = [function("pthread_cond_wait", "", 0), function("take", "/src/q.c", 9)];
+    let woke = [function("pthread_cond_signal", "", 0), function("put", "/src/q.c", 21)];
+    let ran = [function("compress", "/src/p.c", 12)];
+    let nodes = |call: &'static str| {
+        let mut producer = node(1, "ran", "producer", 400_000_000, &ran);
+        producer.woke = woke.to_vec();
+        vec![ChainNode { call, ..node(0, "waited", "consumer", 400_000_000, &wait) }, producer]
+    };
+    let said = "wakes it by pthread_cond_signal < put (q.c:21)";
+    let page_of = |call| page(&with_chains("waiting_for_own_threads", 0, nodes(call)), 80);
+    lines_with(&page_of("condition"), &["<- producer ran compress (p.c:12)", said]);
+    assert!(!page_of("read").contains(said));
+}
+
+/// A wait that only its time limit ended is named by the function that set the limit.
+#[test]
+fn a_wait_that_a_timer_ended_is_named() {
+    let cause = |note, code: &str| {
+        let mut summary = with_chains("external_wait", 0, Vec::new());
+        summary.account.causes.push(CauseSummary {
+            class: "external_wait",
+            note,
+            code: code.into(),
+            code_place: Some("/src/w.c:7".into()),
+            ns: 400_000_000,
+            cpus: 0.2,
+            ..CauseSummary::default()
+        });
+        page(&summary, 120)
+    };
+    let limit = cause("time_limit", "pthread_cond_timedwait < watch");
+    assert!(
+        limit.contains("a time limit in pthread_cond_timedwait < watch (w.c:7): no"),
+        "{limit}"
+    );
+    let poll = cause("interrupt", "epoll_wait < serve");
+    assert!(poll.contains("waited for in epoll_wait < serve (w.c:7)"), "{poll}");
 }
 
 /// Where the path has a line of its own, the kind of file stands there too.

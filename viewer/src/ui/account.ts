@@ -123,6 +123,7 @@ const NOTES: Record<string, string> = {
   idle_worker: "the task runtime had nothing to run",
   chosen: "a time that the program chose, as call paths say: the function that sleeps",
   uninterruptible: "in uninterruptible sleep (D); what ended it was not recorded",
+  time_limit: "ended by a time limit on waiting for another thread",
   polled: "it slept for short times and looked again each time",
   by_samples: "as call paths say",
 };

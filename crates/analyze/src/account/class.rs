@@ -195,11 +195,13 @@ pub enum Note {
     Uninterruptible = 16,
     /// It slept for short times and looked again each time, while several threads ran: `name` is the function that sleeps.
     Polled = 17,
+    /// A time limit on waiting for another thread ended the wait, as samples tell: `code` is the wait, and the function that set the limit.
+    TimeLimit = 18,
 }
 
 impl Note {
     /// Each.
-    pub const ALL: [Note; 18] = [
+    pub const ALL: [Note; 19] = [
         Note::None,
         Note::SerialPhase,
         Note::FewThreads,
@@ -218,6 +220,7 @@ impl Note {
         Note::Chosen,
         Note::Uninterruptible,
         Note::Polled,
+        Note::TimeLimit,
     ];
 
     /// Its name in JSON; "" for none.
@@ -241,6 +244,7 @@ impl Note {
             Note::Chosen => "chosen",
             Note::Uninterruptible => "uninterruptible",
             Note::Polled => "polled",
+            Note::TimeLimit => "time_limit",
         }
     }
 }

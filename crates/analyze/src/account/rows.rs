@@ -75,7 +75,7 @@ pub struct CauseSummary {
     /// Its name.
     pub process: String,
     /// What the thread that was waited for did meanwhile: an annotation, or the function of a phase that several threads ran; of a serial phase also what
-    /// samples say that it ran most, with `<` and its caller; "" when nothing is known. Of a lock that samples tell what it is: `file` and a path, or a function of the allocator that it is in.
+    /// samples say that it ran most, with `<` and its caller; "" when nothing is known. Of an external wait the call that waited and its caller, where at least half of it was there. Of a lock that samples tell what it is: `file` and a path, or a function of the allocator that it is in.
     pub code: String,
     /// Place of that code, when known.
     pub code_place: Option<String>,

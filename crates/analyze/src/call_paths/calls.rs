@@ -291,9 +291,14 @@ pub fn waits_outside(name: &str) -> bool {
         || SYNCS.contains(&public_name(name))
 }
 
-/// Whether a function of this name reads or writes bytes.
+/// Whether a function of the C library's of this name is a system call that reads or writes bytes.
 pub fn moves_bytes(name: &str) -> bool {
     matches!(call(name), Some(Call::Read | Call::Write))
+}
+
+/// The same of a function of the kernel's: `__x64_sys_write`.
+pub fn moves_bytes_in_kernel(name: &str) -> bool {
+    name.split_once("_sys_").is_some_and(|(_, call)| moves_bytes(call))
 }
 
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.

@@ -13,8 +13,7 @@ use super::calls::{Call, Channel};
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, dominant};
-use super::killed::killed;
-use super::rearmed::Rearmed;
+use super::sampled::Sampled;
 use super::waits::TOLERANCE_NS;
 use crate::account::{Cause, Class, Note};
 use crate::wakers::{DYING_NS, End, end as end_of_wait, waker};
@@ -111,8 +110,7 @@ pub(super) struct Chains<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     frames: Frames<'t>,
-    rearmed: Rearmed,
-    killed: QuickSet<u32>,
+    sampled: &'t Sampled,
     nodes: Vec<Node>,
     child: QuickMap<(u32, Step), u32>,
     roots: Vec<(Class, u32)>,
@@ -145,14 +143,12 @@ struct Way {
 }
 
 impl<'t> Chains<'t> {
-    pub fn new(trace: &'t Trace, cover: &'t Cover) -> Chains<'t> {
-        let frames = Frames::new(trace);
+    pub fn new(trace: &'t Trace, cover: &'t Cover, sampled: &'t Sampled) -> Chains<'t> {
         Chains {
             trace,
             cover,
-            rearmed: Rearmed::new(trace, cover, &frames),
-            killed: killed(trace, cover, &frames).iter().map(|last| last.row as u32).collect(),
-            frames,
+            sampled,
+            frames: Frames::new(trace),
             nodes: Vec::new(),
             child: QuickMap::default(),
             roots: Vec::new(),
@@ -345,7 +341,7 @@ impl<'t> Chains<'t> {
             return;
         };
         let states = &self.trace.states;
-        let whole = self.rearmed.whole(row);
+        let whole = self.sampled.rearmed.whole(row);
         let next = whole.end;
         let ends = match next < end {
             true => states.start[next],
@@ -361,7 +357,7 @@ impl<'t> Chains<'t> {
             threads: way.threads + 1,
             woke: Some(ends),
         };
-        if next >= end || self.killed.contains(&(next as u32 - 1)) {
+        if next >= end || self.sampled.killed.has(next - 1) {
             return self.end(way, Did::Endless, StrIx::NONE, part);
         }
         let call = match path.is_some() {
@@ -388,12 +384,44 @@ impl<'t> Chains<'t> {
         self.end(way, did, StrIx::NONE, part);
     }
 
-    /// Whether a thread that waited for a lock until this row never got it: another process woke it, and it ended at once. Who kills it is no holder.
+    /// Whether a thread that waited for a lock until this row never got it: another process woke it, or a thread that ended its own process and woke
+    /// several so, and it did nothing but end. Who kills it is no holder.
     fn was_killed(&self, thread: ThreadIx, row: usize, by: ThreadIx) -> bool {
-        let end = self.trace.threads[thread.ix()].alive.end;
-        end < self.trace.span.end
-            && (end - self.trace.states.start[row]).ns() < DYING_NS
-            && self.trace.threads[by.ix()].process != self.trace.threads[thread.ix()].process
+        let (trace, woken) = (self.trace, self.trace.states.start[row]);
+        if !self.only_ends(thread, woken) {
+            return false;
+        }
+        let process = trace.threads[thread.ix()].process;
+        if trace.threads[by.ix()].process != process {
+            return true;
+        }
+        let w = &trace.wakeups;
+        let first = w.time.partition_point(|&time| (woken - time).ns() > DYING_NS);
+        let near = (first..w.time.len()).take_while(|&row| (w.time[row] - woken).ns() <= DYING_NS);
+        let mut wakees =
+            near.filter(|&row| w.waker[row] == by).map(|row| (w.wakee[row], w.time[row]));
+        let is_its =
+            |wakee: ThreadIx| wakee.is_some() && trace.threads[wakee.ix()].process == process;
+        let ends = trace.threads[by.ix()].alive.end < trace.span.end;
+        ends && wakees
+            .any(|(wakee, at)| wakee != thread && is_its(wakee) && self.only_ends(wakee, at))
+    }
+
+    /// Whether a thread that was woken then ended: it hardly ran, however long it waited for a CPU, and never waited again.
+    fn only_ends(&self, thread: ThreadIx, woken: Time) -> bool {
+        let (info, states) = (&self.trace.threads[thread.ix()], &self.trace.states);
+        let rows = info.states.start as usize..info.states.end as usize;
+        let mut row =
+            rows.start + states.start[rows.clone()].partition_point(|&start| start < woken);
+        let mut ran = 0;
+        while row < rows.end && ran < DYING_NS && !states.state[row].is_blocked() {
+            let end = if row + 1 < rows.end { states.start[row + 1] } else { info.alive.end };
+            if states.state[row] == ThreadState::Running {
+                ran += (end - states.start[row]).ns();
+            }
+            row += 1;
+        }
+        row == rows.end && ran < DYING_NS && info.alive.end < self.trace.span.end
     }
 
     /// Who held the lock for which `thread` is blocked from `from` to `to`: whoever will end the wait, or where that one waits for a lock,

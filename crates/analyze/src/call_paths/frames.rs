@@ -708,6 +708,23 @@ impl<'t> Frames<'t> {
         called.any(|frame| self.is_at_barrier[frame.ix()])
     }
 
+    /// Whether a thread at this path is in a system call that reads or writes bytes, whichever function asked for that.
+    pub fn moves_bytes(&self, path: PathIx) -> bool {
+        let f = &self.trace.frames;
+        let name = |frame: FrameIx| self.trace.strings.get(f.function[frame.ix()]);
+        for frame in self.trace.frames_of(path) {
+            match f.kind[frame.ix()] {
+                FrameKind::Kernel if calls::moves_bytes_in_kernel(name(frame)) => return true,
+                FrameKind::Kernel => {}
+                _ => {
+                    let is_system = self.layer[frame.ix()] == Layer::System;
+                    return is_system && calls::moves_bytes(name(frame));
+                }
+            }
+        }
+        false
+    }
+
     /// The frames of a path that are not the kernel's, innermost first.
     fn user_frames(&self, path: PathIx) -> Vec<FrameIx> {
         let is_kernel = |frame: &FrameIx| self.trace.frames.kind[frame.ix()] == FrameKind::Kernel;

@@ -49,6 +49,9 @@ pub struct HotPath {
     pub share: f64,
     /// Of `ns`: for which threads waited there; the rest they ran.
     pub waited_ns: i64,
+    /// Of `ns`: in system calls that read or write bytes.
+    #[serde(skip)]
+    pub moves_ns: i64,
     /// The function, its caller, and so on, as long as one caller leads to nearly all of the time. Calls into the kernel
     /// or libraries are one frame; what begins every thread is left out.
     pub frames: Vec<PathFrame>,
@@ -99,12 +102,15 @@ pub(super) fn hot_paths(
     let others = groups.iter().skip(most).map(|group| group.ns).sum();
     let hot = groups.into_iter().take(most).map(|Group { ns, times, .. }| {
         let waited = times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum();
+        let moves = times.iter().filter(|t| !t.is_wait && frames.moves_bytes(t.path));
+        let moves_ns = moves.map(|t| t.ns).sum();
         let (path, callers) = common(trace, frames, times);
         let callers = callers.into_iter().map(|(ns, frame)| Caller { ns, share: share(ns), frame });
         HotPath {
             ns,
             share: share(ns),
             waited_ns: waited,
+            moves_ns,
             frames: path,
             callers: callers.collect(),
         }

@@ -9,6 +9,7 @@ use super::explained::{Explained, Gaps, explained};
 use super::frames::Frames;
 use super::hot::PathTime;
 use super::pieces::{Pieces, Whereabouts};
+use super::sampled::Sampled;
 use super::waits::TOLERANCE_NS;
 use crate::account::{Class, Note, Stretch};
 use kasuri_base::quick::QuickMap;
@@ -78,8 +79,8 @@ impl<'t> Join<'t> {
     }
 
     /// Also follows waits to those that ended them.
-    pub fn with_chains(mut self) -> Join<'t> {
-        self.chains = Some(Chains::new(self.trace, self.cover));
+    pub fn with_chains(mut self, sampled: &'t Sampled) -> Join<'t> {
+        self.chains = Some(Chains::new(self.trace, self.cover, sampled));
         self
     }
 

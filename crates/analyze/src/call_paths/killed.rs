@@ -7,7 +7,7 @@ use super::calls::Call;
 use super::cover::Cover;
 use super::frames::Frames;
 use crate::wakers::{self, End};
-use kasuri_base::quick::QuickMap;
+use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, ThreadState, Trace};
 
 /// To end takes no longer, though the last thread gives back the memory of the process; the hang lasts longer.
@@ -25,8 +25,35 @@ pub(crate) struct LastWait {
     pub path: PathIx,
 }
 
-/// The last waits for own threads, of processes in which all waited so until they were killed; in order of threads.
-pub(crate) fn killed(trace: &Trace, cover: &Cover, frames: &Frames<'_>) -> Vec<LastWait> {
+/// The last waits for own threads, of processes in which all waited so until they were killed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Killed {
+    /// In order of threads.
+    waits: Vec<LastWait>,
+    /// Their rows.
+    rows: QuickSet<u32>,
+}
+
+impl Killed {
+    /// Reads the whole recording.
+    pub fn new(trace: &Trace, cover: &Cover, frames: &Frames<'_>) -> Killed {
+        let waits = killed(trace, cover, frames);
+        let rows = waits.iter().map(|last| last.row as u32).collect();
+        Killed { waits, rows }
+    }
+
+    /// All of them.
+    pub fn waits(&self) -> &[LastWait] {
+        &self.waits
+    }
+
+    /// Whether only the end of the process ended the wait in this row of [`Trace::states`].
+    pub fn has(&self, row: usize) -> bool {
+        self.rows.contains(&(row as u32))
+    }
+}
+
+fn killed(trace: &Trace, cover: &Cover, frames: &Frames<'_>) -> Vec<LastWait> {
     let mut of_process: QuickMap<ProcessIx, Vec<LastWait>> = QuickMap::default();
     let targets = (0..trace.threads.len() as u32).map(ThreadIx);
     for thread in targets.filter(|&thread| trace.is_target(thread)) {

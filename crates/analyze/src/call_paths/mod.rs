@@ -52,9 +52,7 @@ mod times;
 mod turns;
 mod waits;
 
-pub(crate) use calls::{
-    Call, is_page_fault, is_shared_generator, moves_bytes, waits_for_event, waits_outside,
-};
+pub(crate) use calls::{Call, is_page_fault, is_shared_generator, waits_for_event, waits_outside};
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};
@@ -69,7 +67,6 @@ pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
 pub(crate) use frames::{Frames, allocates, is_pythons_own};
 pub(crate) use hot::path_frame;
-pub(crate) use killed::killed;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 

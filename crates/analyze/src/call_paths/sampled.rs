@@ -6,13 +6,13 @@
 use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
-use super::killed::killed;
+use super::killed::Killed;
 use super::phases::Phases;
 use super::polls::Polls;
 use super::rearmed::Rearmed;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
-use kasuri_base::quick::{QuickMap, QuickSet};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 
 /// A place in the code at which no work is done.
@@ -38,8 +38,8 @@ pub(crate) struct Sampled {
     pub rearmed: Rearmed,
     /// Naps between tries.
     pub polls: Polls,
-    /// Rows of [`Trace::states`]: waits that only the end of the process ended.
-    pub killed: QuickSet<u32>,
+    /// Waits that only the end of the process ended.
+    pub killed: Killed,
     /// When threads ran what others ran, too.
     pub phases: Phases,
 }
@@ -52,7 +52,7 @@ impl Sampled {
             places: Vec::new(),
             rearmed: Rearmed::default(),
             polls: Polls::default(),
-            killed: QuickSet::default(),
+            killed: Killed::default(),
             phases: Phases::default(),
         }
     }
@@ -67,7 +67,7 @@ impl Sampled {
         let frames = Frames::new(trace);
         out.rearmed = Rearmed::new(trace, cover, &frames);
         out.polls = Polls::new(trace, cover, &frames);
-        out.killed = killed(trace, cover, &frames).iter().map(|last| last.row as u32).collect();
+        out.killed = Killed::new(trace, cover, &frames);
         out.phases = Phases::new(trace, cover, &frames, &out.polls, |path| frames.spins(path));
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();

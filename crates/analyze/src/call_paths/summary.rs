@@ -1,12 +1,13 @@
 //! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
 use super::certainty::Independent;
-use super::chains::WaitChains;
+use super::chains::{ChainNode, WaitChains};
 use super::cover::Cover;
 use super::explained::Explained;
 use super::frames::{Frames, Runtime};
-use super::hot::{HotPath, hot_paths, path_frame, trunk};
+use super::hot::{HotPath, PathFrame, frame_name, hot_paths, path_frame, trunk};
 use super::join::{Join, Question};
 use super::pieces::Piece;
+use super::sampled::Sampled;
 use crate::account::{CauseSummary, Class, Note};
 use crate::cut::Cut;
 use crate::demangle::without_parameters;
@@ -126,8 +127,13 @@ pub(crate) struct Collector<'t> {
 
 impl<'t> Collector<'t> {
     /// `with_pieces`: for [`Collector::into_pieces`].
-    pub fn new(cut: &Cut<'t>, cover: &'t Cover, with_pieces: bool) -> Collector<'t> {
-        let join = Join::new(cut.trace, cover).with_chains();
+    pub fn new(
+        cut: &Cut<'t>,
+        cover: &'t Cover,
+        sampled: &'t Sampled,
+        with_pieces: bool,
+    ) -> Collector<'t> {
+        let join = Join::new(cut.trace, cover).with_chains(sampled);
         let join = match with_pieces {
             true => join.with_pieces(),
             false => join,
@@ -189,6 +195,7 @@ impl<'t> Collector<'t> {
                 chains: join.chains_of(class),
             });
         }
+        name_outside(&out.classes, causes);
         out
     }
 }
@@ -237,6 +244,47 @@ fn name_phases(
     }
     named.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
     *causes = named;
+}
+
+/// Names the waits that a timer, a device or the network ended after the call that waited, and its caller, if at least half of them were there.
+fn name_outside(classes: &[ClassPaths], causes: &mut [CauseSummary]) {
+    let external = Class::ExternalWait.key();
+    let is_it = |c: &&mut CauseSummary| {
+        (c.class, c.note) == (external, Note::Interrupt.key()) && c.name.is_empty()
+    };
+    let chains = classes.iter().find(|c| c.class == external).and_then(|c| c.chains.as_ref());
+    let (Some(chains), Some(cause)) = (chains, causes.iter_mut().find(is_it)) else {
+        return;
+    };
+    let name = |frame: &PathFrame| without_parameters(&frame_name(frame));
+    let mut found: Vec<(Vec<String>, &ChainNode, i64)> = Vec::new();
+    let (mut before, mut all_ns) = (Vec::new(), 0);
+    for node in &chains.nodes {
+        before.truncate(node.depth as usize);
+        if let Some(&wait) = before.last().filter(|_| node.did == "interrupt") {
+            let wait: &ChainNode = wait;
+            let known = wait.frames.iter().take_while(|frame| !frame.function.is_empty());
+            let names: Vec<String> = known.take(2).map(name).collect();
+            all_ns += node.ns;
+            match found.iter_mut().find(|row| row.0 == names) {
+                Some(row) => row.2 += node.ns,
+                None => found.push((names, wait, node.ns)),
+            }
+        }
+        before.push(node);
+    }
+    let most = found.into_iter().max_by_key(|row| row.2);
+    let Some((names, wait, _)) =
+        most.filter(|(names, _, ns)| !names.is_empty() && ns * 2 >= all_ns)
+    else {
+        return;
+    };
+    cause.code = names.join(" < ");
+    let caller = wait.frames.get(1).filter(|caller| caller.line > 0);
+    cause.code_place = caller.map(|caller| format!("{}:{}", caller.file, caller.line));
+    if matches!(wait.call, "condition" | "lock" | "join") {
+        cause.note = Note::TimeLimit.key();
+    }
 }
 
 fn shares(

@@ -3,34 +3,29 @@ use super::{lost_to, seconds};
 use crate::account::CauseSummary;
 use crate::call_paths::{
     ChainNode, ClassPaths, HotPath, PathFrame, allocates, frame_name, is_gil, is_libc,
-    is_page_fault, is_pythons_own, is_shared_generator, moves_bytes, waits_for_event,
-    waits_outside,
+    is_page_fault, is_pythons_own, is_shared_generator, waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
 use crate::{Hint, Summary, ThreadSummary};
 use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{ThreadIx, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
 const WORKER: f64 = 0.1;
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
-/// CPUs that run the program for this part of the time are busy.
-const NEARLY_ALL: f64 = 0.8;
-/// So many sleeps in a row are naps.
-const NAPS: u64 = 10;
-/// So many threads that each ran for less are short ones.
-const SHORT_THREADS: usize = 1000;
-const SHORT_THREAD_NS: i64 = 200_000;
-/// So many processes that each ran for less are short ones.
-const SHORT_PROCESSES: usize = 100;
-const SHORT_PROCESS_NS: i64 = 10_000_000;
-/// Calls that read or write are worth a hint from this part of the work on.
-const CALLS: f64 = 0.3;
-/// This part of the program's work is worth a hint about what it is.
+/// This part of the program's work is worth a hint about what it is: without less, a run would be at most 1.1 times as fast, which is within
+/// the scatter of runs.
 const PART: f64 = 0.1;
+/// Who sleeps again looks for something; once is a choice.
+const NAPS: u64 = 2;
+/// To make and to end a thread, and a process, takes up to so long: measured, see docs/design/hints.md.
+const THREAD_NS: i64 = 20_000;
+const PROCESS_NS: i64 = 2_000_000;
+/// Nobody notices less.
+const NOTICED_NS: i64 = 20_000_000;
 /// So many threads that one thread wakes at once are a herd.
 const HERD: usize = 4;
 /// Wake-ups by one thread with no longer a pause between them are one call's.
@@ -176,24 +171,38 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     ))
 }
 
-/// One function runs alone.
+/// One function runs alone; where none has most of the time, all that one function called.
 ///
-/// Not given: where no second thread does a part of the work: such a program is not parallel; where it has no name; where it is Go's: whether
-/// its goroutines wait for a lock meanwhile is not recorded; where it is a call of the kernel's that reads or writes, which nobody can divide.
+/// Not given: where no second thread does a part of the work: such a program is not parallel; where it has no name; where it is a call of
+/// the kernel's that reads or writes, which nobody can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
-    let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
-    let alone_ns: i64 = summary.account.causes.iter().filter(is_alone).map(|c| c.ns).sum();
-    let cost_ns = path.ns.min(alone_ns);
+    let alone = || summary.account.causes.iter().filter(is_alone);
+    let path = code.paths.paths.first()?;
+    let (function, cost_ns) = if path.share >= MOST {
+        let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
+        let is_call = path.frames.first().is_some_and(|f| waits_outside(&f.function));
+        if !is_named || is_call {
+            return None;
+        }
+        let names: Vec<String> = path.frames.iter().take(2).map(named).collect();
+        (names.join(" called by "), path.ns.min(alone().map(|c| c.ns).sum()))
+    } else {
+        let phase = alone().find(|c| !c.code.is_empty() && c.thread_share >= MOST)?;
+        (phase.code.replace(" < ", " called by "), phase.ns)
+    };
+    let is_gos = |f: &PathFrame| f.function.starts_with("runtime.") || f.file.ends_with(".go");
     let others = i64::from(summary.n_cpus).saturating_sub(1);
-    let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
-    let is_gos = path.frames.iter().any(|f| f.function.starts_with("runtime."));
-    let is_call = path.frames.first().is_some_and(|f| waits_outside(&f.function));
-    if workers(summary) < 2 || others < 1 || !is_named || is_gos || is_call {
+    if others < 1 {
         return None;
     }
-    let function = path.frames.iter().take(2).map(named).collect::<Vec<_>>().join(" called by ");
+    if path.frames.iter().any(is_gos) {
+        return Some(goroutines(&function, cost_ns));
+    }
+    if !is_parallel(summary) {
+        return None;
+    }
     let alone = cost_ns / others;
     let rest = summary.wall_ns.saturating_sub(alone).max(1);
     Some(hint(
@@ -206,6 +215,18 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
             summary.wall_ns as f64 / rest as f64
         ),
     ))
+}
+
+/// One thread of Go's runs: whether goroutines wait meanwhile is not recorded.
+fn goroutines(function: &str, cost_ns: i64) -> Hint {
+    hint(
+        "goroutines",
+        cost_ns,
+        format!(
+            "one goroutine at a time: {function} ran while no other one did; {} of CPU time was lost. Whether others had nothing to do, or waited for a lock, a channel or their turn, is not recorded: runtime/trace tells. Turns are as many as GOMAXPROCS says; where that is less than the CPUs, raise it",
+            seconds(cost_ns)
+        ),
+    )
 }
 
 /// The kernel gives memory, one page at a time.
@@ -252,18 +273,25 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
 /// Threads wait for one that sleeps for a time again and again. It looks for something to do between
 /// two sleeps, or it has something that they want, and gives it back in code that does not sleep.
 ///
-/// Not given: where nobody waits for the sleeper; where it slept less than [`NAPS`] times.
+/// Not given: where nobody waits for the sleeper, or only a thread of a language's machine that has nothing to do; where it slept less than
+/// [`NAPS`] times.
 pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "external_wait")?;
     let nodes = &code.chains.as_ref()?.nodes;
+    let waiter = |at: usize| {
+        let waits_for = |n: &&ChainNode| n.depth + 1 == nodes[at].depth;
+        nodes[..at].iter().rev().find(waits_for)
+    };
     let is_nap = |at: usize| {
         let ends = nodes.get(at + 1).is_some_and(|end| end.did == "timer");
-        nodes[at].depth > 0 && nodes[at].call == "sleep" && nodes[at].waits >= NAPS && ends
+        let is_idle = |waiter: &ChainNode| waiter.frames.iter().any(is_of_machine);
+        nodes[at].call == "sleep"
+            && nodes[at].waits >= NAPS
+            && ends
+            && waiter(at).is_some_and(|waiter| !is_idle(waiter))
     };
     let at = (0..nodes.len()).filter(|&at| is_nap(at)).max_by_key(|&at| nodes[at].ns)?;
-    let nap = &nodes[at];
-    let waits_for = |n: &&ChainNode| n.depth + 1 == nap.depth;
-    let waiter = nodes[..at].iter().rev().find(waits_for)?;
+    let (nap, waiter) = (&nodes[at], waiter(at)?);
     if nap.frames.is_empty() || waiter.frames.is_empty() {
         return None;
     }
@@ -301,6 +329,11 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     })
 }
 
+/// Whether a Java machine's own threads wait here for something to compile or to collect.
+fn is_of_machine(frame: &PathFrame) -> bool {
+    frame.function.contains("PlatformMonitor::wait")
+}
+
 /// Threads wait for the lock of an allocator of memory.
 pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "lock_wait")?;
@@ -324,19 +357,14 @@ pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
 
 /// Calls that read or write take much of the work.
 ///
-/// Not given: for less than [`CALLS`] of it. How many bytes each call moves is not recorded, and it says so.
+/// Not given: for less than [`PART`] of it. How many bytes each call moves is not recorded, and it says so.
 pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
-    let is_system = |f: &PathFrame| is_libc(&f.module) || f.module == "[kernel]";
-    let moves = |path: &&HotPath| {
-        let first = path.frames.first();
-        first.is_some_and(|f| is_system(f) && moves_bytes(&f.function))
-    };
-    let calls = || work.paths.paths.iter().filter(moves);
-    let most = calls().max_by_key(|path| path.ns)?;
-    let cost_ns: i64 = calls().map(|path| path.ns).sum();
+    let paths = &work.paths.paths;
+    let most = paths.iter().max_by_key(|path| path.moves_ns)?;
+    let cost_ns: i64 = paths.iter().map(|path| path.moves_ns).sum();
     let share = cost_ns as f64 / work.ns.max(1) as f64;
-    (share >= CALLS).then(|| {
+    (share >= PART).then(|| {
         hint(
             "small_calls",
             cost_ns,
@@ -350,28 +378,60 @@ pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
     })
 }
 
+/// Threads or processes that were made for what they did.
+struct Made {
+    n: usize,
+    ran: i64,
+    /// To make and to end them.
+    cost_ns: i64,
+}
+
+/// Threads that began and ended in the recording.
+fn lived(cut: &Cut<'_>) -> HashSet<i32> {
+    let span = &cut.trace.span;
+    let threads = cut.trace.threads.iter();
+    let lived = threads.filter(|t| t.alive.start > span.start && t.alive.end < span.end);
+    lived.map(|t| t.tid).collect()
+}
+
+/// None: too little of the program's time is in making them. To make one takes `each_ns` at most; who ran for less did nothing else.
+fn made<'s>(
+    summary: &Summary,
+    made: impl Iterator<Item = &'s ThreadSummary>,
+    each_ns: i64,
+) -> Option<Made> {
+    let none = Made { n: 0, ran: 0, cost_ns: 0 };
+    let made = made.fold(none, |sum, t| Made {
+        n: sum.n + 1,
+        ran: sum.ran.saturating_add(t.on_cpu_ns),
+        cost_ns: sum.cost_ns.saturating_add(t.on_cpu_ns.min(each_ns)),
+    });
+    let is_part = made.cost_ns as f64 >= PART * summary.on_cpu_ns as f64;
+    (is_part && made.cost_ns >= NOTICED_NS).then_some(made)
+}
+
 /// Many processes begin and end, and hardly run in between.
-pub(super) fn short_processes(summary: &Summary) -> Option<Hint> {
-    let is_short =
-        |t: &&ThreadSummary| t.is_target && t.tid == t.pid && t.on_cpu_ns < SHORT_PROCESS_NS;
-    let short = || summary.threads.iter().filter(is_short);
-    let (n, ran) = (short().count(), short().map(|t| t.on_cpu_ns).sum::<i64>());
-    if n < SHORT_PROCESSES {
-        return None;
-    }
+pub(super) fn short_processes(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    let lived = lived(cut);
+    let first = || summary.threads.iter().filter(|t| t.is_target && t.tid == t.pid);
+    // The one that makes the others, perhaps.
+    let longest = first().max_by_key(|t| t.on_cpu_ns)?.pid;
+    let processes = || first().filter(|t| t.pid != longest && lived.contains(&t.tid));
+    let Made { n, ran, cost_ns } = made(summary, processes(), PROCESS_NS)?;
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-    short().for_each(|t| *by_name.entry(&t.process).or_default() += 1);
+    processes().for_each(|t| *by_name.entry(&t.process).or_default() += 1);
     let mut names: Vec<(&str, usize)> = by_name.into_iter().collect();
     names.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
     let names: Vec<String> = names.iter().take(3).map(|(name, n)| format!("{n} {name}")).collect();
     Some(hint(
         "short_processes",
-        ran,
+        cost_ns,
         format!(
-            "short processes: {n} processes ran for {:.1} ms each, {} in all ({}); to make, load and end each is much of that. Do it in one process: in a shell by its own words (${{x#y}}, case, read) instead of programs in a loop, or by one program for all lines (awk, xargs with many at a time)",
+            "short processes: {n} processes ran for {:.1} ms each, {} in all ({}); to make, load and end them is about {:.0} % of that. Do it in one process: in a shell by its own words (${{x#y}}, case, read) instead of programs in a loop, or by one program for all lines (awk, xargs with many at a time)",
             ran as f64 * 1e-6 / n as f64,
             seconds(ran),
-            names.join(", ")
+            names.join(", "),
+            cost_ns as f64 * 100.0 / ran as f64,
         ),
     ))
 }
@@ -439,24 +499,21 @@ pub(super) fn crowd(summary: &Summary) -> Option<Hint> {
 }
 
 /// Many threads begin and end, and hardly run in between.
-pub(super) fn short_threads(summary: &Summary) -> Option<Hint> {
-    let is_short =
-        |t: &&ThreadSummary| t.is_target && t.tid != t.pid && t.on_cpu_ns < SHORT_THREAD_NS;
-    let short: Vec<i64> = summary.threads.iter().filter(is_short).map(|t| t.on_cpu_ns).collect();
-    let ran: i64 = short.iter().sum();
-    let mean = ran / short.len().max(1) as i64;
-    (short.len() >= SHORT_THREADS).then(|| {
-        hint(
-            "short_threads",
-            ran,
-            format!(
-                "short threads: {} threads ran for {:.3} ms each, {} in all; to make and to end each costs CPU time, too. Let as many threads as CPUs live on and take the parts one by one (a pool)",
-                short.len(),
-                mean as f64 * 1e-6,
-                seconds(ran)
-            ),
-        )
-    })
+pub(super) fn short_threads(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    let lived = lived(cut);
+    let is_it = |t: &&ThreadSummary| t.is_target && t.tid != t.pid && lived.contains(&t.tid);
+    let threads = summary.threads.iter().filter(is_it);
+    let Made { n, ran, cost_ns } = made(summary, threads, THREAD_NS)?;
+    Some(hint(
+        "short_threads",
+        cost_ns,
+        format!(
+            "short threads: {n} threads ran for {:.3} ms each, {} in all; to make and to end them is about {:.0} % of that. Let as many threads as CPUs live on and take the parts one by one (a pool)",
+            ran as f64 * 1e-6 / n as f64,
+            seconds(ran),
+            cost_ns as f64 * 100.0 / ran as f64,
+        ),
+    ))
 }
 
 /// A language's collector of garbage takes much of the work.
@@ -492,7 +549,7 @@ pub(super) fn collector(summary: &Summary) -> Option<Hint> {
 
 /// Threads draw random numbers from one generator, whose lock they write by turns.
 ///
-/// Not given: where fewer than two threads work, or for less than [`PART`] of the work.
+/// Not given: where one thread does nearly all, or for less than [`PART`] of the work.
 pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let draws = |path: &&HotPath| {
@@ -503,7 +560,7 @@ pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
     let most = draws.iter().max_by_key(|path| path.ns)?;
     let cost_ns: i64 = draws.iter().map(|path| path.ns).sum();
     let is_part = cost_ns as f64 >= PART * work.ns as f64;
-    (is_part && workers(summary) >= 2).then(|| {
+    (is_part && is_parallel(summary)).then(|| {
         hint(
             "shared_generator",
             cost_ns,
@@ -518,8 +575,7 @@ pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
 
 /// Several threads are woken at once and fall asleep again.
 ///
-/// Not given: where less than [`PART`] of the work is in the call that waits; where most are woken
-/// one by one.
+/// Not given: where less than [`PART`] of the work is in the call that waits because of such wake-ups.
 pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let waits = |path: &&HotPath| {
@@ -528,17 +584,19 @@ pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     };
     let path = work.paths.paths.iter().filter(waits).max_by_key(|path| path.ns)?;
     let (all, at_once) = woken_at_once(cut);
-    if (path.ns as f64) < PART * work.ns as f64 || at_once * 2 < all {
+    let share = at_once as f64 / all.max(1) as f64;
+    let cost_ns = (path.ns as f64 * share) as i64;
+    if (cost_ns as f64) < PART * work.ns as f64 {
         return None;
     }
     Some(hint(
         "herd",
-        path.ns,
+        cost_ns,
         format!(
             "a herd: {} of CPU time went to {}, on the way into the wait and out of it; {:.0} % of {all} wake-ups came for {HERD} threads or more at once. Where one of them is enough, wake one (notify_one, pthread_cond_signal; epoll: EPOLLEXCLUSIVE), or have fewer threads wait there",
             seconds(path.ns),
             call_in(&path.frames),
-            at_once as f64 * 100.0 / all.max(1) as f64,
+            share * 100.0,
         ),
     ))
 }
@@ -568,32 +626,34 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
     (all, at_once)
 }
 
-/// Threads that did a part of the work.
-fn workers(summary: &Summary) -> usize {
-    let least = WORKER * summary.wall_ns as f64;
-    let workers = summary.threads.iter();
-    let workers = workers.filter(|t| t.is_target && t.on_cpu_ns as f64 > least);
-    workers.count()
+/// Whether threads beside the busiest one ran for [`PART`] of the time that it ran.
+fn is_parallel(summary: &Summary) -> bool {
+    let ran = || summary.threads.iter().filter(|t| t.is_target).map(|t| t.on_cpu_ns);
+    let most = ran().max().unwrap_or(0);
+    (ran().sum::<i64>() - most) as f64 >= PART * most as f64
 }
 
-/// Nothing was lost, as far as that was recorded.
+/// Little was lost, as far as that was recorded.
 ///
-/// Not given: beside another hint; where others had a quarter of the CPUs, or the program's time is in many functions.
+/// Not given: beside hints about the program that are worth half as much; where threads waited for [`PART`] of it, or it lost more than it used; for
+/// a function with less than [`PART`] of it.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
     let code = code(summary, "work")?;
-    let path = code.paths.paths.first().filter(|path| path.share >= MOST)?;
-    let capacity = summary.capacity_ns.saturating_sub(others) as f64;
-    let is_disturbed = others > summary.capacity_ns / 4;
-    if (useful as f64) < NEARLY_ALL * capacity || is_disturbed || workers(summary) < 2 {
+    let path = code.paths.paths.first().filter(|path| path.share >= PART)?;
+    let left = summary.capacity_ns.saturating_sub(others).max(1);
+    let waits = ["lock_wait", "waiting_for_own_threads", "io_wait", "external_wait", "spinning"];
+    let waited = lost_to(summary, &waits) as f64;
+    if useful < left / 2 || waited >= PART * useful as f64 || !is_parallel(summary) {
         return None;
     }
     Some(hint(
         "busy",
         useful,
         format!(
-            "busy: nearly all of its CPUs ran the program, {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write (that of a lock, too), is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
+            "busy: of the CPU time that other programs left it, the program used {:.0} %, and {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write (that of a lock, too), is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
+            useful as f64 * 100.0 / left as f64,
             path.share * 100.0,
             call_in(&path.frames)
         ),

@@ -274,29 +274,51 @@ fn late_balancing_is_no_pinning() {
     assert_eq!(kinds(s, 22 * MS), Vec::<&str>::new());
 }
 
-/// 10 makes so many processes, one after the other, and each runs for 1 ms.
+/// 10 makes so many, one after the other, and each runs for so long.
+fn made(n: i32, runs: i64, same_process: bool) -> Vec<Hint> {
+    let mut s = Story::new(2);
+    for i in 0..n {
+        let (child, from) = (1000 + i, 2 * runs * i64::from(i));
+        let fork = kasuri_model::input::What::Fork {
+            parent: 10,
+            child,
+            comm: kasuri_model::StrIx::NONE,
+            pid: Some(if same_process { 10 } else { child }),
+            same_process: Some(same_process),
+        };
+        s.other(0, from + 10, 10, fork);
+        s.switch(1, from + 20, 0, Sleeping, child);
+        s.switch(1, from + runs + 20, child, Dead, 0);
+    }
+    hints(s, 2 * runs * i64::from(n))
+}
+
+fn advice(hints: &[Hint], kind: &str) -> String {
+    hints.iter().find(|h| h.kind == kind).map_or(String::new(), |h| h.text.clone())
+}
+
 #[test]
 fn many_short_processes_have_a_hint() {
-    let found = |n: i32| {
-        let mut s = Story::new(2);
-        for i in 0..n {
-            let (child, from) = (1000 + i, 2 * MS * i64::from(i));
-            let fork = kasuri_model::input::What::Fork {
-                parent: 10,
-                child,
-                comm: kasuri_model::StrIx::NONE,
-                pid: Some(child),
-                same_process: Some(false),
-            };
-            s.other(0, from + 10, 10, fork);
-            s.switch(1, from + 20, 0, Sleeping, child);
-            s.switch(1, from + MS + 20, child, Dead, 0);
-        }
-        let found = hints(s, 2 * MS * i64::from(n));
-        let hint = found.into_iter().find(|h| h.kind == "short_processes");
-        hint.map_or(String::new(), |h| h.text)
-    };
-    let many = found(150);
+    let many = advice(&made(150, MS, false), "short_processes");
     assert!(many.contains("150 processes ran for 1.0 ms each"), "{many}");
-    assert_eq!(found(20), "");
+    assert_eq!(advice(&made(10, MS, false), "short_processes"), "");
+    // They do something.
+    assert_eq!(advice(&made(150, 100 * MS, false), "short_processes"), "");
+}
+
+/// A tenth more or less changes a number, not what is said.
+#[test]
+fn short_processes_and_threads_are_so_by_degree() {
+    for n in [90, 100, 110] {
+        let found = advice(&made(n, MS, false), "short_processes");
+        assert!(found.contains(&format!("{n} processes")), "{found}");
+    }
+    for (ms, part) in [(4, "50 %"), (5, "40 %"), (6, "33 %")] {
+        let found = advice(&made(150, ms * MS, false), "short_processes");
+        assert!(found.contains(&format!("is about {part}")), "{found}");
+    }
+    for n in [1350, 1500, 1650] {
+        let found = advice(&made(n, MS / 20, true), "short_threads");
+        assert!(found.contains(&format!("{n} threads")), "{found}");
+    }
 }

@@ -96,6 +96,7 @@ fn cause_place(cause: &CauseSummary) -> String {
         (Class::LockWait, note) if note != "by_samples" && !cause.name.is_empty() => &cause.place,
         (Class::LoadImbalance, _)
         | (Class::LowParallelism, "serial_phase")
+        | (Class::ExternalWait, _)
         | (Class::Spinning, "late_thread")
             if !cause.code.is_empty() =>
         {
@@ -148,7 +149,7 @@ pub(super) fn cause_text(
         }
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
-        (Class::ExternalWait, _) => external_text(cause),
+        (Class::ExternalWait, _) => external_text(cause, place),
         (Class::LowParallelism, "serial_phase") => serial_text(cause, &thread, place),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
@@ -206,13 +207,19 @@ fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
 }
 
 /// What ended a wait from outside.
-fn external_text(cause: &CauseSummary) -> String {
-    let name = &cause.name;
+fn external_text(cause: &CauseSummary, place: &str) -> String {
+    let (name, code) = (&cause.name, &cause.code);
     match cause.note {
         "process" => format!("waiting for process {}", cause.process),
         "chosen" if name.is_empty() => "sleep that it asked for".into(),
         "chosen" => format!("sleep that {} asks for", short_name(name)),
-        "interrupt" if name.is_empty() => "sleep ended by a timer, a device, the network".into(),
+        "time_limit" => format!("a time limit in {code}{place}: no thread ended that wait before"),
+        "interrupt" if name.is_empty() && code.is_empty() => {
+            "sleep ended by a timer, a device, the network".into()
+        }
+        "interrupt" if name.is_empty() => {
+            format!("a timer, a device or the network, waited for in {code}{place}")
+        }
         "stopped" => "being stopped by a signal or a debugger".into(),
         "endless" => "waits that did not end in this recording".into(),
         _ => format!("{name}: ended by a timer, a device, the network or a timeout"),
@@ -333,7 +340,7 @@ impl Page<'_> {
             self.note(&format!("below 1 %: {}", small.join(", ")));
         }
         if let Some(paths) = &s.call_paths {
-            for text in path_notes(paths, detail == Detail::Whole) {
+            for text in path_notes(s, paths, detail == Detail::Whole) {
                 self.note(&text);
             }
         }

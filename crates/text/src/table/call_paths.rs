@@ -2,11 +2,11 @@
 use super::chains::{PathLine, WORTH_A_LINE, chain_lines};
 use super::grid::cut;
 use super::units::{percent, plural, printable};
-use kasuri_analyze::Summary;
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains, points_off,
 };
+use kasuri_analyze::{Summary, names_by};
 use kasuri_answers::names::{ThreadNames, thread_names};
 use kasuri_answers::paths::hot_path_text;
 use unicode_width::UnicodeWidthStr;
@@ -158,7 +158,7 @@ const WORTH_A_NOTE: f64 = 0.1;
 
 /// What is to be known of the call paths in the account: how sure spinning is, and how much of the time they explain, `always` or where
 /// more than a tenth of it is not known.
-pub(super) fn path_notes(paths: &CallPathSummary, always: bool) -> Vec<String> {
+pub(super) fn path_notes(s: &Summary, paths: &CallPathSummary, always: bool) -> Vec<String> {
     let (ran, slept, explained) = (&paths.on_cpu, &paths.blocked, &paths.explained);
     let is_large = |ns: i64, of: i64| ns as f64 > WORTH_A_NOTE * of as f64;
     let lacks_stacks = is_large(ran.ns - ran.complete_ns, ran.ns)
@@ -169,7 +169,7 @@ pub(super) fn path_notes(paths: &CallPathSummary, always: bool) -> Vec<String> {
     let notes = [
         spinning_text(paths),
         (always || lacks_stacks).then(|| coverage_text(paths)),
-        (always || lacks_names).then(|| explained_text(paths)).flatten(),
+        (always || lacks_names).then(|| explained_text(paths, &s.missing)).flatten(),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -223,8 +223,8 @@ fn coverage_text(paths: &CallPathSummary) -> String {
     text
 }
 
-/// How much of the work and the losses has a named call path, and why the rest has none. `None`: nothing that code can explain.
-fn explained_text(paths: &CallPathSummary) -> Option<String> {
+/// How much of the work and the losses has a named call path, and why the rest has none. `missing`: see [`Summary::missing`]. `None`: nothing that code can explain.
+fn explained_text(paths: &CallPathSummary, missing: &[String]) -> Option<String> {
     let explained = &paths.explained;
     let share = |ns: i64| ns as f64 / explained.ns.max(1) as f64;
     // Less is printed as `0.0 %` or `<0.1 %`, which is no news.
@@ -237,7 +237,10 @@ fn explained_text(paths: &CallPathSummary) -> Option<String> {
         let part = percent(share(row.ns));
         let place = match row.kind {
             "kernel" => "in the kernel, whose functions have no names here".into(),
-            "run_time" => "in code made at run time, without names".into(),
+            "run_time" => {
+                let by = names_by(missing).map_or(String::new(), |by| format!(" ({by})"));
+                format!("in code made at run time, without names{by}")
+            }
             "nowhere" => "at addresses of no known mapping".into(),
             _ => format!("in {}, whose functions have no names", printable(&row.module)),
         };

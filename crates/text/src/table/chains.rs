@@ -156,6 +156,14 @@ impl Lines<'_> {
                     false => behind_text(self.names, wait, node, room),
                 };
             self.lines.push(PathLine { ns: None, text });
+            // Who signals is no part of what it did meanwhile, but for a run too short for a sample.
+            let is_told = node.did == "ran" && node.frames.is_empty();
+            if wait.call == "condition" && !node.woke.is_empty() && !is_told {
+                let begin = format!("{:indent$}   wakes it by ", "");
+                let room = self.room.saturating_sub(begin.width());
+                let text = begin + &path_text(&node.woke, room);
+                self.lines.push(PathLine { ns: None, text });
+            }
             if node.did == "waited" {
                 self.behind(row, indent + if is_branching { 2 } else { 0 });
             }

@@ -45,7 +45,7 @@ impl Sweep<'_> {
     fn next_wake_up(&self, thread: usize) -> Wake {
         let worker = &self.workers[thread];
         let next = self.sampled.rearmed.whole(worker.row as usize).end;
-        let is_killed = self.sampled.killed.contains(&(next as u32 - 1));
+        let is_killed = self.sampled.killed.has(next - 1);
         match next >= worker.end as usize || is_killed {
             true => Wake::Never,
             false => self.wake_at(thread, next),
