@@ -384,7 +384,8 @@ impl<'t> Chains<'t> {
         self.end(way, did, StrIx::NONE, part);
     }
 
-    /// Whether a thread that waited for a lock until this row never got it: another process woke it, or a thread that ended its own process and woke
+    /// Whether a thread that waited for a lock until this row never got it: another process
+    /// woke it, or a thread that ended its own process and woke
     /// several so, and it did nothing but end. Who kills it is no holder.
     fn was_killed(&self, thread: ThreadIx, row: usize, by: ThreadIx) -> bool {
         let (trace, woken) = (self.trace, self.trace.states.start[row]);
@@ -407,7 +408,8 @@ impl<'t> Chains<'t> {
             .any(|(wakee, at)| wakee != thread && is_its(wakee) && self.only_ends(wakee, at))
     }
 
-    /// Whether a thread that was woken then ended: it hardly ran, however long it waited for a CPU, and never waited again.
+    /// Whether a thread that was woken then ended: it hardly ran, however long it waited
+    /// for a CPU, and never waited again.
     fn only_ends(&self, thread: ThreadIx, woken: Time) -> bool {
         let (info, states) = (&self.trace.threads[thread.ix()], &self.trace.states);
         let rows = info.states.start as usize..info.states.end as usize;

@@ -708,7 +708,8 @@ impl<'t> Frames<'t> {
         called.any(|frame| self.is_at_barrier[frame.ix()])
     }
 
-    /// Whether a thread at this path is in a system call that reads or writes bytes, whichever function asked for that.
+    /// Whether a thread at this path is in a system call that reads or writes bytes,
+    /// whichever function asked for that.
     pub fn moves_bytes(&self, path: PathIx) -> bool {
         let f = &self.trace.frames;
         let name = |frame: FrameIx| self.trace.strings.get(f.function[frame.ix()]);

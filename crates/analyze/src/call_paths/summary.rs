@@ -246,7 +246,8 @@ fn name_phases(
     *causes = named;
 }
 
-/// Names the waits that a timer, a device or the network ended after the call that waited, and its caller, if at least half of them were there.
+/// Names the waits that a timer, a device or the network ended after the call that waited, and
+/// its caller, if at least half of them were there.
 fn name_outside(classes: &[ClassPaths], causes: &mut [CauseSummary]) {
     let external = Class::ExternalWait.key();
     let is_it = |c: &&mut CauseSummary| {

@@ -16,12 +16,14 @@ use std::collections::{BTreeMap, HashSet};
 const WORKER: f64 = 0.1;
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
-/// This part of the program's work is worth a hint about what it is: without less, a run would be at most 1.1 times as fast, which is within
+/// This part of the program's work is worth a hint about what it is: without less, a run would
+/// be at most 1.1 times as fast, which is within
 /// the scatter of runs.
 const PART: f64 = 0.1;
 /// Who sleeps again looks for something; once is a choice.
 const NAPS: u64 = 2;
-/// To make and to end a thread, and a process, takes up to so long: measured, see docs/design/hints.md.
+/// To make and to end a thread, and a process, takes up to so long: measured, see
+/// docs/design/hints.md.
 const THREAD_NS: i64 = 20_000;
 const PROCESS_NS: i64 = 2_000_000;
 /// Nobody notices less.
@@ -173,7 +175,8 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
 
 /// One function runs alone; where none has most of the time, all that one function called.
 ///
-/// Not given: where no second thread does a part of the work: such a program is not parallel; where it has no name; where it is a call of
+/// Not given: where no second thread does a part of the work: such a program is not parallel;
+/// where it has no name; where it is a call of
 /// the kernel's that reads or writes, which nobody can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
@@ -273,7 +276,8 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
 /// Threads wait for one that sleeps for a time again and again. It looks for something to do between
 /// two sleeps, or it has something that they want, and gives it back in code that does not sleep.
 ///
-/// Not given: where nobody waits for the sleeper, or only a thread of a language's machine that has nothing to do; where it slept less than
+/// Not given: where nobody waits for the sleeper, or only a thread of a language's machine that
+/// has nothing to do; where it slept less than
 /// [`NAPS`] times.
 pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "external_wait")?;
@@ -357,7 +361,8 @@ pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
 
 /// Calls that read or write take much of the work.
 ///
-/// Not given: for less than [`PART`] of it. How many bytes each call moves is not recorded, and it says so.
+/// Not given: for less than [`PART`] of it. How many bytes each call moves is not recorded, and
+/// it says so.
 pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let paths = &work.paths.paths;
@@ -394,7 +399,8 @@ fn lived(cut: &Cut<'_>) -> HashSet<i32> {
     lived.map(|t| t.tid).collect()
 }
 
-/// None: too little of the program's time is in making them. To make one takes `each_ns` at most; who ran for less did nothing else.
+/// None: too little of the program's time is in making them. To make one takes `each_ns` at
+/// most; who ran for less did nothing else.
 fn made<'s>(
     summary: &Summary,
     made: impl Iterator<Item = &'s ThreadSummary>,
@@ -575,7 +581,8 @@ pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
 
 /// Several threads are woken at once and fall asleep again.
 ///
-/// Not given: where less than [`PART`] of the work is in the call that waits because of such wake-ups.
+/// Not given: where less than [`PART`] of the work is in the call that waits because of such
+/// wake-ups.
 pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let waits = |path: &&HotPath| {
@@ -635,7 +642,8 @@ fn is_parallel(summary: &Summary) -> bool {
 
 /// Little was lost, as far as that was recorded.
 ///
-/// Not given: beside hints about the program that are worth half as much; where threads waited for [`PART`] of it, or it lost more than it used; for
+/// Not given: beside hints about the program that are worth half as much; where threads waited
+/// for [`PART`] of it, or it lost more than it used; for
 /// a function with less than [`PART`] of it.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);

@@ -1,4 +1,5 @@
-//! libuv's pool of threads, in which node does its calls of the file system, look-ups of names, crypto and zlib.
+//! libuv's pool of threads, in which node does its calls of the file system, look-ups of names,
+//! crypto and zlib.
 use super::{lost_to, seconds};
 use crate::call_paths::Cover;
 use crate::cut::Cut;
@@ -7,7 +8,8 @@ use crate::{Hint, Summary};
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, Time, Trace};
 use std::collections::BTreeMap;
 
-/// This part of the time with no thread of the pool free is worth a hint: without less, a run would be at most 1.1 times as fast.
+/// This part of the time with no thread of the pool free is worth a hint: without less, a run
+/// would be at most 1.1 times as fast.
 const PART: f64 = 0.1;
 
 /// All threads of the pool have something to do, while CPUs are idle.

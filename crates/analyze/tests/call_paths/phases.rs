@@ -841,7 +841,8 @@ fn reads_and_writes_have_a_hint_where_they_are_a_good_part_of_the_work() {
     assert_eq!(advice(&two(own, own, WAIT), "small_calls"), "");
 }
 
-/// 10 and 11 run from 0, 11 until `until`; of 100 samples of each the first `n` are at `path`, the others in `compute`.
+/// 10 and 11 run from 0, 11 until `until`; of 100 samples of each the first `n` are at `path`,
+/// the others in `compute`.
 fn first_of_hundred(n: i64, path: &'static [&'static str], until: i64) -> Trace {
     const OTHER: &[&str] = &[START, "compute"];
     let mut s = Story::new(2);
@@ -984,7 +985,8 @@ fn one_goroutine_at_a_time_is_no_serial_code() {
     assert!(found.is_some_and(|hint| hint.1.contains("main.hash (a.go:9)")), "{found:?}");
 }
 
-/// 10 and 11 wait for locks until 12, of their process, ends it: nobody held the locks, however late they get a CPU to end. With one that goes
+/// 10 and 11 wait for locks until 12, of their process, ends it: nobody held the locks, however
+/// late they get a CPU to end. With one that goes
 /// on it is who gave the lock.
 #[test]
 fn who_ends_its_process_held_no_lock() {

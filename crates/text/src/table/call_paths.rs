@@ -223,7 +223,8 @@ fn coverage_text(paths: &CallPathSummary) -> String {
     text
 }
 
-/// How much of the work and the losses has a named call path, and why the rest has none. `missing`: see [`Summary::missing`]. `None`: nothing that code can explain.
+/// How much of the work and the losses has a named call path, and why the rest has none.
+/// `missing`: see [`Summary::missing`]. `None`: nothing that code can explain.
 fn explained_text(paths: &CallPathSummary, missing: &[String]) -> Option<String> {
     let explained = &paths.explained;
     let share = |ns: i64| ns as f64 / explained.ns.max(1) as f64;
