@@ -3,8 +3,8 @@
 use super::{lost_to, seconds};
 use crate::call_paths::Cover;
 use crate::cut::Cut;
-use kasuri_base::quick::QuickMap;
 use crate::{Hint, Summary};
+use kasuri_base::quick::QuickMap;
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, Time, Trace};
 use std::collections::BTreeMap;
 
