@@ -1,22 +1,25 @@
 // The whole recording in a strip above the chart, with the part that is in view marked; it can be dragged.
 import { Kind } from "../data/index";
+import { drawArea } from "../draw/area";
 import { css, meaningColour } from "../draw/palette";
 import { pyramid } from "../data/lod";
 import { overlap } from "../data/query";
 import type { Line } from "../data/recording";
+import type { Account } from "../data/account";
 import { duration } from "../view/units";
 import { clampRange } from "../view/viewport";
 import { h } from "./dom";
 import type { Navigation } from "./navigation";
 import type { ViewState } from "./state";
 
-// Height in CSS pixels, and in how many parts the recording is cut.
+// Height in CSS pixels, and in how many parts the recording is cut where there is no account to draw.
 export const MINIMAP = 36;
 const BUCKETS = 512;
 
-/** How many lines the recorded program kept busy, by bucket. */
+/** How many lines were busy, by bucket: those of the recorded program, and all. */
 interface Busy {
   own: Float64Array;
+  all: Float64Array;
   lines: number;
 }
 
@@ -31,6 +34,7 @@ export class Minimap {
   /** `name` is what screen readers call it. */
   constructor(
     private readonly state: ViewState,
+    private readonly account: Account,
     private readonly navigation: Navigation,
     name: string,
   ) {
@@ -54,17 +58,18 @@ export class Minimap {
   private lines(): { lines: Line[]; what: string } {
     const { recording } = this.state;
     const cpus = recording.lines.filter((line) => line.kind === Kind.Cpu);
-    if (cpus.length > 0) return { lines: cpus, what: `CPUs that ran the program, of ${cpus.length}` };
+    if (cpus.length > 0) return { lines: cpus, what: `CPUs busy, of ${cpus.length}` };
     const slices = recording.lines.filter((line) => line.kind === Kind.Slice && line.depth === 0);
     return { lines: slices, what: `threads in slices, of ${slices.length}` };
   }
 
-  /** Adds up what there is to show. Not the account, which has a row of the chart: at the start both would be one picture. */
+  /** Adds up what there is to show. With an account there is nothing to add up: its mix is drawn. */
   async load(): Promise<void> {
-    const { lines, what } = this.lines();
+    const { account } = this;
+    const { lines, what } = account.lines.length > 0 ? { lines: [], what: `account of ${account.lines.length} CPUs` } : this.lines();
     this.caption.replaceChildren(h("span", {}, "Overview"), h("span", { class: "muted" }, what));
     // Sums go into arrays of their own, which replace the old ones when they are whole: frames are drawn meanwhile.
-    const busy: Busy = { own: new Float64Array(BUCKETS), lines: lines.length };
+    const busy: Busy = { own: new Float64Array(BUCKETS), all: new Float64Array(BUCKETS), lines: lines.length };
     for (const line of lines) await this.add(busy, line);
     this.busy = busy;
     this.picture = undefined;
@@ -82,6 +87,7 @@ export class Minimap {
   private async add(busy: Busy, line: Line): Promise<void> {
     const { recording } = this.state;
     const put = (bucket: number, share: number, value: number): void => {
+      busy.all[bucket]! += share;
       if (this.own(line, value)) busy.own[bucket]! += share;
     };
     if (line.levels.length > 0) {
@@ -154,7 +160,7 @@ export class Minimap {
     canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - state.origin))}`);
   }
 
-  /** The strip without marks: how many lines the program kept busy. */
+  /** The strip without marks: the account, or how many lines were busy. */
   private paint(width: number, height: number): HTMLCanvasElement {
     const { theme } = this.state;
     const picture = document.createElement("canvas");
@@ -163,20 +169,28 @@ export class Minimap {
     const ctx = picture.getContext("2d")!;
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, width, height);
+    if (this.account.lines.length > 0) {
+      const whole = { t0: 0, t1: this.state.recording.length, width, height, scroll: 0 };
+      drawArea(ctx, this.account, undefined, whole, theme, 2, height - 2, 1);
+      return picture;
+    }
     const { busy } = this;
     if (!busy) return picture;
     const each = width / BUCKETS;
     const room = height - 4;
-    ctx.fillStyle = css(meaningColour("running", theme.dark));
-    ctx.beginPath();
-    ctx.moveTo(0, height);
-    busy.own.forEach((value, b) => {
-      const y = height - (room * Math.min(busy.lines, value)) / Math.max(1, busy.lines);
-      ctx.lineTo(b * each, y);
-      ctx.lineTo((b + 1) * each, y);
-    });
-    ctx.lineTo(width, height);
-    ctx.fill();
+    // All programs first, then the recorded one over it: what remains visible of the first is other programs' work.
+    for (const [values, meaning] of [[busy.all, "interference"], [busy.own, "running"]] as const) {
+      ctx.fillStyle = css(meaningColour(meaning, theme.dark));
+      ctx.beginPath();
+      ctx.moveTo(0, height);
+      values.forEach((value, b) => {
+        const y = height - (room * Math.min(busy.lines, value)) / Math.max(1, busy.lines);
+        ctx.lineTo(b * each, y);
+        ctx.lineTo((b + 1) * each, y);
+      });
+      ctx.lineTo(width, height);
+      ctx.fill();
+    }
     return picture;
   }
 

@@ -104,7 +104,7 @@ export class RecordingView {
     this.flame = new FlameTab(state, this.callPaths, this.pieces, companion?.other ?? (() => undefined));
     const arrows = new Arrows(state, this.tasks);
     this.scenes = new Scenes(state, this.account, arrows, this.callPaths);
-    const minimap = new Minimap(state, navigation, named("Overview"));
+    const minimap = new Minimap(state, this.account, navigation, named("Overview"));
     const { bar, search: searchInput } = toolbar(
       { state, stage, rows, navigation, search, arrows, help: this.help, savePicture: (kind) => savePicture(this.scenes.now(), kind) },
       named("Recording"),
