@@ -24,9 +24,11 @@ use crate::options::{Options, Target};
 use crate::program::child::{Child, OpenFiles};
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::{Arrived, ENDING, Signals};
+use crate::random::random_u32;
 use crate::rings::attach::Attachment;
 use crate::rings::session;
 use crate::stacks::{Sampler, Urgent};
+use kasuri_base::random::Rng;
 use kasuri_format::ring::SessionState;
 use rustix::event::PollFlags;
 use std::ffi::OsString;
@@ -131,12 +133,16 @@ impl<'a> Recorder<'a> {
         let mut next_second = started + Duration::from_secs(1);
         let mut next_tick = started + self.tick;
         let mut urgent = Urgent::default();
+        let mut random = Rng::new(u64::from(random_u32()));
         loop {
+            // No program is in step with looks at its waits: of waits a little longer than the time between two looks, either all are
+            // seen or none, if the program's period is a multiple of it.
+            let usual = self.tick.mul_f64(0.5 + 0.5 * random.uniform());
             let prompt = self.live.stacks.as_ref().filter(|stacks| stacks.is_prompt());
             let used_ns = prompt.map(Sampler::used_ns);
             let tick = match used_ns {
-                Some(_) => self.tick.min(SOON),
-                None => self.tick,
+                Some(_) => usual.min(SOON),
+                None => usual,
             };
             let wait = self
                 .options
@@ -158,7 +164,7 @@ impl<'a> Recorder<'a> {
                 }
                 _ => {
                     self.on_tick(notify);
-                    next_tick = Instant::now() + self.tick;
+                    next_tick = Instant::now() + usual;
                 }
             }
             let now = Instant::now();

@@ -9,7 +9,7 @@
 //! All of that is done by a process of its own ([`crate::guard::reader`]), since a page of the stack may never come. It is asked about many threads
 //! at once, and answers are taken when they are there: at one of the next looks.
 //!
-//! A thread is looked at each 20 ms, less often while nothing changes, and read once for each count: once a wait. Waits
+//! A thread is looked at each 10 to 20 ms, as chance has it, less often while nothing changes, and read once for each count: once a wait. Waits
 //! shorter than that are mostly not seen.
 //!
 //! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
@@ -293,7 +293,8 @@ impl Waits {
         follow: &mut Follow<'_>,
     ) -> Option<Wait> {
         let Asked { tid, watched, .. } = *asked;
-        let later = |n: u64| asked.time_ns + n * LOOK_NS;
+        // The ticks, of 10 to 20 ms, are drawn by chance; so are the looks.
+        let later = |n: u64| asked.time_ns + n * LOOK_NS - LOOK_NS / 2;
         let mut next = watched;
         next.same = watched.same.saturating_add(1);
         let longest = match self.of_all {
