@@ -46,8 +46,19 @@ impl Passes {
         known
             .filter_map(|text| serde_json::from_slice::<Passes>(&text).ok())
             .filter(|known| known.machine == machine())
+            .map(Passes::whole)
             .max_by_key(|known| known.at)
             .unwrap_or_else(|| Passes { machine: machine(), ..Passes::default() })
+    }
+
+    /// Without passes of another version, or of whoever wrote the file, that lack a cost or have an impossible one: of them alone
+    /// nothing could be told, and nothing would be measured either.
+    fn whole(mut self) -> Passes {
+        let is_whole = |pass: &BTreeMap<String, f64>| {
+            ParallelCosts::from_named(|name| pass.get(name).copied()).is_some()
+        };
+        self.passes.retain(is_whole);
+        self
     }
 
     /// The costs, with one more pass when `is_due`, or the `first` ones when there are none.
@@ -111,6 +122,18 @@ mod tests {
         // The oldest are forgotten.
         (0..PASSES).for_each(|_| passes.add(&flat(9.0), 3));
         assert_eq!((passes.costs(), passes.passes.len(), passes.at), (Some(flat(9.0)), PASSES, 3));
+    }
+
+    #[test]
+    fn passes_that_lack_a_cost_are_none() {
+        let mut passes = Passes::default();
+        passes.add(&flat(3.0), 1);
+        passes.passes.push([("transfer_ns".to_owned(), 5.0)].into());
+        passes
+            .passes
+            .push(flat(1.0).named().iter().map(|(name, _)| ((*name).to_owned(), -1.0)).collect());
+        let passes = passes.whole();
+        assert_eq!((passes.costs(), passes.passes.len()), (Some(flat(3.0)), 1));
     }
 
     #[test]

@@ -251,6 +251,20 @@ static const char *park_end(void) {
     return *explore_book(0) == 0 ? "work waits while a worker sleeps" : NULL;
 }
 
+/* A worker that searches, in its own inbox or where others put threads for anybody. */
+static void take_or_park(struct worker *me, bool own) {
+    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
+        struct ito_thread *found = own ? ito__inbox_pop(me) : ito__inject_pop();
+        if (found) {
+            take_item(found);
+            ito__search_end(me);
+            return;
+        }
+        ito__park(me);
+    }
+    explore_cut();
+}
+
 /*
  * A kernel thread that is no worker makes a thread ready. Without membarrier, so that the fences of ito__notify() and
  * ito__park() are all there is; the parker's time limit, which would find the thread a millisecond later, is ignored.
@@ -273,16 +287,7 @@ static void inject_thread(unsigned t) {
         return;
     }
     ito__search_begin();
-    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
-        struct ito_thread *found = ito__inject_pop();
-        if (found) {
-            take_item(found);
-            ito__search_end(&workers[0]);
-            return;
-        }
-        ito__park(&workers[0]);
-    }
-    explore_cut();
+    take_or_park(&workers[0], false);
 }
 
 /* The thread that was made ready so is the last and ends at once: the pool is taken apart, as in ito_fini(), when the
@@ -320,15 +325,7 @@ static void inbox_thread(unsigned t) {
         ito__inbox_push(&workers[0], &items[0]);
         return;
     }
-    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
-        struct ito_thread *found = ito__inbox_pop(&workers[0]);
-        if (found) {
-            take_item(found);
-            return;
-        }
-        ito__park(&workers[0]);
-    }
-    explore_cut();
+    take_or_park(&workers[0], true);
 }
 
 /*
@@ -364,16 +361,7 @@ static void last_searcher_thread(unsigned t) {
         ito__search_end(&workers[0]);
         return;
     }
-    for (unsigned round = 0; round < PARK_ROUNDS; round++) {
-        struct ito_thread *found = ito__inject_pop();
-        if (found) {
-            take_item(found);
-            ito__search_end(&workers[1]);
-            return;
-        }
-        ito__park(&workers[1]);
-    }
-    explore_cut();
+    take_or_park(&workers[1], false);
 }
 
 /*

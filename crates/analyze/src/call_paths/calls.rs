@@ -398,6 +398,21 @@ pub fn public_name(name: &str) -> &str {
     inner.map_or(name, |&(_, public)| public)
 }
 
+/// Whether a function of the C library's waits for other threads, and takes no time limit.
+pub fn waits_without_limit(name: &str) -> bool {
+    const UNLIMITED: [&str; 8] = [
+        "pthread_barrier_wait",
+        "pthread_cond_wait",
+        "pthread_join",
+        "pthread_mutex_lock",
+        "pthread_rwlock_rdlock",
+        "pthread_rwlock_wrlock",
+        "sem_wait",
+        "thrd_join",
+    ];
+    UNLIMITED.contains(&public_name(name))
+}
+
 /// Before the path of a file at which a thread waits.
 pub const FILE: &str = "file ";
 

@@ -30,6 +30,8 @@ const MAX_LINKS: u32 = 8;
 const MAX_THREADS: u32 = 32;
 /// Most nodes; what would need more is told without its end.
 const MAX_NODES: usize = 1 << 14;
+/// Most wake-ups that are looked at for one thread that ended; a file may have any number within a moment.
+const NEAR_MAX: usize = 1 << 12;
 /// Most nodes of a class in JSON, and the least share of its time that a node needs.
 const MOST_ROWS: usize = 200;
 const LEAST_SHARE: f64 = 0.001;
@@ -398,7 +400,8 @@ impl<'t> Chains<'t> {
         }
         let w = &trace.wakeups;
         let first = w.time.partition_point(|&time| (woken - time).ns() > DYING_NS);
-        let near = (first..w.time.len()).take_while(|&row| (w.time[row] - woken).ns() <= DYING_NS);
+        let near = (first..w.time.len().min(first + NEAR_MAX))
+            .take_while(|&row| (w.time[row] - woken).ns() <= DYING_NS);
         let mut wakees =
             near.filter(|&row| w.waker[row] == by).map(|row| (w.wakee[row], w.time[row]));
         let is_its =

@@ -1,4 +1,5 @@
 //! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
+use super::calls::waits_without_limit;
 use super::certainty::Independent;
 use super::chains::{ChainNode, WaitChains};
 use super::cover::Cover;
@@ -280,6 +281,10 @@ fn name_outside(classes: &[ClassPaths], causes: &mut [CauseSummary]) {
     else {
         return;
     };
+    // A path may be that of a like wait nearby; a timer cannot have ended a call without a limit.
+    if wait.frames.first().is_some_and(|frame| waits_without_limit(&frame.function)) {
+        return;
+    }
     cause.code = names.join(" < ");
     let caller = wait.frames.get(1).filter(|caller| caller.line > 0);
     cause.code_place = caller.map(|caller| format!("{}:{}", caller.file, caller.line));

@@ -16,11 +16,10 @@ use std::collections::{BTreeMap, HashSet};
 const WORKER: f64 = 0.1;
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
-/// This part of the program's work is worth a hint about what it is: without less, a run would
-/// be at most 1.1 times as fast, which is within
-/// the scatter of runs.
+/// This part of the program's work is worth a hint about what it is: to save less makes a run at
+/// most 1.1 times as fast, which is within the scatter of runs.
 const PART: f64 = 0.1;
-/// Who sleeps again looks for something; once is a choice.
+/// A thread that sleeps again and again looks for something; once is a choice.
 const NAPS: u64 = 2;
 /// To make and to end a thread, and a process, takes up to so long: measured, see
 /// docs/design/hints.md.
@@ -176,8 +175,8 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
 /// One function runs alone; where none has most of the time, all that one function called.
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
-/// where it has no name; where it is a call of
-/// the kernel's that reads or writes, which nobody can divide.
+/// where it has no name; where it is a call of the kernel's that reads or writes, which nobody
+/// can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -277,8 +276,7 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
 /// two sleeps, or it has something that they want, and gives it back in code that does not sleep.
 ///
 /// Not given: where nobody waits for the sleeper, or only a thread of a language's machine that
-/// has nothing to do; where it slept less than
-/// [`NAPS`] times.
+/// has nothing to do; where it slept less than [`NAPS`] times.
 pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "external_wait")?;
     let nodes = &code.chains.as_ref()?.nodes;
@@ -400,7 +398,7 @@ fn lived(cut: &Cut<'_>) -> HashSet<i32> {
 }
 
 /// None: too little of the program's time is in making them. To make one takes `each_ns` at
-/// most; who ran for less did nothing else.
+/// most; one that ran for less did nothing else.
 fn made<'s>(
     summary: &Summary,
     made: impl Iterator<Item = &'s ThreadSummary>,
@@ -420,7 +418,7 @@ fn made<'s>(
 pub(super) fn short_processes(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let lived = lived(cut);
     let first = || summary.threads.iter().filter(|t| t.is_target && t.tid == t.pid);
-    // The one that makes the others, perhaps.
+    // The one that ran longest may be the one that makes the others.
     let longest = first().max_by_key(|t| t.on_cpu_ns)?.pid;
     let processes = || first().filter(|t| t.pid != longest && lived.contains(&t.tid));
     let Made { n, ran, cost_ns } = made(summary, processes(), PROCESS_NS)?;
@@ -643,8 +641,7 @@ fn is_parallel(summary: &Summary) -> bool {
 /// Little was lost, as far as that was recorded.
 ///
 /// Not given: beside hints about the program that are worth half as much; where threads waited
-/// for [`PART`] of it, or it lost more than it used; for
-/// a function with less than [`PART`] of it.
+/// for [`PART`] of it, or it lost more than it used; for a function with less than [`PART`].
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);

@@ -6,10 +6,10 @@ use crate::cut::Cut;
 use crate::{Hint, Summary};
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{PathIx, ProcessIx, ThreadIx, Time, Trace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// This part of the time with no thread of the pool free is worth a hint: without less, a run
-/// would be at most 1.1 times as fast.
+/// This part of the time with no thread of the pool free is worth a hint: to have less of it
+/// makes a run at most 1.1 times as fast.
 const PART: f64 = 0.1;
 
 /// All threads of the pool have something to do, while CPUs are idle.
@@ -58,23 +58,25 @@ impl IdlePaths<'_> {
 }
 
 /// Threads that were seen to wait so, by process.
-fn pools(cut: &Cut<'_>, idle: &mut IdlePaths<'_>) -> BTreeMap<ProcessIx, Vec<ThreadIx>> {
+fn pools(cut: &Cut<'_>, idle: &mut IdlePaths<'_>) -> BTreeMap<ProcessIx, BTreeSet<ThreadIx>> {
     let s = &cut.trace.samples;
-    let mut pools: BTreeMap<ProcessIx, Vec<ThreadIx>> = BTreeMap::new();
+    let mut pools: BTreeMap<ProcessIx, BTreeSet<ThreadIx>> = BTreeMap::new();
     for row in (0..s.time.len()).filter(|&row| s.kind[row].is_wait()) {
         let thread = s.thread[row];
         if thread.is_some() && cut.is_target(thread) && idle.has(s.path[row]) {
-            let threads = pools.entry(cut.trace.threads[thread.ix()].process).or_default();
-            if !threads.contains(&thread) {
-                threads.push(thread);
-            }
+            pools.entry(cut.trace.threads[thread.ix()].process).or_default().insert(thread);
         }
     }
     pools
 }
 
 /// For how long none of these was free. One that waits without a sample is taken to be.
-fn all_busy(cut: &Cut<'_>, cover: &Cover, idle: &mut IdlePaths<'_>, threads: &[ThreadIx]) -> i64 {
+fn all_busy(
+    cut: &Cut<'_>,
+    cover: &Cover,
+    idle: &mut IdlePaths<'_>,
+    threads: &BTreeSet<ThreadIx>,
+) -> i64 {
     let trace = cut.trace;
     let mut changes: Vec<(Time, i64)> = Vec::new();
     for &thread in threads {

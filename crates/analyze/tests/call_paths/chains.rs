@@ -3,6 +3,7 @@ use super::join::{class_of, paths_of, sampled};
 use crate::account::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::call_paths::{ChainNode, WaitChains};
+use kasuri_analyze::{Options, summary};
 use kasuri_model::{SampleKind, ThreadState, Time, Trace};
 
 fn names(frames: &[kasuri_analyze::call_paths::PathFrame]) -> String {
@@ -196,6 +197,8 @@ enum Between {
     WakesAnother,
     /// It asks for a sleep, not for a wait with a limit.
     Sleep,
+    /// It works, and the path of its waits is that of one without a limit.
+    NoLimit,
 }
 
 /// 10 waits with a limit of 1 ms, ten times, until 11 signals, which computes all the time.
@@ -205,7 +208,8 @@ fn limits(between: Between) -> Trace {
     s.known = vec![11, 12];
     s.switch(1, 9_000 * US, 11, RunnablePreempted, 11);
     s.switch(2, 1, 12, Sleeping, 0);
-    let runs = if between == Between::Work { 100 } else { 10 };
+    let works = matches!(between, Between::Work | Between::NoLimit);
+    let runs = if works { 100 } else { 10 };
     let timed: &[&str] = &["main", "pthread_cond_timedwait@libc.so.6"];
     let other: &[&str] = &["main", "poll@libc.so.6"];
     let sleep: &[&str] = &["main", "clock_nanosleep@libc.so.6"];
@@ -219,6 +223,7 @@ fn limits(between: Between) -> Trace {
         let path = match between {
             Between::AnotherPlace if n % 2 == 1 => other,
             Between::Sleep => sleep,
+            Between::NoLimit => &["main", "sem_wait@libc.so.6"],
             _ => timed,
         };
         samples.push((10, (from + to) / 2, SampleKind::BlockedRead, path));
@@ -230,6 +235,20 @@ fn limits(between: Between) -> Trace {
     }
     samples.sort_by_key(|sample| (sample.0, sample.1));
     sampled(s.load(10_000 * US), &samples)
+}
+
+/// A timer cannot have ended a wait without a limit, whatever its path is taken to be.
+#[test]
+fn a_call_without_a_limit_has_no_time_limit() {
+    let told = |between| {
+        let s = summary(&limits(between), &Options::default());
+        let causes = s.account.causes.into_iter();
+        let timers = causes.filter(|c| ["time_limit", "interrupt"].contains(&c.note));
+        timers.map(|c| (c.note, c.code)).collect::<Vec<_>>()
+    };
+    let limit = "pthread_cond_timedwait < main".to_owned();
+    assert_eq!(told(Between::Work), [("time_limit", limit)]);
+    assert_eq!(told(Between::NoLimit), [("interrupt", String::new())]);
 }
 
 /// Until it is signalled, 10 waits for 11, whatever the limit is; but where it does anything when its limit comes, that is what it

@@ -30,18 +30,21 @@ fn factor(told: &Value, change: &str, begins: &str) -> Option<f64> {
 mod measured {
     use super::*;
 
-    fn took(halved: &str) -> Duration {
+    /// How many times faster the program is with one part halved: medians of runs in turns, as a machine's speed drifts.
+    fn really(halved: &str) -> f64 {
+        const RUNS: usize = 5;
         let program = compile("tests/record/halves.c");
-        let median_of = 5;
-        let mut all: Vec<Duration> = (0..median_of)
-            .map(|_| {
-                let begun = Instant::now();
-                assert!(Command::new(&program).arg(halved).status().unwrap().success());
-                begun.elapsed()
-            })
-            .collect();
-        all.sort_unstable();
-        all[median_of / 2]
+        let took = |halved: &str| {
+            let begun = Instant::now();
+            assert!(Command::new(&program).arg(halved).status().unwrap().success());
+            begun.elapsed()
+        };
+        let median = |mut all: Vec<Duration>| {
+            all.sort_unstable();
+            all[RUNS / 2].as_secs_f64()
+        };
+        let (whole, half) = (0..RUNS).map(|_| (took("none"), took(halved))).unzip();
+        median(whole) / median(half)
     }
 
     /// The function is really made twice as fast, the wait half as long.
@@ -51,7 +54,6 @@ mod measured {
             let Some(told) = critical() else {
                 return;
             };
-            let whole = took("none").as_secs_f64();
             for (change, name, halved) in [
                 ("half_function", "compute", "compute"),
                 ("half_function", "serial", "serial"),
@@ -59,7 +61,7 @@ mod measured {
             ] {
                 let replayed =
                     factor(&told, change, name).unwrap_or_else(|| panic!("{halved}: {told}"));
-                let real = whole / took(halved).as_secs_f64();
+                let real = really(halved);
                 assert!(
                     (replayed / real - 1.0).abs() < 0.05,
                     "{halved}: {replayed:.3}, really {real:.3}"
