@@ -236,6 +236,70 @@ static void all(int n, void *(*first)(void *), void *(*others)(void *)) {
     }
 }
 
+static pthread_rwlock_t prices = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_int is_done;
+
+__attribute__((noinline)) static void query(void) {
+    pthread_rwlock_rdlock(&prices);
+    grind(5);
+    pthread_rwlock_unlock(&prices);
+}
+
+__attribute__((noinline)) static void update_table(void) {
+    pthread_rwlock_wrlock(&prices);
+    grind(1);
+    pthread_rwlock_unlock(&prices);
+}
+
+static void *reader(void *unused) {
+    /* They give up some time, as the writer never would. */
+    for (int n = 0; n < 400 && !atomic_load(&is_done); n++) {
+        query();
+    }
+    return unused;
+}
+
+static void *writer(void *unused) {
+    for (int n = 0; n < 40; n++) {
+        update_table();
+    }
+    atomic_store(&is_done, 1);
+    return unused;
+}
+
+/* Readers pass a writer that waits. */
+static void starved(int cured) {
+    pthread_rwlockattr_t kind;
+    pthread_rwlockattr_init(&kind);
+    if (cured) {
+        pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    }
+    pthread_rwlock_init(&prices, &kind);
+    pthread_t threads[3];
+    for (int n = 0; n < 3; n++) {
+        pthread_create(&threads[n], NULL, n < 2 ? reader : writer, NULL);
+    }
+    for (int n = 0; n < 3; n++) {
+        pthread_join(threads[n], NULL);
+    }
+}
+
+__attribute__((noinline)) static void append_record(int file, int n) {
+    char record[200];
+    memset(record, 'a' + n % 26, sizeof record);
+    if (write(file, record, sizeof record) < 0 || fsync(file) != 0) {
+        _exit(1);
+    }
+}
+
+/* One thread, which mostly waits for the disk. */
+static void append(void) {
+    FILE *file = tmpfile();
+    for (int n = 0; file != NULL && n < 500; n++) {
+        append_record(fileno(file), n);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
     bool cured = argc > 2 && !strcmp(argv[2], "cured");
@@ -265,6 +329,10 @@ int main(int argc, char **argv) {
             mallopt(M_ARENA_MAX, 1);
         }
         all(4, parse, parse);
+    } else if (!strcmp(cause, "starved")) {
+        starved(cured);
+    } else if (!strcmp(cause, "append")) {
+        append();
     } else if (!strcmp(cause, "watchdog")) {
         watchdog();
     } else if (!strcmp(cause, "letters")) {

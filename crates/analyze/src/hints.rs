@@ -51,6 +51,7 @@ pub(crate) fn hints(
     out.extend(cpu_limit(cut, summary));
     out.extend(by_code::gil(summary));
     out.extend(by_code::lock_io(summary));
+    out.extend(by_code::starved(cut, summary, sampled));
     out.extend(by_code::imbalance(summary));
     out.extend(by_code::serial(summary));
     out.extend(by_code::one_after_another(summary));

@@ -720,6 +720,33 @@ fn a_wait_that_a_timer_ended_is_named() {
     assert!(poll.contains("waited for in epoll_wait < serve (w.c:7)"), "{poll}");
 }
 
+/// What no thread could use while none ran says nothing of why none did.
+#[test]
+fn the_headline_begins_with_what_was_waited_for() {
+    let mut summary = summary();
+    let capacity_ns = summary.account.capacity_ns;
+    summary.account.causes.clear();
+    for (class, note, code, part) in [
+        ("low_parallelism", "none_ran", "", 2),
+        ("io_wait", "", "fsync < append_record", 3),
+        ("external_wait", "process", "read < ask", 4),
+    ] {
+        summary.account.causes.push(CauseSummary {
+            class,
+            note,
+            code: code.into(),
+            code_place: (!code.is_empty()).then(|| "/src/a.c:4".into()),
+            process: "db".into(),
+            ns: capacity_ns / part,
+            cpus: 2.0 / part as f64,
+            ..CauseSummary::default()
+        });
+    }
+    let page = page(&summary, 250);
+    let said = "0.67 lost to the disk or another device, waited for in fsync < append_record (a.c:4), 0.50 to waiting for process db in read < ask (a.c:4), 1.00 to fewer threads than CPUs, while none ran";
+    assert!(page.contains(said), "{page}");
+}
+
 /// Where the path has a line of its own, the kind of file stands there too.
 #[test]
 fn stat_says_the_kind_of_file_on_a_line_of_its_own() {

@@ -110,6 +110,7 @@ function waitParts(account: AccountRow, used: number[], dark: boolean): HTMLElem
 const NOTES: Record<string, string> = {
   serial_phase: "one thread ran alone",
   few_threads: "fewer threads than CPUs",
+  none_ran: "fewer threads than CPUs, while none ran",
   not_started: "before the program began",
   ended: "after the program ended",
   wake_up: "being woken",

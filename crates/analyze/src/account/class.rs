@@ -197,11 +197,13 @@ pub enum Note {
     Polled = 17,
     /// A time limit on waiting for another thread ended the wait, as samples tell: `code` is the wait, and the function that set the limit.
     TimeLimit = 18,
+    /// No thread of the program had a CPU, and there were fewer of them than CPUs: what they waited for is a cause of its own.
+    NoneRan = 19,
 }
 
 impl Note {
     /// Each.
-    pub const ALL: [Note; 19] = [
+    pub const ALL: [Note; 20] = [
         Note::None,
         Note::SerialPhase,
         Note::FewThreads,
@@ -221,6 +223,7 @@ impl Note {
         Note::Uninterruptible,
         Note::Polled,
         Note::TimeLimit,
+        Note::NoneRan,
     ];
 
     /// Its name in JSON; "" for none.
@@ -245,6 +248,7 @@ impl Note {
             Note::Uninterruptible => "uninterruptible",
             Note::Polled => "polled",
             Note::TimeLimit => "time_limit",
+            Note::NoneRan => "none_ran",
         }
     }
 }

@@ -64,7 +64,7 @@ pub struct CauseSummary {
     /// More about it; "" for nothing.
     #[schemars(extend("enum" = Note::ALL.map(Note::key)))]
     pub note: &'static str,
-    /// Lock, barrier, wait, process, interrupt handler, system call; the function that asks for a lock or a sleep which samples tell; "" when it has no name.
+    /// Lock, barrier, wait, process, interrupt handler, system call; the function that asks for a lock or a sleep which samples tell, where it has no name its program or library; "" when it has no name.
     pub name: String,
     /// Place of that annotation, when known.
     pub place: Option<String>,
@@ -75,7 +75,7 @@ pub struct CauseSummary {
     /// Its name.
     pub process: String,
     /// What the thread that was waited for did meanwhile: an annotation, or the function of a phase that several threads ran; of a serial phase also what
-    /// samples say that it ran most, with `<` and its caller; "" when nothing is known. Of an external wait the call that waited and its caller, where at least half of it was there. Of a lock that samples tell what it is: `file` and a path, or a function of the allocator that it is in.
+    /// samples say that it ran most, with `<` and its caller; "" when nothing is known. Of an external wait, or one for a device, the call that waited and its caller, where at least half of it was there. Of a lock that samples tell what it is: `file` and a path, or a function of the allocator that it is in.
     pub code: String,
     /// Place of that code, when known.
     pub code_place: Option<String>,

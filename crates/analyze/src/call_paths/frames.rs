@@ -536,12 +536,27 @@ impl<'t> Frames<'t> {
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.
     pub fn caller(&self, path: PathIx) -> Option<FrameIx> {
+        self.named_or_not(path).filter(|&caller| self.is_named(caller))
+    }
+
+    /// The same, with or without a name.
+    fn named_or_not(&self, path: PathIx) -> Option<FrameIx> {
         let outer = (self.trace.frames_of(path))
             .skip_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
         let outer: Vec<FrameIx> = outer.collect();
         // What Python's interpreter does is for a function in Python.
-        let caller = self.programs(self.without_interpreter(&outer))?;
-        self.is_named(caller).then_some(caller)
+        self.programs(self.without_interpreter(&outer))
+    }
+
+    /// The function that asks for what is waited for at this path; where it has no name, its program or library.
+    pub fn asker(&self, path: PathIx) -> StrIx {
+        let f = &self.trace.frames;
+        // Everything in Python asks for its global lock: the lock itself says more.
+        match self.gil(path).or_else(|| self.named_or_not(path)) {
+            Some(frame) if self.is_named(frame) => f.function[frame.ix()],
+            Some(frame) => f.module[frame.ix()],
+            None => StrIx::NONE,
+        }
     }
 
     /// Of the callers of the system or of a runtime the first that is the program's own: libraries that pass a call on say less. Without one, the

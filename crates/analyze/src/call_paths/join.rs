@@ -104,8 +104,8 @@ impl<'t> Join<'t> {
         let is_serial = s.cause.note == Note::SerialPhase;
         let is_sampled = s.cause.note == Note::BySamples;
         let (first, meanwhile) = match class {
-            Class::LowParallelism if is_serial => (s.runner, s.waiter),
-            Class::LoadImbalance => (s.runner, s.waiter),
+            // Where nobody ran alone, no code explains it: who waits meanwhile is the other side.
+            Class::LowParallelism | Class::LoadImbalance => (s.runner, s.waiter),
             Class::Interference | Class::Oversubscription => (s.runner, none),
             Class::Interrupts => (none, none),
             Class::LockWait | Class::WaitingForOwnThreads | Class::Spinning => (s.waiter, s.runner),

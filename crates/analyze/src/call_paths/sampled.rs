@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub is_awake: bool,
     /// `Spinning`, `TaskRuntime`, `LockWait`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
     pub class: Class,
-    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier.
+    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier (see [`Frames::asker`]).
     pub name: StrIx,
     /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: what is the lock, see [`Frames::lock`].
     pub code: StrIx,
@@ -84,7 +84,7 @@ impl Sampled {
                         Some((path, kind)) => {
                             *of_path.entry((path, kind.is_wait())).or_insert_with(|| {
                                 let place = match kind.is_wait() {
-                                    true => wait(trace, &frames, path),
+                                    true => wait(&frames, path),
                                     false => place(trace, &frames, path),
                                 };
                                 let Some(place) = place else {
@@ -131,19 +131,17 @@ impl Sampled {
 }
 
 /// What a blocked thread at this path waits for: a lock, the others at a barrier, or a time that it chose.
-fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
+fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
     let class = match frames.call(path) {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
         _ if frames.is_barrier(path) => Class::LoadImbalance,
         _ => return None,
     };
-    // Everything in Python asks for its global lock: the lock itself says more.
-    let asks = frames.gil(path).or_else(|| frames.caller(path));
     Some(Place {
         is_awake: false,
         class,
-        name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
+        name: frames.asker(path),
         code: match class {
             Class::LockWait => frames.lock(path),
             _ => StrIx::NONE,

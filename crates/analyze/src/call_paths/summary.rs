@@ -247,24 +247,44 @@ fn name_phases(
     *causes = named;
 }
 
-/// Names the waits that a timer, a device or the network ended after the call that waited, and
-/// its caller, if at least half of them were there.
+/// Names the waits that nothing of the program ended after the call that waited, and its caller,
+/// if at least half of them were there.
 fn name_outside(classes: &[ClassPaths], causes: &mut [CauseSummary]) {
-    let external = Class::ExternalWait.key();
-    let is_it = |c: &&mut CauseSummary| {
-        (c.class, c.note) == (external, Note::Interrupt.key()) && c.name.is_empty()
-    };
-    let chains = classes.iter().find(|c| c.class == external).and_then(|c| c.chains.as_ref());
-    let (Some(chains), Some(cause)) = (chains, causes.iter_mut().find(is_it)) else {
-        return;
-    };
+    let ends = [
+        (Class::ExternalWait, Note::Interrupt, "interrupt"),
+        (Class::ExternalWait, Note::Process, "process"),
+        (Class::IoWait, Note::None, "device"),
+    ];
+    for (class, note, did) in ends {
+        let chains = classes.iter().find(|c| c.class == class.key());
+        let Some(chains) = chains.and_then(|c| c.chains.as_ref()) else {
+            continue;
+        };
+        let is_it = |c: &&mut CauseSummary| {
+            (c.class, c.note) == (class.key(), note.key()) && c.name.is_empty()
+        };
+        for cause in causes.iter_mut().filter(is_it) {
+            let is_end = |n: &ChainNode| {
+                n.did == did && (note != Note::Process || n.process == cause.process)
+            };
+            if let Some(wait) = most_waited(chains, is_end) {
+                name_wait(cause, wait);
+            }
+        }
+    }
+}
+
+/// The wait that such an end ended for half of their time or more, by the call and its caller.
+fn most_waited(
+    chains: &WaitChains,
+    is_end: impl Fn(&ChainNode) -> bool,
+) -> Option<(String, &ChainNode)> {
     let name = |frame: &PathFrame| without_parameters(&frame_name(frame));
     let mut found: Vec<(Vec<String>, &ChainNode, i64)> = Vec::new();
-    let (mut before, mut all_ns) = (Vec::new(), 0);
+    let (mut before, mut all_ns): (Vec<&ChainNode>, i64) = (Vec::new(), 0);
     for node in &chains.nodes {
         before.truncate(node.depth as usize);
-        if let Some(&wait) = before.last().filter(|_| node.did == "interrupt") {
-            let wait: &ChainNode = wait;
+        if let Some(&wait) = before.last().filter(|_| is_end(node)) {
             let known = wait.frames.iter().take_while(|frame| !frame.function.is_empty());
             let names: Vec<String> = known.take(2).map(name).collect();
             all_ns += node.ns;
@@ -276,19 +296,21 @@ fn name_outside(classes: &[ClassPaths], causes: &mut [CauseSummary]) {
         before.push(node);
     }
     let most = found.into_iter().max_by_key(|row| row.2);
-    let Some((names, wait, _)) =
-        most.filter(|(names, _, ns)| !names.is_empty() && ns * 2 >= all_ns)
-    else {
-        return;
-    };
+    let most = most.filter(|(names, _, ns)| !names.is_empty() && ns * 2 >= all_ns);
+    most.map(|(names, wait, _)| (names.join(" < "), wait))
+}
+
+fn name_wait(cause: &mut CauseSummary, (code, wait): (String, &ChainNode)) {
+    let is_interrupt = cause.note == Note::Interrupt.key();
     // A path may be that of a like wait nearby; a timer cannot have ended a call without a limit.
-    if wait.frames.first().is_some_and(|frame| waits_without_limit(&frame.function)) {
+    let is_endless = |frame: &PathFrame| waits_without_limit(&frame.function);
+    if is_interrupt && wait.frames.first().is_some_and(is_endless) {
         return;
     }
-    cause.code = names.join(" < ");
+    cause.code = code;
     let caller = wait.frames.get(1).filter(|caller| caller.line > 0);
     cause.code_place = caller.map(|caller| format!("{}:{}", caller.file, caller.line));
-    if matches!(wait.call, "condition" | "lock" | "join") {
+    if is_interrupt && matches!(wait.call, "condition" | "lock" | "join") {
         cause.note = Note::TimeLimit.key();
     }
 }

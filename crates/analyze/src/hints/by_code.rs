@@ -1,11 +1,12 @@
 //! Hints that the code behind a loss tells: what holders of a lock did, who was late where, what ran alone.
 use super::{lost_to, seconds};
-use crate::account::CauseSummary;
+use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
-    ChainNode, ClassPaths, HotPath, PathFrame, allocates, frame_name, is_gil, is_libc,
+    ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, frame_name, is_gil, is_libc,
     is_page_fault, is_pythons_own, is_shared_generator, waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
+use crate::demangle::short_name;
 use crate::{Hint, Summary, ThreadSummary};
 use kasuri_base::call_path::CALLERS_NOT_KNOWN;
 use kasuri_base::quick::QuickMap;
@@ -112,15 +113,17 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
         }
     }
     let (call, cost_ns) = held.into_iter().max_by_key(|held| held.1)?;
-    // Of what is waited for the holders, the call must be a good part, leaving out what other programs' use of the CPUs adds.
-    if (cost_ns as f64) < 0.3 * code.ns.saturating_sub(kept_off) as f64 {
+    // Of what is waited for the holders, leaving out what other programs' use of the CPUs adds.
+    let share = cost_ns as f64 / code.ns.saturating_sub(kept_off).max(cost_ns).max(1) as f64;
+    if share < PART {
         return None;
     }
     Some(hint(
         "lock_io",
         cost_ns,
         format!(
-            "lock held during a call that waits: while threads waited for a lock, its holder was in {call}; {} of CPU time was lost to that. Make the call before the lock is taken or after it is given back",
+            "lock held during a call that waits: for {:.0} % of the time for which threads waited for a lock, its holder was in {call}; {} of CPU time was lost to that. Make the call before the lock is taken or after it is given back",
+            share * 100.0,
             seconds(cost_ns)
         ),
     ))
@@ -158,7 +161,7 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
             "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save"
         }
         false => {
-            "Divide the work into more parts than threads, and let each thread take the next part when it is done with one"
+            "Divide the work into more parts than threads, let each thread take the next part when it is done with one, and begin with the longest"
         }
     };
     Some(hint(
@@ -168,6 +171,50 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
             "load imbalance: the parts of {}{place} are unequal; {} of CPU time was lost while threads waited for the last one. {remedy}",
             worst.code,
             seconds(cost_ns)
+        ),
+    ))
+}
+
+/// A thread waits for a lock for most of the run, while others use the CPUs: that costs no CPU time, and it gets nowhere.
+///
+/// Not given: where less than [`MOST`] of the run is in such waits that no idle CPU is charged to; where its function, program or library is not
+/// known.
+pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Option<Hint> {
+    let charged = lost_to(summary, &["lock_wait"]);
+    let mut worst: Option<(i64, ThreadIx, &str)> = None;
+    for thread in cut.threads().filter(|&thread| cut.is_target(thread)) {
+        let (mut ns, mut asks) = (0, BTreeMap::<&str, i64>::new());
+        for row in cut.trace.states_of(thread).filter(|row| row.state.is_blocked()) {
+            let length = cut.overlap(row.start, row.end);
+            let place = sampled.wait(thread.ix(), row.start);
+            if length > 0 && sampled.class(place) == Some(Class::LockWait) {
+                let name = cut.trace.strings.get(sampled.places[place as usize].name);
+                *asks.entry(name).or_default() += length;
+                ns += length;
+            }
+        }
+        let most = asks.into_iter().max_by_key(|&(_, ns)| ns);
+        if let Some((name, _)) = most.filter(|(name, _)| !name.is_empty() && !is_gil(name))
+            && worst.is_none_or(|worst| worst.0 < ns)
+        {
+            worst = Some((ns, thread, name));
+        }
+    }
+    let (ns, thread, asks) = worst?;
+    if ((ns - charged) as f64) < MOST * summary.wall_ns as f64 {
+        return None;
+    }
+    let info = &cut.trace.threads[thread.ix()];
+    Some(hint(
+        "starved",
+        ns - charged,
+        format!(
+            "without a turn: thread {} ({}) waited for a lock that {} asks for, for {} of {}, while others had the CPUs: no CPU time was lost by that, but it did nothing else. If it is to write what the others read: readers of a pthread_rwlock go before a writer that waits, unless it is made so that they do not (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), or is a mutex",
+            cut.trace.strings.get(info.name),
+            info.tid,
+            short_name(asks),
+            seconds(ns),
+            seconds(summary.wall_ns),
         ),
     ))
 }
@@ -182,14 +229,17 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
     let alone = || summary.account.causes.iter().filter(is_alone);
     let path = code.paths.paths.first()?;
-    let (function, cost_ns) = if path.share >= MOST {
-        let is_named = path.frames.first().is_some_and(|f| !f.function.is_empty());
-        let is_call = path.frames.first().is_some_and(|f| waits_outside(&f.function));
-        if !is_named || is_call {
+    let first_is =
+        |is_it: fn(&str) -> bool| path.frames.first().is_some_and(|f| is_it(&f.function));
+    let alone_ns: i64 = alone().map(|c| c.ns).sum();
+    // Nobody calls a page fault: of it the function is named that touched the memory.
+    let is_most = path.ns as f64 >= MOST * alone_ns as f64 && !first_is(is_page_fault);
+    let (function, cost_ns) = if is_most {
+        if first_is(str::is_empty) || first_is(waits_outside) {
             return None;
         }
         let names: Vec<String> = path.frames.iter().take(2).map(named).collect();
-        (names.join(" called by "), path.ns.min(alone().map(|c| c.ns).sum()))
+        (names.join(" called by "), path.ns.min(alone_ns))
     } else {
         let phase = alone().find(|c| !c.code.is_empty() && c.thread_share >= MOST)?;
         (phase.code.replace(" < ", " called by "), phase.ns)
@@ -631,6 +681,16 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
     (all, at_once)
 }
 
+/// Whether that holds for the threads of one process, which share its memory.
+fn shares_memory(summary: &Summary) -> bool {
+    let mut of_process: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
+    for thread in summary.threads.iter().filter(|t| t.is_target) {
+        let (all, most) = of_process.entry(thread.pid).or_default();
+        (*all, *most) = (*all + thread.on_cpu_ns, (*most).max(thread.on_cpu_ns));
+    }
+    of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * most.max(1) as f64)
+}
+
 /// Whether threads beside the busiest one ran for [`PART`] of the time that it ran.
 fn is_parallel(summary: &Summary) -> bool {
     let ran = || summary.threads.iter().filter(|t| t.is_target).map(|t| t.on_cpu_ns);
@@ -641,16 +701,21 @@ fn is_parallel(summary: &Summary) -> bool {
 /// Little was lost, as far as that was recorded.
 ///
 /// Not given: beside hints about the program that are worth half as much; where threads waited
-/// for [`PART`] of it, or it lost more than it used; for a function with less than [`PART`].
+/// for [`PART`] of it, or it lost more than it used; for a function with less than [`PART`] or without a name; where no
+/// two threads of one process work.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
     let code = code(summary, "work")?;
     let path = code.paths.paths.first().filter(|path| path.share >= PART)?;
+    let function = call_in(&path.frames);
     let left = summary.capacity_ns.saturating_sub(others).max(1);
     let waits = ["lock_wait", "waiting_for_own_threads", "io_wait", "external_wait", "spinning"];
     let waited = lost_to(summary, &waits) as f64;
-    if useful < left / 2 || waited >= PART * useful as f64 || !is_parallel(summary) {
+    if useful < left / 2 || waited >= PART * useful as f64 {
+        return None;
+    }
+    if function.is_empty() || !shares_memory(summary) {
         return None;
     }
     Some(hint(
@@ -660,7 +725,7 @@ pub(super) fn busy(summary: &Summary) -> Option<Hint> {
             "busy: of the CPU time that other programs left it, the program used {:.0} %, and {:.0} % of that in {}. Whether such code waits for memory, or for a cache line that several threads write (that of a lock, too), is not recorded: compare the CPU time of a run with one thread. Where the same work takes more of it with more threads, they are in each other's way; perf c2c names the cache line",
             useful as f64 * 100.0 / left as f64,
             path.share * 100.0,
-            call_in(&path.frames)
+            function
         ),
     ))
 }

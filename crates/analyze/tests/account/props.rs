@@ -217,7 +217,7 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
     let by_samples = |c: &kasuri_analyze::account::CauseSummary| c.note == "by_samples";
     // They may show that threads ran the same.
     if trace.paths.frame.iter().all(is_other) && !with.account.causes.iter().any(by_samples) {
-        // Samples name what runs alone, and what waits until a timer or a device ends that.
+        // Samples name what runs alone, and what waits until nothing of the program ends that.
         let nameless = |account: &kasuri_analyze::account::AccountSummary| {
             let mut account = account.clone();
             account.causes.retain(|c| c.note != "serial_phase");
@@ -225,6 +225,9 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
                 if ["interrupt", "time_limit"].contains(&cause.note) {
                     (cause.note, cause.code_place) = ("interrupt", None);
                     cause.code.clear();
+                }
+                if cause.note == "process" || cause.class == "io_wait" {
+                    (cause.code, cause.code_place) = (String::new(), None);
                 }
             }
             account

@@ -414,8 +414,116 @@ fn a_serial_phase_has_its_function_and_its_ceiling() {
     assert_eq!(kinds(&sampled(s.load(1000), &samples)), [] as [&str; 0]);
 }
 
+/// 10, the only thread, sleeps from 100 to 900, is ready until 950, and runs before and after.
+fn alone_at(call: &[&str], state: ThreadState, by: i32) -> Trace {
+    let mut s = Story::new(2);
+    s.switch(0, 100, 10, state, 90);
+    s.wake(usize::from(by == 0), 900, by, 10, 0);
+    s.switch(0, 950, 90, RunnablePreempted, 10);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 0, RunnablePreempted, 91);
+    let samples = [
+        (10, 50, SampleKind::OnCpu, &["main", "append_record"][..]),
+        (10, 500, SampleKind::BlockedRead, call),
+        (10, 970, SampleKind::OnCpu, &["main", "append_record"]),
+    ];
+    sampled(s.load(1000), &samples)
+}
+
+/// A serial program that mostly waits is told by what it waits for; that no other thread could run meanwhile is no phase of its code.
+#[test]
+fn a_serial_thread_that_waits_is_no_serial_phase_meanwhile() {
+    let sync: &[&str] = &["main", "append_record", "fsync@libc.so.6"];
+    let ask: &[&str] = &["main", "append_record", "read@libc.so.6"];
+    for (call, state, by, wait) in [
+        (sync, ThreadState::DiskSleep, 0, ("io_wait", "", "fsync < append_record")),
+        (ask, Sleeping, 90, ("external_wait", "process", "read < append_record")),
+        (ask, Sleeping, 0, ("external_wait", "interrupt", "read < append_record")),
+    ] {
+        let trace = alone_at(call, state, by);
+        let found = summary(&trace, &Options::default()).account.causes;
+        let ns = |class: &str, note: &str, code: &str| -> i64 {
+            let is_it = |c: &&kasuri_analyze::account::CauseSummary| {
+                (c.class, c.note, c.code.as_str()) == (class, note, code)
+            };
+            found.iter().filter(is_it).map(|c| c.ns).sum()
+        };
+        assert_eq!(ns(wait.0, wait.1, wait.2), 800, "{found:?}");
+        // It had no CPU from 900 to 950, nor at the end: nothing ran alone then, either.
+        assert_eq!(ns("low_parallelism", "none_ran", ""), 851, "{found:?}");
+        let phase = ns("low_parallelism", "serial_phase", "append_record");
+        assert_eq!(phase, 149, "{found:?}");
+    }
+}
+
+/// 10 and 12 run, 11 waits and nobody ends that; the third CPU has nothing to run. Where 11 waits is no code that ran.
+#[test]
+fn a_wait_is_not_what_ran_while_there_were_few_threads() {
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(2, 999, 12, RunnablePreempted, 0);
+    let read: &[&str] = &[START, "listen", "read@libc.so.6"];
+    let samples = [(11, 500, SampleKind::BlockedRead, read)];
+    let found = summary(&sampled(s.load(1000), &samples), &Options::default());
+    let classes = found.call_paths.unwrap().classes;
+    let few = classes.iter().find(|c| c.class == "low_parallelism").unwrap();
+    assert_eq!(few.paths.paths, []);
+    let others = &few.meanwhile.as_ref().unwrap().paths;
+    assert_eq!(others[0].frames[0].function, "read");
+}
+
+/// 10 and 12 run; 11 waits for a lock from 100 to `until`. All CPUs work meanwhile.
+fn writer(until: i64, wait: &[&str]) -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11, 12];
+    s.switch(1, 100, 11, Sleeping, 12);
+    if until < 999 {
+        s.wake(0, until, 10, 11, 1);
+        s.switch(1, until, 12, RunnablePreempted, 11);
+    }
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    let query: &[&str] = &[START, "reader", "query"];
+    let samples = [
+        (10, 500, SampleKind::OnCpu, query),
+        (11, 150, SampleKind::BlockedRead, wait),
+        (12, 500, SampleKind::OnCpu, query),
+    ];
+    sampled(s.load(1000), &samples)
+}
+
+/// No CPU is idle, and no time lost: the thread gets nowhere all the same.
+#[test]
+fn a_thread_that_waits_for_a_lock_all_the_time_is_told() {
+    let write: &[&str] = &[START, "update_table", "pthread_rwlock_wrlock@libc.so.6"];
+    for until in [900, 2000] {
+        let found = advice(&writer(until, write), "starved");
+        assert!(found.contains("a lock that update_table asks for"), "{found}");
+    }
+    assert_eq!(advice(&writer(400, write), "starved"), "");
+    assert_eq!(advice(&writer(2000, WAIT), "starved"), "");
+    // Its waits are losses already: a CPU is idle meanwhile.
+    let found = holder_in(&[START, "worker", "append", "fdatasync@libc.so.6"]);
+    assert_eq!(advice(&found, "starved"), "");
+}
+
+/// A lock is somebody's, also where nobody knows the names of functions.
+#[test]
+fn who_asks_for_a_lock_without_a_name_is_a_program() {
+    let write: &[&str] = &[START, "@/usr/bin/sqlite3", "pthread_mutex_lock@libc.so.6"];
+    let found =
+        summary(&held(&[START, "worker", "append"], write), &Options::default()).account.causes;
+    let lock = found.iter().find(|c| c.class == "lock_wait").unwrap();
+    assert_eq!(lock.name, "/usr/bin/sqlite3");
+}
+
 /// 11 waits for the lock that 10 holds; 10 sleeps in `call` meanwhile, until an interrupt.
 fn holder_in(call: &[&str]) -> Trace {
+    held(call, &[START, "worker", "pthread_mutex_lock@libc.so.6"])
+}
+
+fn held(call: &[&str], lock: &[&str]) -> Trace {
     let mut s = Story::new(2);
     s.known = vec![11];
     s.switch(1, 100, 11, Sleeping, 0);
@@ -426,7 +534,6 @@ fn holder_in(call: &[&str]) -> Trace {
     s.switch(1, 900, 0, RunnablePreempted, 11);
     s.switch(0, 999, 10, RunnablePreempted, 0);
     s.switch(1, 999, 11, RunnablePreempted, 0);
-    let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
     let samples = [
         (10, 150, SampleKind::OnCpu, &[START, "worker", "append"][..]),
         (10, 500, SampleKind::BlockedRead, call),
@@ -439,6 +546,7 @@ fn holder_in(call: &[&str]) -> Trace {
 fn a_lock_that_is_held_over_io_has_a_hint() {
     let found = hints(&holder_in(&[START, "worker", "append", "fdatasync@libc.so.6"]));
     assert_eq!(found[0].0, "lock_io");
+    assert!(found[0].1.contains("for 81 % of the time"), "{found:?}");
     assert!(found[0].1.contains("fdatasync called by append"), "{found:?}");
     // A holder that waits for a condition waits for the program.
     let inside = kinds(&holder_in(&[START, "worker", "append", "pthread_cond_wait@libc.so.6"]));
@@ -606,6 +714,15 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     }
     let loads: &[&str] = &[fault];
     assert_eq!(advice(&two(loads, loads, WAIT), "page_faults"), "");
+}
+
+/// Nobody calls a page fault.
+#[test]
+fn a_serial_phase_of_page_faults_is_that_of_who_touches_the_memory() {
+    let fills: &[&str] = &["_start", "main", "fill", "asm_exc_page_fault@[kernel]"];
+    let found = advice(&two(fills, &[START, "worker", "multiply"], WAIT), "serial_phase");
+    assert!(found.starts_with("serial phase: fill"), "{found}");
+    assert!(!found.contains("page_fault"), "{found}");
 }
 
 /// What the CPUs do meanwhile is not time of the faults: 10 makes them alone.

@@ -86,7 +86,15 @@ fn sampled_lock(asks: &str, lock: &str) -> String {
     match asks {
         "" => format!("{lock}, as samples say"),
         _ if is_gil(asks) => "Python's GIL".into(),
-        _ => format!("{lock} that {} asks for", short_name(asks)),
+        _ => format!("{lock} that {} asks for", asker(asks)),
+    }
+}
+
+/// Who asks for a lock or a sleep: a function, or as in call paths a program or library whose functions have no names.
+fn asker(name: &str) -> String {
+    match name.starts_with('/') {
+        true => format!("[{}]", super::units::file_name(name)),
+        false => short_name(name),
     }
 }
 
@@ -96,7 +104,7 @@ fn cause_place(cause: &CauseSummary) -> String {
         (Class::LockWait, note) if note != "by_samples" && !cause.name.is_empty() => &cause.place,
         (Class::LoadImbalance, _)
         | (Class::LowParallelism, "serial_phase")
-        | (Class::ExternalWait, _)
+        | (Class::ExternalWait | Class::IoWait, _)
         | (Class::Spinning, "late_thread")
             if !cause.code.is_empty() =>
         {
@@ -134,7 +142,7 @@ pub(super) fn cause_text(
         (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
         (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
         (Class::WaitingForOwnThreads, "polled") => {
-            format!("naps between tries in {}", short_name(name))
+            format!("naps between tries in {}", asker(name))
         }
         (Class::WaitingForOwnThreads, _) => {
             let at = match name.as_str() {
@@ -147,12 +155,16 @@ pub(super) fn cause_text(
             };
             format!("{at}waiting for {thread}{code}")
         }
+        (Class::IoWait, _) if name.is_empty() && has_code => {
+            format!("the disk or another device, waited for in {code}{place}")
+        }
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
         (Class::ExternalWait, _) => external_text(cause, place),
         (Class::LowParallelism, "serial_phase") => serial_text(cause, &thread, place),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
+        (Class::LowParallelism, "none_ran") => "fewer threads than CPUs, while none ran".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
         (Class::LowParallelism, _) => "fewer threads than CPUs".into(),
         (Class::Oversubscription, "late_thread") => match in_sentence {
@@ -210,9 +222,10 @@ fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
 fn external_text(cause: &CauseSummary, place: &str) -> String {
     let (name, code) = (&cause.name, &cause.code);
     match cause.note {
-        "process" => format!("waiting for process {}", cause.process),
+        "process" if code.is_empty() => format!("waiting for process {}", cause.process),
+        "process" => format!("waiting for process {} in {code}{place}", cause.process),
         "chosen" if name.is_empty() => "sleep that it asked for".into(),
-        "chosen" => format!("sleep that {} asks for", short_name(name)),
+        "chosen" => format!("sleep that {} asks for", asker(name)),
         "time_limit" => format!("a time limit in {code}{place}: no thread ended that wait before"),
         "interrupt" if name.is_empty() && code.is_empty() => {
             "sleep ended by a timer, a device, the network".into()
@@ -463,22 +476,23 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
         .filter(is_lost)
         .filter(is_large)
         .partition(|c| class_of(c.class) == Class::Interference);
-    let mut found: Vec<(f64, String)> = (own.into_iter())
+    // What no thread could use while none ran says nothing of why: that comes first.
+    let mut found: Vec<(bool, f64, String)> = (own.into_iter())
         .map(|c| match class_of(c.class) {
             // The text before the colon names the limit already.
-            Class::ThrottledByCpuLimit if c.name == b.limit => (c.cpus, "that limit".into()),
-            _ => (c.cpus, cause_text(c, names, true, &cause_place(c))),
+            Class::ThrottledByCpuLimit if c.name == b.limit => (false, c.cpus, "that limit".into()),
+            _ => (c.note == "none_ran", c.cpus, cause_text(c, names, true, &cause_place(c))),
         })
         .collect();
     let is_recorder = |c: &&CauseSummary| c.process.ends_with(THIS_RECORDER);
     let (recorder, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_recorder);
     found.extend(other_programs(&others, names));
     if !recorder.is_empty() {
-        found.push((recorder.iter().map(|c| c.cpus).sum(), "this recorder".into()));
+        found.push((false, recorder.iter().map(|c| c.cpus).sum(), "this recorder".into()));
     }
-    found.sort_by(|x, y| y.0.total_cmp(&x.0));
+    found.sort_by(|x, y| x.0.cmp(&y.0).then(y.1.total_cmp(&x.1)));
     let found: Vec<String> = (found.iter().take(MAX_IN_HEADLINE).enumerate())
-        .map(|(i, (cpus, cause))| {
+        .map(|(i, (_, cpus, cause))| {
             let lost = if i == 0 { "lost " } else { "" };
             format!("{cpus:.2} {lost}to {cause}")
         })
@@ -510,7 +524,10 @@ pub(super) fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
 }
 
 /// What other programs took together, CPUs: to the program it is one loss, however many they were. Two are named.
-fn other_programs(causes: &[&CauseSummary], names: &ThreadNames<'_>) -> Option<(f64, String)> {
+fn other_programs(
+    causes: &[&CauseSummary],
+    names: &ThreadNames<'_>,
+) -> Option<(bool, f64, String)> {
     let cpus = causes.iter().map(|c| c.cpus).sum();
     let text = match causes {
         [] => return None,
@@ -524,7 +541,7 @@ fn other_programs(causes: &[&CauseSummary], names: &ThreadNames<'_>) -> Option<(
             format!("other programs ({first}, {second}{more})")
         }
     };
-    Some((cpus, text))
+    Some((false, cpus, text))
 }
 
 /// A bar without colour, for a cell.

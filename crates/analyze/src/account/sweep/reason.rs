@@ -95,15 +95,26 @@ impl Sweep<'_> {
 
     /// No thread waits: there are fewer threads than CPUs.
     pub(super) fn no_thread(&self, now: Time) -> Reason {
+        let none_ran = Reason::of(Class::LowParallelism, Note::NoneRan);
         match (self.crowd.runnable(), self.crowd.alive) {
             (_, 0) if self.crowd.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
             (_, 0) => Reason::of(Class::LowParallelism, Note::NotStarted),
             (0, _) if self.waiting.len() == 0 && self.crowd.spinning == 0 => {
                 Reason::of(Class::Unknown, Note::Lost)
             }
+            (0, _) if self.crowd.spinning == 0 => none_ran,
+            (1, _) if self.crowd.spinning == 0 && self.has_no_cpu(self.crowd.alone(), now) => {
+                self.late_in_phase(self.crowd.alone(), now).unwrap_or(none_ran)
+            }
             (1, _) => self.serial(now),
             _ => Reason::of(Class::LowParallelism, Note::FewThreads),
         }
+    }
+
+    /// Whether the thread is ready, and nothing but its own CPU limit would let it run.
+    fn has_no_cpu(&self, thread: ThreadIx, now: Time) -> bool {
+        let worker = &self.workers[thread.ix()];
+        worker.activity == Activity::Ready && self.throttled.at(worker.cpu, now).is_none()
     }
 
     /// Only one thread has anything to run: others ran the same, or it works alone.
