@@ -97,15 +97,19 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
             None => held.push((call, ns)),
         }
     };
-    let mut kept_off = 0;
+    let (mut kept_off, mut unknown) = (0, 0);
     match &code.chains {
         Some(chains) => {
             let holders = || chains.nodes.iter().filter(|n| n.depth == 1);
             // A language's own `sleep` is told by the call that it makes.
             let sleeps = |n: &ChainNode| n.call == "sleep" || is_outside(&n.frames);
-            let asleep = holders().filter(|n| n.did == "waited" && sleeps(n));
-            asleep.for_each(|n| add(&n.frames, n.ns));
+            let runs = |n: &ChainNode| n.did == "ran" && is_outside(&n.frames);
+            let inside = holders().filter(|n| runs(n) || (n.did == "waited" && sleeps(n)));
+            inside.for_each(|n| add(&n.frames, n.ns));
             kept_off = holders().filter(|n| n.did == "ready").map(|n| n.ns).sum();
+            // A fast disk's waits are over before all of them are read.
+            let nowhere = holders().filter(|n| n.did == "waited" && n.frames.is_empty());
+            unknown = nowhere.map(|n| n.ns).sum();
         }
         None => {
             let paths = code.meanwhile.iter().flat_map(|m| &m.paths);
@@ -114,8 +118,11 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
         }
     }
     let (call, cost_ns) = held.into_iter().max_by_key(|held| held.1)?;
-    // Of what is waited for the holders, the call must be a good part, leaving out what other programs' use of the CPUs adds.
-    if (cost_ns as f64) < 0.3 * code.ns.saturating_sub(kept_off) as f64 {
+    // Of what is waited for the holders, the call must be a good part, leaving out what other
+    // programs' use of the CPUs adds; and of what is known of it, since it must not turn over by that.
+    let waited = code.ns.saturating_sub(kept_off);
+    let known = waited.saturating_sub(unknown) as f64;
+    if (cost_ns as f64) < (0.3 * known).max(PART * waited as f64) {
         return None;
     }
     Some(hint(

@@ -500,6 +500,31 @@ fn a_lock_that_is_held_over_io_has_a_hint() {
     assert!(!inside.contains(&"lock_io"), "{inside:?}");
 }
 
+/// Most of the holder's waits are over before they are read: what it waits for then is not counted
+/// against what is known, or the advice would come and go with the disk's speed.
+#[test]
+fn a_lock_that_is_held_over_io_has_a_hint_where_few_of_its_waits_were_read() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    for (from, to) in [(200, 320), (330, 850)] {
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(0, to, 0, 10, 0);
+        s.switch(0, to, 0, RunnablePreempted, 10);
+    }
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let samples = [
+        (10, 150, SampleKind::OnCpu, &[START, "worker", "append"][..]),
+        (10, 250, SampleKind::BlockedRead, &[START, "worker", "append", "fdatasync@libc.so.6"]),
+        (11, 500, SampleKind::BlockedRead, &[START, "worker", "pthread_mutex_lock@libc.so.6"]),
+    ];
+    let found = kinds(&sampled(s.load(1000), &samples));
+    assert!(found.contains(&"lock_io"), "{found:?}");
+}
+
 #[test]
 fn waits_for_pythons_gil_have_a_hint() {
     let gil: &[&str] = &[
