@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes as public reports have them (bench/causes/run): a cache behind one lock, a pipeline with a slow stage.
+//! Causes as public reports have them (bench/causes/run): a cache behind one lock, a pipeline with
+//! a slow stage, a pool whose queue stays locked.
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::{mpsc, Mutex};
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 
 fn work(rounds: u64) -> u64 {
@@ -63,11 +64,39 @@ fn bytes() {
     println!("{}", count_lines(file));
 }
 
+fn resize(job: u64) -> u64 {
+    job ^ work(1_500_000)
+}
+
+/// A pool whose threads keep the lock of their queue while they do what they took: the guard lives
+/// as long as the loop's body.
+#[inline(never)]
+fn serve(jobs: Arc<Mutex<mpsc::Receiver<u64>>>) {
+    while let Ok(job) = jobs.lock().unwrap().recv() {
+        std::hint::black_box(resize(job));
+    }
+}
+
+fn receiver() {
+    let (to_pool, jobs) = mpsc::channel();
+    let jobs = Arc::new(Mutex::new(jobs));
+    let pool: Vec<_> = (0..4)
+        .map(|_| {
+            let jobs = jobs.clone();
+            thread::spawn(move || serve(jobs))
+        })
+        .collect();
+    (0..300).for_each(|i| to_pool.send(i).unwrap());
+    drop(to_pool);
+    pool.into_iter().for_each(|t| t.join().unwrap());
+}
+
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("cache") => cache(),
         Some("channel") => channel(),
         Some("bytes") => bytes(),
+        Some("receiver") => receiver(),
         _ => std::process::exit(2),
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Rejected: who woke a thread before, as a guess at who will. A program that hangs does what it has not done before.
 use crate::call_paths::{Call, Cover, Frames, PathFrame, path_frame};
+use crate::languages;
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{PathIx, ThreadEnd, ThreadIx, ThreadState, Trace};
 use schemars::JsonSchema;
@@ -31,7 +32,9 @@ pub struct AtEnd {
     pub circles: Vec<Vec<i32>>,
     /// Processes of which every thread waits for what one of its threads must do (a lock, a condition, the end of a thread), and none runs: only a time limit, a signal or another process can end that.
     pub stuck: Vec<i32>,
-    /// Each thread, those that others wait for first, then by the length of the wait.
+    /// What is not known of programs in these languages, and what tells it.
+    pub missing: Vec<String>,
+    /// Each thread, those that others wait for first, then by the length of the wait; last those that have nothing to do.
     pub threads: Vec<ThreadAtEnd>,
 }
 
@@ -64,6 +67,8 @@ pub struct ThreadAtEnd {
     pub by: Vec<HeldBy>,
     /// Threads that wait for it, directly or for one that does.
     pub waiters: usize,
+    /// It is a language's runtime's own, and waits for something to do.
+    pub is_idle: bool,
 }
 
 /// A thread or process that has what another waits for.
@@ -84,11 +89,12 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
     }
     let mut frames = Frames::new(trace);
     let ends = trace.ends.iter();
-    let (mut threads, mut waits_for_own) = (Vec::new(), Vec::new());
+    let (mut threads, mut waits_for_own, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     for end in ends {
-        let (thread, is_own) = thread_at_end(trace, cover, &mut frames, end);
+        let (thread, path, is_own) = thread_at_end(trace, cover, &mut frames, end);
         threads.push(thread);
         waits_for_own.push(is_own);
+        paths.extend(path);
     }
     let stuck = stuck(&threads, &waits_for_own);
     let nexts = nexts(&threads);
@@ -102,7 +108,7 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
     }
     threads.sort_by_key(|t| {
         let since = t.since_ns.unwrap_or(0);
-        (std::cmp::Reverse((t.waiters, since)), t.pid, t.tid)
+        (t.is_idle, std::cmp::Reverse((t.waiters, since)), t.pid, t.tid)
     });
     Some(AtEnd {
         schema: AT_END_SCHEMA.to_owned(),
@@ -110,27 +116,31 @@ pub(crate) fn at_end(trace: &Trace, cover: &Cover) -> Option<AtEnd> {
         has_paths: !trace.samples.time.is_empty(),
         circles,
         stuck,
+        missing: languages::missing_of_waits(trace, &paths),
         threads,
     })
 }
 
-/// Processes all of whose threads wait for threads of it.
+/// Processes all of whose threads wait for threads of it; a runtime's own alone do not hang.
 fn stuck(threads: &[ThreadAtEnd], waits_for_own: &[bool]) -> Vec<i32> {
-    let mut by_process: BTreeMap<i32, bool> = BTreeMap::new();
+    // Whether all wait so, and whether one is the program's.
+    let mut by_process: BTreeMap<i32, (bool, bool)> = BTreeMap::new();
     for (thread, &is_own) in threads.iter().zip(waits_for_own) {
-        *by_process.entry(thread.pid).or_insert(true) &= is_own && thread.state == "waits";
+        let (all, any) = by_process.entry(thread.pid).or_insert((true, false));
+        *all &= is_own && thread.state == "waits";
+        *any |= !thread.is_idle;
     }
     let all = by_process.into_iter();
-    all.filter_map(|(pid, is_it)| is_it.then_some(pid)).collect()
+    all.filter_map(|(pid, is_it)| (is_it == (true, true)).then_some(pid)).collect()
 }
 
-/// And whether it waits for what a thread of its process must do, as far as its call path tells.
+/// And where, and whether it waits for what a thread of its process must do, as far as that tells.
 fn thread_at_end(
     trace: &Trace,
     cover: &Cover,
     frames: &mut Frames<'_>,
     end: &ThreadEnd,
-) -> (ThreadAtEnd, bool) {
+) -> (ThreadAtEnd, Option<PathIx>, bool) {
     let thread = &trace.threads[end.thread.ix()];
     let last = trace.states_of(end.thread).last();
     // Between the last event and the recorder's look it may have gone on: then the look counts, and no block of before is shown.
@@ -177,6 +187,7 @@ fn thread_at_end(
         out.path = shown.into_iter().map(|f| path_frame(trace, f)).collect();
     }
     if end.state.is_blocked() {
+        out.is_idle = path.is_some_and(|path| frames.is_idle(path));
         out.file = path.map_or(String::new(), |path| frames.file(path).to_owned());
         if is_believed(frames, path, &end.on) {
             out.on.clone_from(&end.on);
@@ -187,7 +198,7 @@ fn thread_at_end(
     }
     let is_own = path.is_some_and(|path| frames.waits_for_threads(path))
         && ["", "mutex", "rwlock", "thread"].contains(&out.on.as_str());
-    (out, is_own)
+    (out, path, is_own)
 }
 
 /// Whether the call path agrees that the thread waits for such a thing. System calls that name it need no path.
@@ -327,6 +338,12 @@ mod tests {
         let threads = [1, 2].map(|tid| ThreadAtEnd { state: "waits", ..waits(tid, None) });
         assert_eq!(stuck(&threads, &[true, true]), [1]);
         assert!(stuck(&threads, &[true, false]).is_empty());
+        let mut beside = threads.clone();
+        beside[1].is_idle = true;
+        assert_eq!(stuck(&beside, &[true, true]), [1]);
+        assert!(stuck(&beside, &[true, false]).is_empty(), "it waits for a time, or the network");
+        beside[0].is_idle = true;
+        assert!(stuck(&beside, &[true, true]).is_empty());
         let mut runs = threads;
         runs[0].state = "runs";
         assert!(stuck(&runs, &[true, true]).is_empty());

@@ -2,6 +2,8 @@
 //!
 //! Goal: code without a name, and a lock that no thread waits for, are no riddles. Method: the runtimes are told by their modules and functions,
 //! and each sentence is given only where samples lack what it speaks of.
+use crate::demangled;
+use kasuri_base::call_path::PYTHON;
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameKind, PathIx, SampleKind, Trace};
 
@@ -35,6 +37,21 @@ impl Language {
         }
     }
 
+    /// What a thread that waits does not tell, and who does.
+    const fn missing_of_waits(self) -> &'static str {
+        match self {
+            Language::Go => {
+                "for which lock or channel a goroutine waits: kill -QUIT ends a program in Go and prints it; of one with net/http/pprof, \
+                 /debug/pprof/goroutine?debug=2 does, and it goes on"
+            }
+            Language::Java => {
+                "names of functions in Java, and who has a monitor: jstack tells both of a running program"
+            }
+            Language::JavaScript => Language::JavaScript.missing(),
+            Language::Python => "who has a lock of Python's, which does not keep that",
+        }
+    }
+
     /// What is not known, and who tells it; of names see [`names_by`].
     const fn missing(self) -> &'static str {
         match self {
@@ -52,6 +69,36 @@ impl Language {
             }
         }
     }
+}
+
+/// What threads that wait at these paths do not tell, and what does.
+pub(crate) fn missing_of_waits(trace: &Trace, paths: &[PathIx]) -> Vec<String> {
+    let f = &trace.frames;
+    let text = |text| trace.strings.get(text);
+    let mut found: Vec<Language> = Vec::new();
+    for &path in paths {
+        let has = |is_it: &dyn Fn(&str, &str) -> bool| {
+            let frames = || trace.frames_of(path).map(|frame| frame.ix());
+            frames().any(|ix| is_it(text(f.function[ix]), text(f.module[ix])))
+        };
+        let language = match tell(trace, path).machine {
+            Some(machine) => Some(machine),
+            None if has(&|_, module| module == PYTHON) => Some(Language::Python),
+            None if has(&|function, _| function.starts_with("runtime.")) => Some(Language::Go),
+            None => None,
+        };
+        found.extend(language.filter(|language| !found.contains(language)));
+    }
+    let mut missing: Vec<String> =
+        found.into_iter().map(|language| language.missing_of_waits().to_owned()).collect();
+    let of_rust = |path: &PathIx| {
+        let mut names = trace.frames_of(*path).map(|frame| text(f.function[frame.ix()]));
+        names.any(|name| demangled(name).contains("std::sys::sync::"))
+    };
+    if paths.iter().any(of_rust) {
+        missing.push("who has a lock of Rust's std, which does not keep that".to_owned());
+    }
+    missing
 }
 
 /// Of what is missing, which names of functions, and the options that give them; none: no such names are.

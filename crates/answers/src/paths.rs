@@ -2,7 +2,9 @@
 //!
 //! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
 use crate::units::{cut, file_name, percent, printable};
-use kasuri_analyze::call_paths::{HotPath, PathFrame, frame_name, is_libc, is_of_a_library};
+use kasuri_analyze::call_paths::{
+    HotPath, PathFrame, frame_name, is_libc, is_of_a_library, is_pythons_own,
+};
 use unicode_width::UnicodeWidthStr;
 
 /// A library's function is not cut to less than this, in columns.
@@ -82,13 +84,14 @@ fn path_of(frames: &[PathFrame], room: usize) -> String {
     text
 }
 
-/// A library's function, or Python's interpreter's.
+/// A library's function, Python's interpreter's, or one that comes with Python.
 fn is_library(frame: &PathFrame) -> bool {
     const OTHERS: [&str; 4] = ["libm.so", "libm-", "libpython", "python3"];
     let PathFrame { function, module, file, .. } = frame;
     is_libc(module)
         || OTHERS.iter().any(|begin| module.starts_with(begin))
         || is_of_a_library(function, module, file)
+        || is_pythons_own(file)
 }
 
 #[cfg(test)]

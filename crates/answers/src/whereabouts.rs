@@ -46,6 +46,7 @@ impl Answer for Where {
             Rows::new("", "", &alike, rows)
                 .column("since", Unit::Word, 0, "it last had a CPU", |a| since(a.first))
                 .column("thread", Unit::Text, 0, "", |a| match a.n {
+                    n if a.first.is_idle => format!("{n} of the runtime's"),
                     1 => named(&a.first.name, a.first.tid),
                     n => format!("{n} x {}", printable(&a.first.name)),
                 })
@@ -56,6 +57,9 @@ impl Answer for Where {
         );
         if !self.at_end.has_paths {
             out.note("no call paths were recorded: a thread of the kernel has none; of a program, kasuri doctor says what they need");
+        }
+        for missing in &self.at_end.missing {
+            out.note(format!("not known: {missing}"));
         }
         if let Some(by) = all.iter().flat_map(|t| &t.by).find(|by| is_other(by, all)) {
             out.note(format!("go on with kasuri where -p {}", by.pid));
@@ -103,9 +107,13 @@ fn stuck_text(pid: i32, all: &[ThreadAtEnd]) -> String {
     let its: Vec<&ThreadAtEnd> = all.iter().filter(|t| t.pid == pid).collect();
     let name = its.iter().find(|t| t.tid == pid).or(its.first());
     let name = name.map_or(String::new(), |t| named(&t.name, pid));
-    let n = match its.len() {
+    let n = match its.iter().filter(|t| !t.is_idle).count() {
         1 => "its only thread waits".to_owned(),
         n => format!("all {n} threads of it wait"),
+    };
+    let n = match its.iter().any(|t| t.is_idle) {
+        true => format!("but for those of the runtime's own, {n}"),
+        false => n,
     };
     format!(
         "{name}: {n} for what a thread of it must do, and none runs: only a time limit, a signal or another process can end that"
@@ -134,7 +142,8 @@ fn alike<'a>(all: &'a [ThreadAtEnd]) -> Vec<Alike<'a>> {
     for thread in all {
         let (what, by) = (does(thread), by_text(thread));
         let same = |a: &&mut Alike<'a>| {
-            (&a.first.name, &a.what, &a.by) == (&thread.name, &what, &by) && thread.waiters == 0
+            let is_alike = (&a.first.name, &a.what, &a.by) == (&thread.name, &what, &by);
+            (is_alike || (a.first.is_idle && thread.is_idle)) && thread.waiters == 0
         };
         match rows.iter_mut().find(same) {
             Some(row) => row.n += 1,
@@ -150,6 +159,9 @@ fn since(thread: &ThreadAtEnd) -> Option<String> {
 }
 
 fn does(t: &ThreadAtEnd) -> String {
+    if t.is_idle {
+        return "waits for something to do".to_owned();
+    }
     let path = path_text(&t.path, PATH_ROOM);
     let code = if path.is_empty() { "code that is not known".to_owned() } else { path };
     let file = match t.file.as_str() {

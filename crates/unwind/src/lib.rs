@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `elf` | segments, build-id, unwind information of a file |
 //! | `rules` | the rule at an address, and what it says of the caller |
+//! | `prologue` | the frame pointer, from the stack pointer and the code |
 //! | `cpu` | registers, copies of stacks |
 //! | `maps` | mappings of processes |
 //! | `walk` | the whole chain |
@@ -18,6 +19,7 @@ mod cpu;
 mod elf;
 mod intern;
 mod maps;
+mod prologue;
 mod python;
 mod rules;
 mod walk;

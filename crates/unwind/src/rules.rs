@@ -62,6 +62,22 @@ pub(crate) enum Stop {
     Unknown,
 }
 
+impl Rule {
+    /// Bytes below this register, the frame pointer, in which the frame keeps registers of its
+    /// caller; none: the caller is not found by it.
+    pub(crate) fn below(&self, pointer: usize) -> Option<u64> {
+        let Cfa::Offset(register, offset) = self.cfa else {
+            return None;
+        };
+        let kept = self.places.iter().filter_map(|&(_, place)| match place {
+            Place::At(at) => at.checked_add(offset)?.checked_neg(),
+            _ => None,
+        });
+        let lowest = kept.max().unwrap_or(0).max(0);
+        (usize::from(register) == pointer).then_some(lowest.unsigned_abs())
+    }
+}
+
 impl From<Unread> for Stop {
     fn from(unread: Unread) -> Stop {
         match unread {
@@ -171,6 +187,13 @@ impl Information {
         let (bases, section) = (self.bases(), self.section());
         let function = section.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset);
         Some(function.ok()?.end_address())
+    }
+
+    /// The addresses of the function at an address.
+    pub(crate) fn range(&self, address: u64) -> Option<Range<u64>> {
+        let (bases, section) = (self.bases(), self.section());
+        let function = self.function(address, &bases, &section)?;
+        Some(function.initial_address()..function.end_address())
     }
 
     fn bases(&self) -> gimli::BaseAddresses {

@@ -3,6 +3,7 @@ use crate::cpu::{Cpu, Registers, Stack};
 use crate::elf::{Elf, ReadAt};
 use crate::intern::Interner;
 use crate::maps::{Backing, Code, Entry, Mapping, Processes};
+use crate::prologue::{self, CALL_BYTES, FUNCTION_BYTES_MAX};
 use crate::python::{EvalFrame, Inner, Interpreter, Python};
 use crate::rules::{Information, Rule, Stop};
 use gimli::UnwindContext;
@@ -117,6 +118,8 @@ pub struct Unwinder {
     met: HashMap<Backing, Option<usize>>,
     unwind_bytes: u64,
     rules: QuickMap<(usize, u64), Option<Rc<Rule>>>,
+    /// By place in the code, how far the frame pointer lies above the stack pointer.
+    frame_bytes: QuickMap<(usize, u64), Option<u64>>,
     context: Box<UnwindContext<usize>>,
     chain: Vec<(u32, u64)>,
     /// Frames of it that run Python.
@@ -138,6 +141,7 @@ impl Unwinder {
             met: HashMap::new(),
             unwind_bytes: 0,
             rules: QuickMap::default(),
+            frame_bytes: QuickMap::default(),
             context: Box::new(UnwindContext::new()),
             chain: Vec::with_capacity(DEPTH_MAX),
             evals: Vec::new(),
@@ -203,6 +207,7 @@ impl Unwinder {
         let len = |image: &Image| image.information.as_ref().map_or(0, Information::len);
         self.unwind_bytes = self.images.iter().map(len).sum();
         self.rules = QuickMap::default();
+        self.frame_bytes = QuickMap::default();
     }
 
     /// Whether mappings of the process are known.
@@ -350,9 +355,16 @@ impl Unwinder {
                 }
                 None => self.way(pid, entry, address, files),
             };
+            let pointer = self.lost_pointer(pid, entry, &way, address, &registers, files);
+            if let Some(pointer) = pointer {
+                registers.set(self.cpu.fp(), pointer);
+            }
             let caller = match self.caller(&way, code, &registers, stack) {
                 Ok(next) if matches!(way, Way::Framed) => {
                     self.check_framed(pid, &registers, next, files)
+                }
+                Ok(next) if pointer.is_some() && !self.is_after_call(pid, next.ip, files) => {
+                    Err(Stop::Unknown)
                 }
                 caller => caller,
             };
@@ -410,6 +422,62 @@ impl Unwinder {
             true => Way::Pointer,
             false => Way::Unknown,
         }
+    }
+
+    /// The frame pointer of a frame whose rule wants it and of which only the stack pointer is
+    /// known, if its code tells it.
+    fn lost_pointer(
+        &mut self,
+        pid: i32,
+        entry: &Entry,
+        way: &Way,
+        address: u64,
+        registers: &Registers,
+        files: &mut dyn Files,
+    ) -> Option<u64> {
+        let (Way::Rule(rule), fp) = (way, self.cpu.fp()) else {
+            return None;
+        };
+        let saved = rule.below(fp).filter(|_| registers.get(fp).is_none())?;
+        let sp = registers.get(self.cpu.sp())?;
+        let image = entry.code.get()?.image?;
+        let bytes = match self.frame_bytes.get(&(image, address)) {
+            Some(&bytes) => bytes,
+            None => {
+                if self.frame_bytes.len() >= RULES_MAX {
+                    self.frame_bytes.clear();
+                }
+                let mut read = || {
+                    let Image { elf, information, .. } = &self.images[image];
+                    let function = information.as_ref()?.range(address)?;
+                    let file = files.open(pid, &entry.mapping)?;
+                    let is_it = self.files.get(&file.key) == Some(&Some(image));
+                    let (start, end) = (function.start, function.end);
+                    let code = elf.code(&*file.bytes, start, end, FUNCTION_BYTES_MAX);
+                    prologue::frame_bytes(self.cpu, &code.filter(|_| is_it)?.bytes, saved)
+                };
+                let bytes = read();
+                self.frame_bytes.insert((image, address), bytes);
+                bytes
+            }
+        };
+        bytes.map(|bytes| sp.wrapping_add(bytes))
+    }
+
+    /// Whether the instruction before an address is a call, as far as the file of its mapping tells.
+    fn is_after_call(&mut self, pid: i32, address: u64, files: &mut dyn Files) -> bool {
+        let maps = self.processes.get(pid).cloned().unwrap_or_default();
+        let Some(entry) = maps.find(address.wrapping_sub(1)) else {
+            return false;
+        };
+        let code = self.code(pid, entry, files);
+        let end = address.wrapping_sub(code.bias);
+        let mut bytes = || {
+            let elf = &self.images[code.image?].elf;
+            let file = files.open(pid, &entry.mapping)?;
+            elf.bytes_at(&*file.bytes, end.checked_sub(CALL_BYTES)?, CALL_BYTES)
+        };
+        bytes().is_some_and(|bytes| prologue::ends_with_call(&bytes))
     }
 
     fn caller(

@@ -203,6 +203,13 @@ fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
         }
         let main = found.iter().position(|n| n == "main").expect("main");
         assert!(found[main..].len() >= 2 && found.last().unwrap() == "_start", "{found:?}");
+        // Of a thread that waits the kernel tells only where it stands, and its stack pointer.
+        let mut few = Registers::new(words[16]);
+        few.set(7, words[7]);
+        let (path, end) =
+            unwinder.unwind(1, Some((&few, whole)), &[], &mut Plain, &mut NoInterpreter);
+        let some = names(unwinder.interner.tables(), path, &program, &functions);
+        assert_eq!((end, &some), (PathEnd::Complete, &found), "{flags:?}");
         // A copy that ends in the middle is said to be cut, and has no other frames.
         for bytes in (0..stack.len()).step_by(104) {
             let part = Stack { bytes: &stack[..bytes], is_cut: true, ..whole };

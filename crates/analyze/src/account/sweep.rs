@@ -536,7 +536,8 @@ impl<'t> Sweep<'t> {
 
     /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
     /// 0 says itself, or by its samples, that it waits for a lock, a barrier, another thread's end, or input; 1 waits for a thread of the
-    /// program; 2 is in uninterruptible sleep that a device ends; 3 is ended from outside; 4 does not end, or is a parent's wait for a child.
+    /// program; 2 is in uninterruptible sleep that a device ends; 3 is ended from outside; 4 does not end, or is a parent's wait for a child,
+    /// or a runtime's own thread has nothing to do.
     fn blocked(&mut self, thread: usize, now: Time) -> (u32, Class, u8) {
         let s = &self.trace.slices;
         let wait = self.specials[thread].get(now).0;
@@ -586,6 +587,10 @@ impl<'t> Sweep<'t> {
             Wake::Recorder => (Class::Tracing, 3),
             Wake::Process(_) | Wake::Interrupt | Wake::Unknown => (Class::ExternalWait, 3),
             Wake::Never => (Class::ExternalWait, 4),
+        };
+        let rank = match self.sampled.class(worker.place) {
+            Some(Class::LowParallelism) => 4,
+            _ => rank,
         };
         match wait {
             NONE => (NONE, class, rank),

@@ -443,12 +443,14 @@ pub fn is_python_lock(name: &str) -> bool {
     NAMES.contains(&name.split('.').next().unwrap_or(name))
 }
 
-/// Whether a function of Python's `threading` waits with a lock for something else: for what another thread does.
+/// Whether a function of Python's `threading` waits with a lock for something else: for what another
+/// thread does; or one of `multiprocessing` for something to take.
 pub fn is_python_wait(name: &str, file: &str) -> bool {
     const ENDS: [&str; 4] = ["wait", "join", "_wait_for_tstate_lock", "acquire_restore"];
     let name = name.rsplit(['.', ':']).next().unwrap_or(name);
     (file.ends_with("threading.py") && ENDS.contains(&name))
         || (file.ends_with("concurrent/futures/thread.py") && name == "_worker")
+        || (file.ends_with("multiprocessing/queues.py") && name == "get")
 }
 
 /// Whether a function of Python's takes a lock between processes, which is made of a semaphore.
@@ -459,6 +461,22 @@ pub fn is_python_process_lock(name: &str, file: &str) -> bool {
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
 pub fn is_python_queue(name: &str, module: &str) -> bool {
     name.starts_with("_queue_SimpleQueue_get") || module.starts_with("_queue.")
+}
+
+/// Whether a function of a machine's for some language only runs the program's code.
+pub fn runs_code(name: &str) -> bool {
+    const BEGINS: [&str; 8] = [
+        "_PyEval_",
+        "PyEval_",
+        "v8::internal::Invoke",
+        "v8::internal::Execution::",
+        "JavaCalls::call_helper",
+        "Perl_runops_",
+        "vm_exec",
+        "rb_vm_exec",
+    ];
+    // V8's are in a name space of the compiler's.
+    begins(&name.replace("(anonymous namespace)::", ""), &BEGINS)
 }
 
 /// Whether code below a lock's own may be looked through: the parts of libraries that wait for it.

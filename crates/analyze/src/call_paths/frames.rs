@@ -278,7 +278,7 @@ impl<'t> Frames<'t> {
     }
 
     /// A path as people want it, innermost first and never empty: a call of the program's own code into the kernel or into libraries is one
-    /// frame, the outermost that has a name; a wait for Python's GIL is the function that asks for it; what Python's interpreter did for a
+    /// frame, the outermost that has a name; a wait for Python's GIL or a Java machine's monitor is the function that asks for it; what Python's interpreter did for a
     /// function is that function's; and what begins every thread is left out.
     pub fn shown(&mut self, path: PathIx) -> &[FrameIx] {
         &self.look_up(path).frames
@@ -303,7 +303,7 @@ impl<'t> Frames<'t> {
         // An interrupt: the code below it did not call it.
         let interrupt = all.iter().rposition(|f| layer(f) == Layer::Interrupt);
         let all = &all[interrupt.map_or(0, |at| at + 1)..];
-        let gil = self.waits_for_gil(path);
+        let gil = self.waits_for_gil(path).or_else(|| self.waits_for_monitor(path));
         let (call, rest) = match gil.and_then(|gil| all.iter().position(|f| *f == gil)) {
             Some(at) => (Some(all[at]), &all[at + 1..]),
             None => {
@@ -316,7 +316,15 @@ impl<'t> Frames<'t> {
             }
         };
         let mut frames: Vec<FrameIx> = call.into_iter().collect();
-        frames.extend(self.without_interpreter(rest));
+        let rest = self.without_interpreter(rest);
+        // Below a function in Python the interpreter only runs it.
+        let n_inner = rest.iter().take_while(|f| !self.is_python[f.ix()]).count();
+        let (inner, outer) = rest.split_at(n_inner);
+        let runs_them = |f: &&FrameIx| {
+            !self.is_python[f.ix()] && self.runtime[f.ix()] == Some(Runtime::Interpreter)
+        };
+        frames.extend(inner);
+        frames.extend(outer.iter().filter(|f| !runs_them(f)));
         while frames.len() > 1 && frames.last().is_some_and(|f| layer(f) == Layer::Start) {
             frames.pop();
         }
@@ -502,8 +510,12 @@ impl<'t> Frames<'t> {
         let mut calls = self.trace.frames_of(path).take_while(is_called);
         let is_one = calls.any(|frame| is_it(&demangled(name(frame))));
         let outer = self.trace.frames_of(path).skip_while(is_called);
-        let is_own =
-            |frame: &FrameIx| self.layer[frame.ix()] == Layer::Program && self.is_named(*frame);
+        // What a machine's threads wait for and post is its own: who has work, not who may go on.
+        let is_own = |frame: &FrameIx| {
+            self.layer[frame.ix()] == Layer::Program
+                && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
+                && self.is_named(*frame)
+        };
         outer.take(if is_one { 2 } else { 0 }).filter(is_own)
     }
 
@@ -517,9 +529,36 @@ impl<'t> Frames<'t> {
         let is_lock = inner.iter().any(|frame| self.is_python_lock[frame.ix()])
             && !inner.iter().any(|frame| self.is_python_wait[frame.ix()]);
         let mut python = (self.trace.frames_of(path)).filter(|frame| self.is_python[frame.ix()]);
-        python.next().is_some_and(|frame| {
-            (is_lock && !self.is_python_wait[frame.ix()]) || self.is_python_process_lock[frame.ix()]
-        })
+        let (Some(first), caller) = (python.next(), python.next()) else {
+            return false;
+        };
+        // Who takes something out of a queue waits for its turn to wait for it.
+        let takes = caller.is_some_and(|frame| self.is_python_wait[frame.ix()]);
+        (is_lock && !self.is_python_wait[first.ix()])
+            || (self.is_python_process_lock[first.ix()] && !takes)
+    }
+
+    /// Whether a thread at this path is a runtime's own, which waits for something to do: all of it
+    /// is a Java machine's, or it has no goroutine, or watches over those that have.
+    pub fn is_idle(&self, path: PathIx) -> bool {
+        let f = &self.trace.frames;
+        let text = |text| self.trace.strings.get(text);
+        let (mut is_all, mut has_start, mut n) = (true, false, 0);
+        for frame in self.user_frames(path) {
+            let at = frame.ix();
+            if ["runtime.sysmon", "runtime.findRunnable"].contains(&text(f.function[at])) {
+                return true;
+            }
+            match self.layer[at] {
+                Layer::Start => has_start = true,
+                Layer::System => {}
+                _ => {
+                    is_all &= module_name(text(f.module[at])) == "libjvm.so";
+                    n += 1;
+                }
+            }
+        }
+        is_all && has_start && n > 0
     }
 
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
@@ -532,6 +571,18 @@ impl<'t> Frames<'t> {
         let mut inner = (self.trace.frames_of(path))
             .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
         inner.find(|frame| self.is_gil[frame.ix()])
+    }
+
+    /// The outermost function of a Java machine's with which a thread at this path asks for a
+    /// monitor, or to sleep.
+    fn waits_for_monitor(&self, path: PathIx) -> Option<FrameIx> {
+        let inner = (self.trace.frames_of(path))
+            .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
+        let asks = |frame: &FrameIx| {
+            let is_built = self.is_built_lock[frame.ix()] || self.is_built_sleep[frame.ix()];
+            is_built && self.runtime[frame.ix()] == Some(Runtime::Interpreter)
+        };
+        inner.filter(asks).last().filter(|frame| !self.is_gil[frame.ix()])
     }
 
     /// The program's function that called what a thread at this path waits in; none: it has no name.
@@ -596,8 +647,9 @@ impl<'t> Frames<'t> {
         };
         let name = |frame: FrameIx| self.trace.frames.function[frame.ix()];
         let mut called = self.trace.frames_of(path).take_while(is_called);
-        called.any(|frame| self.trace.strings.get(name(frame)).contains("futex"))
-            || matches!(self.call(path), Call::Lock | Call::Condition)
+        let call = self.call(path);
+        let at_futex = called.any(|frame| self.trace.strings.get(name(frame)).contains("futex"));
+        (at_futex && call != Call::Sleep) || matches!(call, Call::Lock | Call::Condition)
     }
 
     /// What is the lock for which a thread waits at this path, where that is known: the name of a
@@ -674,6 +726,7 @@ impl<'t> Frames<'t> {
     /// All functions with names but those that begin a thread or stand for code without names (V8's of an
     /// interpreted function), innermost first: of a path that is
     /// all a runtime's these are all that is known. Go's threads go from one goroutine to the next.
+    /// Nor those that only run the program's code, and what led to them.
     pub fn named(&self, path: PathIx) -> Vec<FrameIx> {
         let name = |frame: FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
         let is_it = |frame: &FrameIx| {
@@ -682,7 +735,14 @@ impl<'t> Frames<'t> {
                 && self.is_named(*frame)
                 && !name(*frame).starts_with("Builtins_")
         };
-        self.trace.frames_of(path).filter(is_it).collect()
+        let called = self.trace.frames_of(path).take_while(|&frame| !self.runs_code(frame));
+        called.filter(is_it).collect()
+    }
+
+    /// Whether a function of a machine's for some language only runs the program's code.
+    pub fn runs_code(&self, frame: FrameIx) -> bool {
+        let name = self.trace.strings.get(self.trace.frames.function[frame.ix()]);
+        self.runtime[frame.ix()] == Some(Runtime::Interpreter) && calls::runs_code(&demangled(name))
     }
 
     /// The program's own functions with names, innermost first; where there are some in Python, only these, and of these the user's.

@@ -203,8 +203,9 @@ pub(super) fn trunk(
     found.or_else(|| {
         let best = grouped(&times, |path| frames.use_shown(path)).into_iter().next()?;
         let is_most = best.ns >= (all_ns as f64 * MOST) as i64;
-        let most = path_frame(trace, frames.shown(best.times.first()?.path)[0]);
-        (is_most && !most.function.is_empty()).then_some((most, String::new()))
+        let innermost = frames.shown(best.times.first()?.path)[0];
+        let (most, says) = (path_frame(trace, innermost), !frames.runs_code(innermost));
+        (is_most && says && !most.function.is_empty()).then_some((most, String::new()))
     })
 }
 

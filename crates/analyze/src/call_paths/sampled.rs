@@ -20,7 +20,8 @@ use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 pub(crate) struct Place {
     /// On a CPU.
     pub is_awake: bool,
-    /// `Spinning`, `TaskRuntime`, `LockWait`; asleep `LockWait`, `LoadImbalance` at a barrier, and `ExternalWait` for a time that it chose.
+    /// `Spinning`, `TaskRuntime`, `LockWait`; asleep `LockWait`, `LoadImbalance` at a barrier, `ExternalWait` for a time that it chose,
+    /// and `LowParallelism` where a runtime's own thread has nothing to do.
     pub class: Class,
     /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep, or has the barrier (see [`Frames::asker`]).
     pub name: StrIx,
@@ -136,6 +137,7 @@ fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
         _ if frames.is_barrier(path) => Class::LoadImbalance,
+        _ if frames.is_idle(path) => Class::LowParallelism,
         _ => return None,
     };
     Some(Place {

@@ -20,6 +20,8 @@ const MOST: f64 = 0.5;
 /// This part of the program's work is worth a hint about what it is: to save less makes a run at
 /// most 1.1 times as fast, which is within the scatter of runs.
 const PART: f64 = 0.1;
+/// A process that ran for less than this part of the busiest thread's time is no worker beside it.
+const PART_OF_A_WORKER: f64 = 0.01;
 /// A thread that sleeps again and again looks for something; once is a choice.
 const NAPS: u64 = 2;
 /// To make and to end a thread, and a process, takes up to so long: measured, see
@@ -102,8 +104,9 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
             let holders = || chains.nodes.iter().filter(|n| n.depth == 1);
             // A language's own `sleep` is told by the call that it makes.
             let sleeps = |n: &ChainNode| n.call == "sleep" || is_outside(&n.frames);
-            let asleep = holders().filter(|n| n.did == "waited" && sleeps(n));
-            asleep.for_each(|n| add(&n.frames, n.ns));
+            let runs = |n: &ChainNode| n.did == "ran" && is_outside(&n.frames);
+            let inside = holders().filter(|n| runs(n) || (n.did == "waited" && sleeps(n)));
+            inside.for_each(|n| add(&n.frames, n.ns));
             kept_off = holders().filter(|n| n.did == "ready").map(|n| n.ns).sum();
         }
         None => {
@@ -691,11 +694,18 @@ fn shares_memory(summary: &Summary) -> bool {
     of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * most.max(1) as f64)
 }
 
-/// Whether threads beside the busiest one ran for [`PART`] of the time that it ran.
+/// Whether threads beside the busiest one ran for [`PART`] of the time that it ran. Those of another
+/// process count where they ran for [`PART_OF_A_WORKER`] of it: it begins many short ones to have
+/// something done, not to work beside them.
 fn is_parallel(summary: &Summary) -> bool {
-    let ran = || summary.threads.iter().filter(|t| t.is_target).map(|t| t.on_cpu_ns);
-    let most = ran().max().unwrap_or(0);
-    (ran().sum::<i64>() - most) as f64 >= PART * most as f64
+    let own = || summary.threads.iter().filter(|t| t.is_target);
+    let Some(most) = own().max_by_key(|t| t.on_cpu_ns) else {
+        return false;
+    };
+    let least = (most.on_cpu_ns as f64 * PART_OF_A_WORKER) as i64;
+    let others = own().filter(|t| t.pid == most.pid || t.on_cpu_ns >= least);
+    let others = others.map(|t| t.on_cpu_ns).sum::<i64>() - most.on_cpu_ns;
+    others as f64 >= PART * most.on_cpu_ns as f64
 }
 
 /// Little was lost, as far as that was recorded.
@@ -728,4 +738,28 @@ pub(super) fn busy(summary: &Summary) -> Option<Hint> {
             function
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ThreadSummary;
+
+    #[test]
+    fn processes_that_are_begun_for_one_thing_each_are_no_workers() {
+        let thread = |pid, on_cpu_ns| ThreadSummary {
+            pid,
+            on_cpu_ns,
+            is_target: true,
+            ..ThreadSummary::default()
+        };
+        let with = |others: Vec<ThreadSummary>| {
+            let threads = [vec![thread(1, 1_000_000)], others].concat();
+            is_parallel(&Summary { threads, ..Summary::default() })
+        };
+        assert!(!with((0..700).map(|n| thread(10 + n, 1_000)).collect()));
+        assert!(with(vec![thread(2, 200_000)]));
+        assert!(with((0..200).map(|_| thread(1, 1_000)).collect()), "threads of its own");
+        assert!(!with(Vec::new()));
+    }
 }

@@ -1,4 +1,5 @@
 //! Call paths with weights, on traces whose answers are worked out by hand, and on random ones, whose sums must hold.
+mod at_end;
 mod chains;
 pub mod join;
 mod phases;

@@ -289,6 +289,19 @@ fn a_lock_of_python_is_a_lock_wait() {
     }
 }
 
+/// Workers of a pool take turns at waiting for a task: those that wait for their turn have none.
+#[test]
+fn a_lock_of_a_queue_in_python_is_a_wait_for_something_to_take() {
+    const ENTER: &str =
+        "py::SemLock.__enter__@[python]@/usr/lib/python3.11/multiprocessing/synchronize.py";
+    const GET: &str = "py::SimpleQueue.get@[python]@/usr/lib/python3.11/multiprocessing/queues.py";
+    for (caller, class) in [(GET, "low_parallelism"), ("py::tally@[python]@/job.py", "lock_wait")] {
+        let wait: &[&str] = &[START, caller, ENTER, "sem_wait@libc.so.6"];
+        let trace = two(&["main", "emit"], &["worker", "multiply"], wait);
+        assert_eq!(causes(&trace)[0].0, class, "{caller}");
+    }
+}
+
 /// A semaphore is a lock where the code that waits for it posts it; where other code does, it is a wait for that.
 #[test]
 fn a_semaphore_that_its_waiter_posts_is_a_lock() {
@@ -316,6 +329,48 @@ fn a_semaphore_that_its_waiter_posts_is_a_lock() {
         let found = causes(&sampled(late().load(1000), &samples));
         assert_eq!((found[0].0, found[0].4), (class, 500), "{post:?}");
     }
+}
+
+/// A machine's own threads wait so for work.
+#[test]
+fn a_semaphore_of_a_language_s_machine_is_no_lock() {
+    let part: &[&str] = &[START, "worker", "multiply"];
+    let wait = &[START, "GangWorker::loop@libjvm.so", "PosixSemaphore::wait@libjvm.so"];
+    let wait = [wait, &["sem_wait@libc.so.6"][..]].concat();
+    let post = &[START, "GangWorker::loop@libjvm.so", "sem_post@libc.so.6"];
+    let samples = [
+        (10, 250, SampleKind::OnCpu, part),
+        (10, 900, SampleKind::Waker, post),
+        (11, 200, SampleKind::OnCpu, part),
+        (11, 500, SampleKind::BlockedRead, &wait),
+    ];
+    let found = causes(&sampled(late().load(1000), &samples));
+    assert!(found.iter().all(|cause| cause.0 != "lock_wait"), "{found:?}");
+}
+
+/// 12 sleeps and looks, and finds at 900 that 11, which has nothing to run, may be of use: until
+/// then 10 runs alone, and nobody waits for a time.
+#[test]
+fn nobody_waits_for_who_watches_over_the_others() {
+    let mut s = Story::new(2);
+    s.known = vec![11, 12];
+    s.switch(1, 100, 12, Sleeping, 11);
+    s.switch(1, 400, 11, Sleeping, 0);
+    s.wake(1, 890, 0, 12, 1);
+    s.switch(1, 891, 0, RunnablePreempted, 12);
+    s.wake(1, 900, 12, 11, 1);
+    s.switch(1, 901, 12, Sleeping, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let idle: &[&str] = &["runtime.mstart", "runtime.findRunnable", "runtime.futex"];
+    let watches: &[&str] = &["runtime.mstart", "runtime.sysmon", "runtime.usleep"];
+    let samples = [
+        (10, 500, SampleKind::OnCpu, &["runtime.goexit", "main.main"][..]),
+        (11, 500, SampleKind::BlockedRead, idle),
+        (12, 500, SampleKind::BlockedRead, watches),
+    ];
+    let found = causes(&sampled(s.load(1000), &samples));
+    assert_eq!((found[0].0, found[0].4), ("low_parallelism", 490), "{found:?}");
 }
 
 /// Goroutines and functions in JavaScript go from thread to thread, or have no names: what others ran below the runtime's own functions is no
@@ -553,6 +608,31 @@ fn a_lock_that_is_held_over_io_has_a_hint() {
     assert!(!inside.contains(&"lock_io"), "{inside:?}");
 }
 
+/// Most of the holder's waits are over before they are read: what it waits for then is not counted
+/// against what is known, or the advice would come and go with the disk's speed.
+#[test]
+fn a_lock_that_is_held_over_io_has_a_hint_where_few_of_its_waits_were_read() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    for (from, to) in [(200, 320), (330, 850)] {
+        s.switch(0, from, 10, Sleeping, 0);
+        s.wake(0, to, 0, 10, 0);
+        s.switch(0, to, 0, RunnablePreempted, 10);
+    }
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let samples = [
+        (10, 150, SampleKind::OnCpu, &[START, "worker", "append"][..]),
+        (10, 250, SampleKind::BlockedRead, &[START, "worker", "append", "fdatasync@libc.so.6"]),
+        (11, 500, SampleKind::BlockedRead, &[START, "worker", "pthread_mutex_lock@libc.so.6"]),
+    ];
+    let found = kinds(&sampled(s.load(1000), &samples));
+    assert!(found.contains(&"lock_io"), "{found:?}");
+}
+
 #[test]
 fn waits_for_pythons_gil_have_a_hint() {
     let gil: &[&str] = &[
@@ -698,6 +778,10 @@ fn a_serial_phase_has_the_name_of_what_ran_most() {
     assert_eq!(named(&["_start", "main"]), "main");
     let thread = "py::Thread.run@[python]@/usr/lib/python3.11/threading.py";
     assert_eq!(named(&[thread, "py::consume@[python]@/home/me/job.py"]), "py::consume");
+    // Where a function in Python is not known, what runs it is no name for it.
+    let begin = ["_start", "main@libpython3.11.so.1.0", "pymain_main@libpython3.11.so.1.0"];
+    let runs = ["Py_RunMain@libpython3.11.so.1.0", "_PyEval_EvalFrame@libpython3.11.so.1.0"];
+    assert_eq!(named(&[&begin[..], &runs].concat()), "");
 }
 
 fn advice(trace: &Trace, kind: &str) -> String {

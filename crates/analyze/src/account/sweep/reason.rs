@@ -263,6 +263,13 @@ impl Sweep<'_> {
                     _ => self.polling(worker.place),
                 }
             }
+            // Who has nothing to do looks again and again: nobody waits for that while others run.
+            Wake::Interrupt
+                if n_runnable > 0
+                    && self.sampled.class(worker.place) == Some(Class::LowParallelism) =>
+            {
+                self.no_thread(now)
+            }
             // It sleeps as long as it chose, whoever waits for it: no device ended that.
             Wake::Interrupt if self.sampled.class(worker.place) == Some(Class::ExternalWait) => {
                 self.sampled_wait(Note::Chosen, worker.place)
