@@ -1,9 +1,10 @@
 //! A long program in a sample of its rounds: as much of it as tells two replays apart.
 //!
-//! Replays take a time in proportion to a program's steps, and an answer takes dozens of them: each cost at its best and at its
-//! worst, each change. Only one of them, with the costs as they are expected, is of the whole program then. The others are replays of a
-//! sample, and of these only the ratio to the sample's own replay with expected costs is used. What a sample does not have (the last
-//! turns of threads are a larger part of it, and starting them is) both sides of the ratio lack.
+//! Replays take a time in proportion to a program's steps, and an answer takes dozens of them: each number of CPUs, each cost at its
+//! best and at its worst, each change. Of the whole program are three then: with the costs as they are expected, on one CPU, on those of
+//! the recording and on the most. The others are replays of a sample: with expected costs they are scaled to what the whole takes on one
+//! CPU and on most, of the rest only the ratio to the sample's own replay with expected costs is used. What a sample does not have (the
+//! last turns of threads are a larger part of it, and starting them is) both sides of the ratio lack.
 //!
 //! A *stretch* is what a thread does without waiting for other threads, but for locks. It is cut into blocks, at moments at which the
 //! thread holds no lock; of each `one_in` blocks in a row one is kept, drawn by chance. Its times are then scaled, by a little, so that
