@@ -10,6 +10,7 @@ mod hidden;
 mod spins;
 
 use crate::program::{Lock, Program, Script, Step};
+use kasuri_base::quick::Numbers;
 use kasuri_model::{
     LockKind, ProcessIx, SliceKind, StateRow, ThreadIx, ThreadState, Time, Trace, open,
 };
@@ -169,7 +170,7 @@ struct Reader<'a> {
     script_of: Vec<u32>,
     timed_steps: Vec<Vec<TimedStep>>,
     program: Program,
-    locks: HashMap<(ProcessIx, u64), u32>,
+    locks: Numbers<(ProcessIx, u64)>,
     /// By lock, who took it last, and until when: threads are gone through one after the other.
     open_until: Vec<(ThreadIx, Time)>,
     /// By lock, in whose script it is held.
@@ -225,7 +226,7 @@ fn read(recording: Recording<'_>, annotation_ns: f64, is_tied: bool) -> Result<E
         script_of: vec![u32::MAX; trace.threads.len()],
         timed_steps: Vec::new(),
         program: Program::default(),
-        locks: HashMap::new(),
+        locks: Numbers::default(),
         open_until: Vec::new(),
         held_by: Vec::new(),
         spins: (trace.locks.iter())
@@ -328,7 +329,8 @@ impl Reader<'_> {
         let s = &self.trace.slices;
         let process = self.trace.threads[s.thread[row].ix()].process;
         let key = (process, s.object[row]);
-        *self.locks.entry(key).or_insert_with(|| {
+        let lock = self.locks.number(key);
+        if lock as usize == self.program.locks.len() {
             let name = self.trace.strings.get(s.name[row]).trim_start_matches('&');
             self.program.locks.push(Lock {
                 name: name.into(),
@@ -338,8 +340,8 @@ impl Reader<'_> {
             });
             self.open_until.push((ThreadIx::NONE, Time::MIN));
             self.held_by.push(ThreadIx::NONE);
-            self.program.locks.len() as u32 - 1
-        })
+        }
+        lock
     }
 
     /// Marks the thread's acquisitions and releases; returns its waits in order. A task that it runs while it waits at a barrier is in none.

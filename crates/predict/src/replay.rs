@@ -70,6 +70,26 @@ pub struct Outcome {
 pub const DEADLOCKS: usize = 16;
 
 impl Outcome {
+    /// Of a program that does the same so many times.
+    pub fn times(&self, times: f64) -> Outcome {
+        let n = |n: u64| (n as f64 * times).round() as u64;
+        let used = |l: &LockUse| LockUse {
+            held_ns: l.held_ns * times,
+            waited_ns: l.waited_ns * times,
+            n: n(l.n),
+            contended: n(l.contended),
+            moved: n(l.moved),
+        };
+        Outcome {
+            wall_ns: self.wall_ns * times,
+            busy_ns: self.busy_ns * times,
+            starved_ns: self.starved_ns * times,
+            joined_ns: self.joined_ns * times,
+            locks: self.locks.iter().map(used).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Time spent waiting for locks, ns.
     pub fn lock_wait_ns(&self) -> f64 {
         self.locks.iter().map(|l| l.waited_ns).sum()

@@ -1,15 +1,18 @@
 //! A long program in a sample of its rounds: as much of it as tells two replays apart.
 //!
-//! Replays take a time in proportion to a program's steps, and an answer takes dozens of them: each cost at its best and at its
-//! worst, each change. Only one of them, with the costs as they are expected, is of the whole program then. The others are replays of a
-//! sample, and of these only the ratio to the sample's own replay with expected costs is used. What a sample does not have (the last
-//! turns of threads are a larger part of it, and starting them is) both sides of the ratio lack.
+//! Replays take a time in proportion to a program's steps, and an answer takes dozens of them: each number of CPUs, each cost at its
+//! best and at its worst, each change. Of the whole program are three then: with the costs as they are expected, on one CPU, on those of
+//! the recording and on the most. The others are replays of a sample: with expected costs they are scaled to what the whole takes on one
+//! CPU and on most, of the rest only the ratio to the sample's own replay with expected costs is used. What a sample does not have (the
+//! last turns of threads are a larger part of it, and starting them is) both sides of the ratio lack.
 //!
 //! A *stretch* is what a thread does without waiting for other threads, but for locks. It is cut into blocks, at moments at which the
 //! thread holds no lock; of each `one_in` blocks in a row one is kept, drawn by chance. Its times are then scaled, by a little, so that
-//! each stretch keeps its share of the work to the nanosecond. All else is kept as it is, in as much less time.
+//! each stretch keeps its share of the work to the nanosecond. All else is kept as it is, in as much less time: so is a step that is
+//! long beside all that is kept of its stretch (an interrupt, a page that was not there), which a draw would have tenfold or not at all.
 use crate::program::{Program, Script, Step};
 use kasuri_base::random::Rng;
+use std::ops::Range;
 
 /// Steps that a sample has about as many of; programs of less than twice that are replayed whole.
 const STEPS: usize = 1_000_000;
@@ -21,8 +24,12 @@ const BLOCK: usize = 256;
 const SOME: usize = 8;
 /// What is kept whole and takes locks may have this share of the work: its holds are shorter in the sample, and as many.
 const WHOLE: f64 = 0.02;
-/// The blocks kept may have so many times the time of all, or of it all so much more.
+/// The blocks kept may have so many times the time of all, or of it all so much more; else the stretch is kept whole.
 const UNEQUAL: f64 = 1.25;
+/// Draws until they are alike.
+const DRAWS: usize = 16;
+/// A step that takes more than this share of what is kept of its stretch is in no draw.
+const LONG: f64 = 0.1;
 
 /// The sample; none where the program is short, or waits so often that there is little to leave out.
 pub(crate) fn draw(program: &Program, slice_ns: f64) -> Option<Program> {
@@ -48,7 +55,7 @@ fn one_of(program: &Program, one_in: usize) -> Option<Program> {
         for part in script.steps.chunk_by(|a, b| is_own(a) && is_own(b)) {
             match part {
                 [step] if !is_own(step) => sampler.out.push(*step),
-                stretch => sampler.stretch(stretch, &mut rng)?,
+                stretch => sampler.stretch(stretch, &mut rng),
             }
         }
         work_ns += ns(&script.steps);
@@ -77,6 +84,23 @@ fn ns(steps: &[Step]) -> f64 {
     steps.iter().map(of).sum()
 }
 
+/// A part of a stretch; the thread holds no lock as it begins and ends.
+struct Block {
+    steps: Range<usize>,
+    /// Time of its steps but for those that are long beside all that is kept, ns.
+    ns: f64,
+    /// Long steps outside locks.
+    long: Vec<usize>,
+    /// A long step is inside a lock: no other block is like this one.
+    is_odd: bool,
+}
+
+impl Block {
+    fn from(at: usize) -> Block {
+        Block { steps: at..at, ns: 0.0, long: Vec::new(), is_odd: false }
+    }
+}
+
 /// One thread's.
 struct Sampler {
     one_in: usize,
@@ -88,53 +112,80 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// None: no part of it is like all of it.
-    fn stretch(&mut self, steps: &[Step], rng: &mut Rng) -> Option<()> {
-        let cuts = self.cuts(steps);
-        let n_groups = cuts.len().saturating_sub(1) / self.one_in;
+    fn stretch(&mut self, steps: &[Step], rng: &mut Rng) {
+        let blocks = self.blocks(steps);
+        let one_in = self.one_in;
+        let n_groups = blocks.len() / one_in;
         if n_groups < SOME {
-            self.whole(steps);
-            return Some(());
+            return self.whole(steps);
         }
-        let (from, to) = (cuts[0], cuts[cuts.len() - 1]);
-        let kept: Vec<&[Step]> = (0..n_groups)
-            .map(|group| {
-                let block = group * self.one_in + rng.below(self.one_in);
-                &steps[cuts[block]..cuts[block + 1]]
-            })
-            .collect();
-        let some: f64 = kept.iter().map(|block| ns(block)).sum();
-        let all = ns(&steps[from..to]) / self.one_in as f64;
-        if all > UNEQUAL * some || some > UNEQUAL * all {
-            return None;
-        }
+        // What is left over is part of the last group.
+        let group = |n: usize| match n + 1 < n_groups {
+            true => &blocks[n * one_in..(n + 1) * one_in],
+            false => &blocks[n * one_in..],
+        };
+        let all = blocks.iter().filter(|b| !b.is_odd).map(|b| b.ns).sum::<f64>();
+        let all = all / one_in as f64;
+        let mut draw = || {
+            let of = |n| {
+                let alike: Vec<&Block> = group(n).iter().filter(|b| !b.is_odd).collect();
+                (!alike.is_empty()).then(|| alike[rng.below(alike.len())])
+            };
+            let kept: Vec<Option<&Block>> = (0..n_groups).map(of).collect();
+            let some = kept.iter().flatten().map(|b| b.ns).sum::<f64>();
+            (kept, some)
+        };
+        let is_like_all = |(_, some): &(_, f64)| all <= UNEQUAL * some && *some <= UNEQUAL * all;
+        let Some((kept, some)) = (0..DRAWS).map(|_| draw()).find(is_like_all) else {
+            return self.whole(steps);
+        };
         let factor = if some > 0.0 { all / some } else { 1.0 };
-        self.whole(&steps[..from]);
+        self.whole(&steps[..blocks[0].steps.start]);
         let mut left = 0.0;
-        for block in kept {
-            self.scaled(block, factor, &mut left);
+        for (n, block) in kept.into_iter().enumerate() {
+            for at in block.into_iter().flat_map(|b| b.steps.clone()) {
+                if block.is_some_and(|b| !b.long.contains(&at)) {
+                    self.scaled(&steps[at..=at], factor, &mut left);
+                }
+            }
+            for other in group(n) {
+                if other.is_odd {
+                    self.whole_ns += other.ns;
+                    self.shrunk(&steps[other.steps.clone()]);
+                } else {
+                    other.long.iter().for_each(|&at| self.shrunk(&steps[at..=at]));
+                }
+            }
         }
-        self.whole(&steps[to..]);
-        Some(())
+        self.whole(&steps[blocks[blocks.len() - 1].steps.end..]);
     }
 
-    /// Where blocks begin, and the last one ends.
-    fn cuts(&mut self, steps: &[Step]) -> Vec<usize> {
-        let mut cuts = Vec::new();
-        if self.held == 0 {
-            cuts.push(0);
-        }
+    fn blocks(&mut self, steps: &[Step]) -> Vec<Block> {
+        let longest = LONG * ns(steps) / self.one_in as f64;
+        let mut blocks = Vec::new();
+        let mut block = (self.held == 0).then(|| Block::from(0));
         for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Acquire(..) => self.held += 1,
                 Step::Release(_) => self.held = self.held.saturating_sub(1),
-                _ => continue,
+                _ => {
+                    let ns = ns(&steps[at..=at]);
+                    match &mut block {
+                        Some(block) if ns <= longest => block.ns += ns,
+                        Some(block) if self.held == 0 => block.long.push(at),
+                        Some(block) => block.is_odd = true,
+                        None => {}
+                    }
+                    continue;
+                }
             }
-            if self.held == 0 && cuts.last().is_none_or(|last| at + 1 - last >= BLOCK) {
-                cuts.push(at + 1);
+            let is_full = |b: &Block| at + 1 - b.steps.start >= BLOCK;
+            if self.held == 0 && block.as_ref().is_none_or(is_full) {
+                let full = block.replace(Block::from(at + 1));
+                blocks.extend(full.map(|b| Block { steps: b.steps.start..at + 1, ..b }));
             }
         }
-        cuts
+        blocks
     }
 
     fn whole(&mut self, steps: &[Step]) {
@@ -142,6 +193,11 @@ impl Sampler {
         if steps.iter().any(takes) {
             self.whole_ns += ns(steps);
         }
+        self.shrunk(steps);
+    }
+
+    /// All steps, in as much less time.
+    fn shrunk(&mut self, steps: &[Step]) {
         self.scaled(steps, 1.0 / self.one_in as f64, &mut 0.0);
     }
 
@@ -215,6 +271,32 @@ pub(crate) mod tests {
         }
         let inside = |sums: &crate::program::Sums| sums.inside_ns as f64 / sums.work_ns as f64;
         assert!((inside(&all) - inside(&some)).abs() < 0.005);
+    }
+
+    #[test]
+    fn one_long_step_neither_counts_tenfold_nor_forbids_a_sample() {
+        for (most, is_inside) in [(2, false), (7, true), (40, false), (40, true)] {
+            let mut n = 0;
+            let program = rounds(3, 100_000, |_, steps| {
+                n += 1;
+                if n % (100_000 / most) == 77 {
+                    let long = Step::Compute(40_000_000);
+                    match is_inside {
+                        true => steps.extend([Step::Acquire(0, false), long, Step::Release(0)]),
+                        false => steps.push(long),
+                    }
+                }
+            });
+            let sample = one_of(&program, 10).unwrap();
+            let longest = |p: &Program| {
+                let steps = p.scripts.iter().flat_map(|s| &s.steps);
+                steps.filter(|&&step| ns(&[step]) >= 1e6).map(|&step| ns(&[step])).sum::<f64>()
+            };
+            assert_eq!(longest(&program), 10.0 * longest(&sample));
+            for (a, b) in program.scripts.iter().zip(&sample.scripts) {
+                assert!((a.work_ns() as f64 / 10.0 - b.work_ns() as f64).abs() <= 1_000.0);
+            }
+        }
     }
 
     #[test]
