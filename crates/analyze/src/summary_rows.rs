@@ -447,7 +447,7 @@ pub struct MigrationGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Hint {
     /// A rule of docs/design/hints.md.
-    #[schemars(extend("enum" = ["dead_lock", "hang", "oversubscription", "interference", "misplaced", "schedule", "cpu_limit", "gil", "lock_io", "imbalance", "serial_phase", "one_after_another", "page_faults", "naps", "crowd", "short_threads", "busy"]))]
+    #[schemars(extend("enum" = crate::hints::KINDS))]
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,
