@@ -1,6 +1,7 @@
 //! The parts of the answer of `kasuri stat`: the rows of its tables, and groups of numbers.
 //!
 //! They know nothing of how they come about, so that each analysis can use them. [`crate::SCHEMA`] covers them too.
+use crate::HeldUp;
 use kasuri_base::usdt::COUNTED;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -479,6 +480,9 @@ pub struct TracingCost {
     pub unpriced: u64,
     /// CPU time the recorder took meanwhile, beside the program.
     pub recorder_cpu_ns: Option<i64>,
+    /// How long calls of the recorder took for which threads of programs may have had to wait;
+    /// none: not measured.
+    pub held_up: Option<HeldUp>,
     /// Kernel buffers of all CPUs.
     pub buffer_bytes: u64,
 }

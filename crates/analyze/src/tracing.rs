@@ -7,6 +7,7 @@
 //! time without tracing for each event. Kinds that nothing provokes there take the middle of the measured kernel kinds, and the
 //! whole range of these as their interval. The recorder's own CPU time is listed apart: it runs beside the program, and delays it
 //! only where no CPU is free.
+use crate::HeldUp;
 use crate::summary_rows::{EventKind, TracingCost};
 use kasuri_base::cost::cost_at;
 use kasuri_base::usdt::COUNTED;
@@ -33,6 +34,7 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     let guess = guess(&kinds);
     let mut out = TracingCost {
         recorder_cpu_ns: trace.info.recorder_cpu.map(|d| d.ns()),
+        held_up: HeldUp::of(&trace.info),
         buffer_bytes: trace.info.buffer_bytes,
         ..TracingCost::default()
     };
@@ -165,6 +167,22 @@ mod tests {
         assert_eq!((cost.cost_ns, cost.system_ns), (15_000, 50_000));
         assert_eq!(cost.share, Some(0.01));
         assert_eq!((cost.events[0].count, cost.events[0].program), (1000, 300));
+    }
+
+    /// `kasuri info` and `kasuri stat --json` say the same of it.
+    #[test]
+    fn what_the_recorder_held_up_is_as_the_recording_has_it() {
+        let mut trace = trace(Vec::new());
+        assert_eq!(tracing(&trace, 0).held_up, None, "not measured");
+        let memory = kasuri_model::TimedCalls {
+            n: 3,
+            longest: kasuri_model::Duration(20),
+            sum: kasuri_model::Duration(45),
+        };
+        trace.info.held_up = Some(kasuri_model::HeldUp { memory, ..Default::default() });
+        let held = tracing(&trace, 0).held_up.expect("measured");
+        assert_eq!(held.memory, crate::TimedCalls { n: 3, longest_ns: 20, sum_ns: 45 });
+        assert_eq!(held.probes.n, 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::Answer;
 use crate::document::{Document, List, Part, Rows, Title, Unit};
 use crate::units::{count, duration, plural};
-use kasuri_analyze::{Can, Contents, LossSummary};
+use kasuri_analyze::{Can, Contents, HeldUp, LossSummary, TimedCalls};
 use kasuri_model::Trace;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,42 +23,10 @@ pub struct Info {
     held_up: Option<HeldUp>,
 }
 
-/// Calls of the recorder for which threads of programs may have had to wait: one that waited for a
-/// call waited no longer than that took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-struct HeldUp {
-    /// Those that read memory or list mappings.
-    memory: TimedCalls,
-    /// Those that switch uprobes on or off, while it is recorded.
-    probes: TimedCalls,
-}
-
-/// Calls of one kind, by the recorder's own clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-struct TimedCalls {
-    /// Their number.
-    n: u64,
-    /// The longest of them.
-    longest_ns: i64,
-    /// All together.
-    sum_ns: i64,
-}
-
 impl Info {
     /// The answer about the trace of a file of this name.
     pub fn new(name: String, trace: &Trace) -> Info {
-        let calls = |of: kasuri_model::TimedCalls| TimedCalls {
-            n: of.n,
-            longest_ns: of.longest.ns(),
-            sum_ns: of.sum.ns(),
-        };
-        let held_up = trace.info.held_up;
-        Info {
-            name,
-            contents: kasuri_analyze::contents(trace),
-            held_up: held_up
-                .map(|of| HeldUp { memory: calls(of.memory), probes: calls(of.probes) }),
-        }
+        Info { name, contents: kasuri_analyze::contents(trace), held_up: HeldUp::of(&trace.info) }
     }
 }
 

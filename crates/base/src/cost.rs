@@ -3,6 +3,21 @@
 //! An event costs more if the CPU did something else since the previous one. The recorder therefore measures the cost
 //! at several distances between events, and readers look it up at the distance that a recording has.
 
+/// No cost is larger, ns: a second.
+const MOST_NS: f64 = 1e9;
+
+/// Whether these are costs that a machine can have, ns: a file may say anything.
+pub fn is_possible(ns: &[f64]) -> bool {
+    ns.iter().all(|ns| (0.0..=MOST_NS).contains(ns))
+}
+
+/// Whether [`cost_at`] can do with these rows: costs that a machine can have, at distances that rise from above 0.
+pub fn is_curve(measured: &[[f64; 4]]) -> bool {
+    let rows =
+        measured.iter().all(|row| row[0] > 0.0 && row[0].is_finite() && is_possible(&row[1..]));
+    rows && measured.is_sorted_by(|a, b| a[0] <= b[0])
+}
+
 /// The cost of an event, as (median, low, high), at the distance `apart_ns` from the previous event.
 ///
 /// `measured` has rows of (distance, median, low, high), ascending by distance, all in ns. The cost between two rows is

@@ -1,5 +1,7 @@
 //! The costs of parallel work on a machine: the recorder measures them, recordings carry them, predictions use them.
 
+use crate::cost;
+
 /// Declares [`ParallelCosts`] with the name of each cost beside it, as files have it.
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -16,15 +18,12 @@ macro_rules! costs {
             /// From the value that `of` has for each name. `None` where it lacks one, or one is none that a machine can have:
             /// a file may say anything.
             pub fn from_named(of: impl Fn(&str) -> Option<f64>) -> Option<ParallelCosts> {
-                let possible = |name| of(name).filter(|value| (0.0..=MOST).contains(value));
+                let possible = |name| of(name).filter(|value| cost::is_possible(&[*value]));
                 Some(ParallelCosts { $($name: possible(stringify!($name))?,)* })
             }
         }
     };
 }
-
-/// No cost is larger: a second.
-const MOST: f64 = 1e9;
 
 costs! {
     /// From the call that wakes until the sleeper runs on its own CPU, idle for 50 us, ns.

@@ -349,14 +349,22 @@ pub struct SentRow {
 }
 
 impl LimitRow {
-    /// `0-2,5` as numbers; what is no such list counts as nothing.
+    /// `0-2,5` as rising numbers, each once; what is no such list counts as nothing, and so do numbers from 8,192 on: no
+    /// machine has them, and a text of a few bytes may name them all, again and again.
     pub fn cpu_list(text: &str) -> Vec<u32> {
-        let mut cpus = Vec::new();
+        const CPUS_MAX: u32 = 8192;
+        let mut ranges = Vec::new();
         for part in text.trim().split(',') {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
             if let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) {
-                cpus.extend(from..=to.min(from.saturating_add(8191)));
+                ranges.push((from, to.min(CPUS_MAX - 1)));
             }
+        }
+        ranges.sort_unstable();
+        let mut cpus = Vec::new();
+        for (from, to) in ranges {
+            let next = cpus.last().map_or(0, |last| last + 1);
+            cpus.extend(from.max(next)..=to);
         }
         cpus
     }

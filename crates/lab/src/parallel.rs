@@ -52,12 +52,13 @@ impl Passes {
     }
 
     /// Without passes of another version, or of whoever wrote the file, that lack a cost or have an impossible one: of them alone
-    /// nothing could be told, and nothing would be measured either.
+    /// nothing could be told, and nothing would be measured either. And without more than are ever remembered.
     fn whole(mut self) -> Passes {
         let is_whole = |pass: &BTreeMap<String, f64>| {
             ParallelCosts::from_named(|name| pass.get(name).copied()).is_some()
         };
         self.passes.retain(is_whole);
+        self.forget_oldest();
         self
     }
 
@@ -87,8 +88,12 @@ impl Passes {
     fn add(&mut self, costs: &ParallelCosts, now: u64) {
         self.passes
             .push(costs.named().into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect());
-        self.passes.drain(..self.passes.len().saturating_sub(PASSES));
+        self.forget_oldest();
         self.at = now;
+    }
+
+    fn forget_oldest(&mut self) {
+        self.passes.drain(..self.passes.len().saturating_sub(PASSES));
     }
 
     /// The middle of the passes: other programs make some costs dearer, and waking cheaper, as they keep CPUs from sleeping.
@@ -132,8 +137,11 @@ mod tests {
         passes
             .passes
             .push(flat(1.0).named().iter().map(|(name, _)| ((*name).to_owned(), -1.0)).collect());
-        let passes = passes.whole();
+        let mut passes = passes.whole();
         assert_eq!((passes.costs(), passes.passes.len()), (Some(flat(3.0)), 1));
+        // Nor do more count than are remembered.
+        (0..2 * PASSES).for_each(|_| passes.passes.insert(0, passes.passes[0].clone()));
+        assert_eq!(passes.whole().passes.len(), PASSES);
     }
 
     #[test]

@@ -51,6 +51,11 @@ pub trait Files {
 
     /// The bytes of the vdso, which is the same in all processes of one kind.
     fn vdso(&mut self) -> Option<Vec<u8>>;
+
+    /// CPU time so far, ns, for [`Counts::first_ns`]; a reader that is not asked for that has no clock.
+    fn cpu_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// One file.
@@ -104,6 +109,8 @@ pub struct Counts {
     pub frames: u64,
     /// Files that could not be read.
     pub unreadable: u64,
+    /// CPU time of what is done once for each file, when it is met: opening it, and reading where its tables are, ns.
+    pub first_ns: u64,
 }
 
 /// Follows stacks.
@@ -631,13 +638,16 @@ impl Unwinder {
         if let Some(&image) = self.files.get(&KEY) {
             return image;
         }
+        let began_ns = files.cpu_ns();
         let bytes = files.vdso().unwrap_or_default();
         let image = self.add_image(&bytes);
         self.files.insert(KEY, image);
+        self.counts.first_ns += files.cpu_ns().saturating_sub(began_ns);
         image
     }
 
     fn file(&mut self, pid: i32, mapping: &Mapping, files: &mut dyn Files) -> Option<usize> {
+        let began_ns = files.cpu_ns();
         let Some(file) = files.open(pid, mapping) else {
             return self.met.get(&mapping.backing).copied().flatten();
         };
@@ -652,6 +662,7 @@ impl Unwinder {
                     self.images[ix].python = python.map(Rc::new);
                 }
                 self.files.insert(file.key, image);
+                self.counts.first_ns += files.cpu_ns().saturating_sub(began_ns);
                 image
             }
         };
@@ -761,6 +772,50 @@ mod tests {
             Mapping { start: 0x10_0000, end: 0x20_0000, offset: 0, backing: Backing::Anonymous };
         unwinder.map(1, mapping);
         unwinder
+    }
+
+    /// Opening a file takes so long here, ns.
+    const OPENING_NS: u64 = 1000;
+
+    struct Slow {
+        ns: u64,
+        key: u64,
+    }
+
+    impl Files for Slow {
+        fn open(&mut self, _: i32, _: &Mapping) -> Option<File> {
+            self.ns += OPENING_NS;
+            Some(File { key: [self.key; 6], bytes: Box::new(vec![0; 64]) })
+        }
+
+        fn vdso(&mut self) -> Option<Vec<u8>> {
+            None
+        }
+
+        fn cpu_ns(&self) -> u64 {
+            self.ns
+        }
+    }
+
+    /// Who pays for samples must know what of their cost will not come again.
+    #[test]
+    fn what_is_done_once_for_a_file_is_counted_once_whatever_processes_map_it() {
+        let mut unwinder = unwinder();
+        let backing = Backing::File { path: "/a".into(), inode: (1, 0), device: (1, 0) };
+        let mapping = Mapping { start: 0x10_0000, end: 0x20_0000, offset: 0, backing };
+        let mut files = Slow { ns: 0, key: 1 };
+        for (pid, key, first, all) in [(1, 1, 1, 1), (1, 1, 1, 1), (2, 1, 1, 2), (3, 2, 2, 3)] {
+            files.key = key;
+            if !unwinder.knows(pid) || unwinder.counts.stacks == 0 {
+                unwinder.set_maps(pid, vec![mapping.clone()]);
+            }
+            let registers = Registers::new(0x10_0000);
+            let stack = Stack { base: 0, bytes: &[], is_cut: false };
+            let user = Some((&registers, stack));
+            unwinder.unwind(pid, user, &[], &mut files, &mut NoInterpreter);
+            let counted = (unwinder.counts.first_ns, files.ns);
+            assert_eq!(counted, (first * OPENING_NS, all * OPENING_NS), "process {pid}");
+        }
     }
 
     #[test]

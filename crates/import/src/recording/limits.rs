@@ -5,32 +5,45 @@
 //! with the counters of throttling at that moment.
 use kasuri_format::meta::LimitRow;
 use kasuri_model::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
+use std::collections::HashMap;
 
-/// The limits, by time. `at` converts a stamp of CLOCK_MONOTONIC, in ns.
-pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) -> Time) -> Limits {
+/// Numbers of CPUs that all rows together may have: one of ten bytes may name 8,192.
+const NUMBERS_MAX: usize = 1 << 22;
+
+/// The limits, by time, and what to say of those that were left out. `at` converts a stamp of CLOCK_MONOTONIC, in ns.
+pub(super) fn limits(
+    rows: &[LimitRow],
+    strings: &mut Strings,
+    at: impl Fn(u64) -> Time,
+) -> (Limits, Option<String>) {
     let mut out = Limits::default();
     let mut rows: Vec<&LimitRow> = rows.iter().collect();
     rows.sort_by_key(|row| row.monotonic_ns);
+    let mut groups: HashMap<&str, usize> = HashMap::new();
+    let (mut before, mut n_numbers, mut n_left_out) = (("", ""), 0, 0);
     for row in rows {
         let time = at(row.monotonic_ns);
         if !row.cpus.is_empty() {
-            out.allowed.push(AllowedCpus {
-                since: time,
-                cpus: LimitRow::cpu_list(&row.cpus),
-                cpuset: LimitRow::cpu_list(&row.cpuset),
-            });
+            let lists = (&*row.cpus, &*row.cpuset);
+            if std::mem::replace(&mut before, lists) == lists {
+                continue;
+            }
+            let cpus = LimitRow::cpu_list(&row.cpus);
+            let cpuset = LimitRow::cpu_list(&row.cpuset);
+            n_numbers += cpus.len() + cpuset.len();
+            match n_numbers <= NUMBERS_MAX {
+                true => out.allowed.push(AllowedCpus { since: time, cpus, cpuset }),
+                false => n_left_out += 1,
+            }
         } else if row.pid != 0 {
             out.members.push((time, row.pid, row.group.clone()));
         } else if row.quota_us > 0 {
-            let known = out.groups.iter_mut().find(|g| g.group == row.group);
-            let group = match known {
-                Some(group) => group,
-                None => {
-                    out.groups
-                        .push(GroupLimit { group: row.group.clone(), ..GroupLimit::default() });
-                    out.groups.last_mut().expect("pushed above")
-                }
-            };
+            let ix = *groups.entry(&row.group).or_insert_with(|| {
+                let group = row.group.clone();
+                out.groups.push(GroupLimit { group, ..GroupLimit::default() });
+                out.groups.len() - 1
+            });
+            let group = &mut out.groups[ix];
             group.text = strings.intern(&row.text);
             group.cpus = row.quota_us as f64 / row.period_us.max(1) as f64;
             group.readings.push(LimitReading {
@@ -41,5 +54,8 @@ pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) 
         }
     }
     out.groups.sort_by(|a, b| a.group.cmp(&b.group));
-    out
+    let says = |n: u64| {
+        format!("the CPUs that the program might use changed {n} times more than are read")
+    };
+    (out, (n_left_out > 0).then(|| says(n_left_out)))
 }

@@ -30,6 +30,7 @@ use crate::error::source;
 use crate::usdt;
 use crate::{Clock, Error, File, Kind, Opened, Options, Source};
 use annotation::{Clients, SiteNames, Stream};
+use kasuri_base::cost;
 use kasuri_base::parallel::ParallelCosts;
 use kasuri_base::usdt::COUNTED;
 use kasuri_format::clock::ClockMap;
@@ -158,8 +159,10 @@ impl Rest<'_> {
     fn add_to(self, trace: &mut Trace) {
         let (recording, meta) = (&self.recording, self.recording.meta());
         let origin_ns = trace.origin_monotonic_ns;
-        trace.limits =
-            limits::limits(recording.limits(), &mut trace.strings, |ns| time_at(ns, origin_ns));
+        let at = |ns| time_at(ns, origin_ns);
+        let (limits, left_out) = limits::limits(recording.limits(), &mut trace.strings, at);
+        trace.limits = limits;
+        trace.info.missing.extend(left_out);
         trace.ends =
             ends(recording.procs(), &trace.threads, &trace.processes, |ns| time_at(ns, origin_ns));
         let unknown = call_paths::add_to(trace, recording, |ns| time_at(ns, origin_ns));
@@ -444,11 +447,12 @@ fn info(meta: &Meta) -> Info {
         event_costs: Vec::new(),
         events_apart_ns: None,
         parallel_costs: ParallelCosts::from_named(|name| meta.parallel_costs.get(name).copied()),
-        program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
+        program_cpu: meta.program_cpu_ns.map(span_of),
         recorder_pid: meta.recorder_pid,
         held_up: meta.held_up.map(held_up),
-        recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
-        buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
+        recorder_cpu: meta.recorder_cpu_ns.map(span_of),
+        buffer_bytes: (u64::from(meta.kernel.buffer_kb) << 10)
+            .saturating_mul(meta.host.online.len() as u64),
         lock_probe: meta.lock_probe.clone(),
     }
 }
@@ -456,10 +460,15 @@ fn info(meta: &Meta) -> Info {
 fn held_up(of: meta::HeldUp) -> HeldUp {
     let [memory, probes] = [of.memory, of.probes].map(|calls| TimedCalls {
         n: calls.n,
-        longest: Duration(calls.longest_ns as i64),
-        sum: Duration(calls.sum_ns as i64),
+        longest: span_of(calls.longest_ns),
+        sum: span_of(calls.sum_ns),
     });
     HeldUp { memory, probes }
+}
+
+/// A file may say more than a time can be: that is the longest, never a negative one.
+fn span_of(ns: u64) -> Duration {
+    Duration(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
 /// Number of events by kind, with the measured cost of one. `payers`: by event type of the recording.
@@ -479,23 +488,23 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
     let probes = recording.meta().usdt.iter();
     let probes: HashMap<&str, &str> = probes.map(|p| (&*p.event, &*p.name)).collect();
     let mut out: Vec<EventCost> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     for (name, n, n_program) in kernel.chain([("annotation", annotations, annotations)]) {
         let shown = probes.get(name).map_or(name.to_owned(), |p| usdt::counted_as(p));
         // A probe may have several places.
-        let known = out.iter_mut().find(|cost| cost.name == shown);
-        match known {
-            Some(cost) => {
-                cost.n += n;
-                cost.n_program += n_program;
-            }
-            None => out.push(EventCost {
-                name: shown,
-                n,
-                n_program,
-                ns: costs.get(name).copied(),
-                apart: apart.get(name).cloned().unwrap_or_default(),
-            }),
+        if let Some(&ix) = known.get(&shown) {
+            out[ix].n += n;
+            out[ix].n_program += n_program;
+            continue;
         }
+        known.insert(shown.clone(), out.len());
+        out.push(EventCost {
+            name: shown,
+            n,
+            n_program,
+            ns: costs.get(name).copied().filter(|ns| cost::is_possible(ns)),
+            apart: apart.get(name).filter(|rows| cost::is_curve(rows)).cloned().unwrap_or_default(),
+        });
     }
     out.retain(|cost| cost.n > 0 || cost.name.starts_with(COUNTED));
     out
@@ -512,9 +521,12 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
     for (change, end) in meta.budget.iter().zip(ends) {
         let ns = end.saturating_sub(change.monotonic_ns);
         if change.paused {
-            paused += ns;
+            paused = u64::saturating_add(paused, ns);
         } else {
-            change.off.iter().for_each(|event| *off.entry(event).or_default() += ns);
+            for event in &change.off {
+                let sum = off.entry(event).or_default();
+                *sum = u64::saturating_add(*sum, ns);
+            }
         }
     }
     let span = (trace.span.end - trace.span.start).ns().max(1) as f64;
@@ -529,9 +541,9 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
         ));
     }
     let mut named: BTreeMap<String, u64> = BTreeMap::new();
+    let probes: HashMap<&str, &str> = meta.usdt.iter().map(|p| (&*p.event, &*p.name)).collect();
     for (event, ns) in off {
-        let probe = meta.usdt.iter().find(|probe| probe.event == event);
-        let name = probe.map_or(event.to_owned(), |p| usdt::counted_as(&p.name));
+        let name = probes.get(event).map_or(event.to_owned(), |name| usdt::counted_as(name));
         // The places of a probe may have been off for different times.
         let longest = named.entry(name).or_default();
         *longest = ns.max(*longest);

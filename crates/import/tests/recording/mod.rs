@@ -5,7 +5,9 @@ use kasuri_base::parallel::ParallelCosts;
 use kasuri_format::call_paths::{
     Call, Frame, Log, Module, ModuleKind, NONE, Names, Path, PathEnd, Sample, SampleKind, Tables,
 };
-use kasuri_format::meta::{Anchor, BudgetChange, ClientLoss, KernelLoss, LimitRow, SamplingRow};
+use kasuri_format::meta::{
+    Anchor, BudgetChange, ClientLoss, HeldUp, KernelLoss, LimitRow, SamplingRow, TimedCalls,
+};
 use kasuri_format::ring::{Site, SiteTable};
 use kasuri_import::{File, Options};
 use kasuri_model::{ArgValue, KernelSpanKind, LockKind, LockSource, ThreadIx, Time, Trace};
@@ -459,6 +461,64 @@ fn limits_are_sorted_by_what_they_limit() {
     assert_eq!(allowed.since, Time(400));
     assert_eq!(allowed.cpus, [0, 1, 4]);
     assert_eq!(allowed.cpuset, [0, 1, 2, 3, 4]);
+}
+
+/// A few bytes may name thousands of CPUs, and thousands of rows the same again.
+#[test]
+fn lists_of_cpus_and_groups_cost_no_more_than_a_machine_may_have() {
+    assert_eq!(LimitRow::cpu_list("2-3,0,3-4,2-1,x,4294967295"), [0, 2, 3, 4]);
+    let all = "0-4294967295,".repeat(1000);
+    assert_eq!(LimitRow::cpu_list(&all).len(), 8192);
+    let mut parts = program();
+    let row = |at: u64| LimitRow { monotonic_ns: START + at, ..LimitRow::default() };
+    let cpus = |at: u64| LimitRow { cpus: format!("0-9999,{at}"), cpuset: all.clone(), ..row(at) };
+    parts.limits = (1..=300).map(cpus).collect();
+    // What is as it was is no change.
+    parts.limits.extend((301..400).map(|at| LimitRow { monotonic_ns: START + at, ..cpus(300) }));
+    let group = |at: u64| LimitRow { group: format!("/{at}"), quota_us: u64::MAX, ..row(at) };
+    parts.limits.extend((1..100_000).map(group));
+    let trace = parts.load();
+    assert_eq!((trace.limits.allowed.len(), trace.limits.groups.len()), (256, 99_999));
+    let said = "the CPUs that the program might use changed 44 times more than are read";
+    assert!(trace.info.missing.iter().any(|line| line == said), "{:?}", trace.info.missing);
+}
+
+/// Numbers that no machine has: what was not measured is none, and no time is below 0.
+#[test]
+fn costs_and_times_beyond_all_bounds_are_none_or_the_longest() {
+    let load = |ns: f64, apart_ns: f64| {
+        let mut parts = program();
+        parts.meta.event_costs.insert("annotation".into(), [1.0, ns, 3.0]);
+        parts.meta.event_costs_apart =
+            [("annotation".into(), vec![[5.0, 1.0, 1.0, 1.0], [apart_ns, 1.0, 1.0, ns]])].into();
+        (parts.meta.program_cpu_ns, parts.meta.recorder_cpu_ns) = (Some(u64::MAX), Some(1 << 63));
+        let calls = TimedCalls { n: u64::MAX, longest_ns: u64::MAX, sum_ns: u64::MAX };
+        parts.meta.held_up = Some(HeldUp { memory: calls, probes: calls });
+        parts.meta.kernel.buffer_kb = u32::MAX;
+        let off =
+            BudgetChange { off: vec!["sched/sched_switch".into()], ..BudgetChange::default() };
+        let paused = BudgetChange { paused: true, ..BudgetChange::default() };
+        parts.meta.budget = vec![off.clone(), off, paused.clone(), paused];
+        parts.meta.end = Some(Anchor { monotonic_ns: u64::MAX, ..Anchor::default() });
+        let mut chunks = Vec::new();
+        put_chunk(&mut chunks, 1, 0, 0, &[annotation(150, 3, 0, 1, &[])]);
+        parts.chunks = vec![(7, 0, chunks)];
+        parts.load().info
+    };
+    for (ns, apart_ns, has) in [
+        (2.0, 6.0, (true, true)),
+        (-1.0, 6.0, (false, false)),
+        (1e300, 6.0, (false, false)),
+        (2.0, 4.0, (true, false)),
+        (2.0, -1.0, (true, false)),
+        (2.0, 0.0, (true, false)),
+    ] {
+        let info = load(ns, apart_ns);
+        let [cost] = &info.event_costs[..] else { panic!("{:?}", info.event_costs) };
+        assert_eq!((cost.ns.is_some(), !cost.apart.is_empty()), has, "{ns} {apart_ns}");
+        let times = [info.program_cpu, info.recorder_cpu, info.held_up.map(|of| of.probes.longest)];
+        assert_eq!(times, [Some(kasuri_model::Duration(i64::MAX)); 3]);
+    }
 }
 
 #[test]

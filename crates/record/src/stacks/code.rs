@@ -104,6 +104,10 @@ impl Files for MappedFiles {
     fn vdso(&mut self) -> Option<Vec<u8>> {
         crate::host::vdso()
     }
+
+    fn cpu_ns(&self) -> u64 {
+        crate::clock::thread_cpu_ns()
+    }
 }
 
 /// Whether this is the file of the mapping.

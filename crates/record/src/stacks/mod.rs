@@ -251,9 +251,11 @@ impl Sampler {
     /// Takes the samples that wait in the rings.
     pub(crate) fn drain(&mut self) {
         // A record with an earlier time may still be on its way to another ring than those with later ones; those wait.
-        let (began, records) = (clock::thread_cpu_ns(), self.state.records);
+        // Without what is done once for each file: a sample costs no more because it was the first to meet one.
+        let used = |state: &State| clock::thread_cpu_ns().saturating_sub(state.first_ns());
+        let (began, records) = (used(&self.state), self.state.records);
         self.drain_until(clock::monotonic_ns());
-        let cost = (clock::thread_cpu_ns() - began, self.state.records - records);
+        let cost = (used(&self.state).saturating_sub(began), self.state.records - records);
         if let Some(blocks) = &mut self.blocks {
             blocks.turn(&self.cpus, &mut self.state, cost, clock::monotonic_ns());
         }

@@ -591,6 +591,11 @@ impl State {
         }
     }
 
+    /// CPU time of what is done once for each file, whatever samples are taken, ns.
+    pub(super) fn first_ns(&self) -> u64 {
+        self.unwinder.counts.first_ns
+    }
+
     /// Samples that the clock took of the program.
     pub(super) fn sampled(&self) -> u64 {
         self.pace.count
