@@ -11,41 +11,10 @@ use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
 use crate::call_paths::{Cover, Frames, Sampled, frame_name, path_frame};
 use crate::cut::Cut;
-use crate::{Hint, Interference, Summary, ThreadSummary};
+use crate::{HINT_KINDS, Hint, Interference, Summary, ThreadSummary};
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Process, ProcessIx, SampleKind, StateRow, ThreadState, Time};
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// What rules there are, each with its paragraph in docs/design/hints.md.
-pub(crate) const KINDS: [&str; 27] = [
-    "oversubscription",
-    "interference",
-    "misplaced",
-    "schedule",
-    "cpu_limit",
-    "dead_lock",
-    "hang",
-    "gil",
-    "lock_io",
-    "starved",
-    "imbalance",
-    "serial_phase",
-    "goroutines",
-    "uv_pool",
-    "one_after_another",
-    "page_faults",
-    "naps",
-    "taken_in_turns",
-    "short_threads",
-    "short_processes",
-    "small_calls",
-    "allocator_lock",
-    "crowd",
-    "herd",
-    "shared_generator",
-    "collector",
-    "busy",
-];
 
 /// Share of the capacity that a cause must cost before it is worth a line.
 const WORTH: f64 = 0.02;
@@ -104,7 +73,7 @@ pub(crate) fn hints(
     let costs = of_program.fold(0i64, |sum, hint| sum.saturating_add(hint.cost_ns));
     // Last: nothing of it is known to be a loss.
     out.extend(by_code::busy(summary).filter(|busy| costs < busy.cost_ns / 2));
-    debug_assert!(out.iter().all(|hint| KINDS.contains(&hint.kind)), "{out:?}");
+    debug_assert!(out.iter().all(|hint| HINT_KINDS.contains(&hint.kind)), "{out:?}");
     out
 }
 

@@ -444,11 +444,42 @@ pub struct MigrationGroup {
     pub way_count: u64,
 }
 
+/// The rules for hints, each with its paragraph in docs/design/hints.md.
+pub const HINT_KINDS: [&str; 27] = [
+    "oversubscription",
+    "interference",
+    "misplaced",
+    "schedule",
+    "cpu_limit",
+    "dead_lock",
+    "hang",
+    "gil",
+    "lock_io",
+    "starved",
+    "imbalance",
+    "serial_phase",
+    "goroutines",
+    "uv_pool",
+    "one_after_another",
+    "page_faults",
+    "naps",
+    "taken_in_turns",
+    "short_threads",
+    "short_processes",
+    "small_calls",
+    "allocator_lock",
+    "crowd",
+    "herd",
+    "shared_generator",
+    "collector",
+    "busy",
+];
+
 /// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Hint {
     /// A rule of docs/design/hints.md.
-    #[schemars(extend("enum" = crate::hints::KINDS))]
+    #[schemars(extend("enum" = HINT_KINDS))]
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,
