@@ -388,7 +388,7 @@ fn balance(dir: &Path, is_flight: bool, tree: Tree, recorder_died: bool) -> Resu
         // What children emit between its last snapshot and its end is in neither.
         (true, _) => (emitted, of_flight + after),
         // A child that is forked after the recorder died is not in its recording: each thread has an event before it knows (docs/design/ring.md).
-        (_, Tree::Forks) if recorder_died => (THREADS * n_files, THREADS * 5),
+        (_, Tree::Forks) if recorder_died => (THREADS * n_files, THREADS * 5 + after),
         _ => (0, THREADS * n_files.min(5) + after),
     };
     if !(emitted.saturating_sub(too_few)..=emitted + too_many).contains(&found) {
