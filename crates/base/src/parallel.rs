@@ -1,6 +1,10 @@
 //! The costs of parallel work on a machine: the recorder measures them, recordings carry them, predictions use them.
 
 use crate::cost;
+use std::ops::RangeInclusive;
+
+/// How many times longer the same arithmetic may take while another CPU computes.
+const SLOWDOWNS: RangeInclusive<f64> = 0.5..=100.0;
 
 /// Declares [`ParallelCosts`] with the name of each cost beside it, as files have it.
 macro_rules! costs {
@@ -18,7 +22,12 @@ macro_rules! costs {
             /// From the value that `of` has for each name. `None` where it lacks one, or one is none that a machine can have:
             /// a file may say anything.
             pub fn from_named(of: impl Fn(&str) -> Option<f64>) -> Option<ParallelCosts> {
-                let possible = |name| of(name).filter(|value| cost::is_possible(&[*value]));
+                let possible = |name| {
+                    of(name).filter(|value| match name {
+                        "slowdown" => SLOWDOWNS.contains(value),
+                        _ => cost::is_possible(&[*value]),
+                    })
+                };
                 Some(ParallelCosts { $($name: possible(stringify!($name))?,)* })
             }
         }
@@ -70,6 +79,14 @@ mod tests {
                 let of = |name: &str| if name == wrong { bad } else { Some(next) };
                 assert_eq!(ParallelCosts::from_named(of), None, "{wrong} is {bad:?}");
             }
+        }
+        for times in [0.0, 0.1, 1e6] {
+            let of = |name: &str| Some(if name == "slowdown" { times } else { 7.0 });
+            assert_eq!(
+                ParallelCosts::from_named(of),
+                None,
+                "arithmetic takes {times} times as long"
+            );
         }
     }
 }
