@@ -1,5 +1,4 @@
-//! How long calls of the recorder took for which threads of programs may have had to wait: one that waited for a call waited no
-//! longer than that took.
+//! What the recorder itself may have held up, as `kasuri info` and `kasuri stat` say it.
 use kasuri_model::Info;
 use schemars::JsonSchema;
 use serde::Serialize;

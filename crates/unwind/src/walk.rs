@@ -127,6 +127,8 @@ pub struct Unwinder {
     rules: QuickMap<(usize, u64), Option<Rc<Rule>>>,
     /// By place in the code, how far the frame pointer lies above the stack pointer.
     frame_bytes: QuickMap<(usize, u64), Option<u64>>,
+    /// By place in the code, whether a call is in front of it.
+    after_call: QuickMap<(usize, u64), bool>,
     context: Box<UnwindContext<usize>>,
     chain: Vec<(u32, u64)>,
     /// Frames of it that run Python.
@@ -149,6 +151,7 @@ impl Unwinder {
             unwind_bytes: 0,
             rules: QuickMap::default(),
             frame_bytes: QuickMap::default(),
+            after_call: QuickMap::default(),
             context: Box::new(UnwindContext::new()),
             chain: Vec::with_capacity(DEPTH_MAX),
             evals: Vec::new(),
@@ -215,6 +218,7 @@ impl Unwinder {
         self.unwind_bytes = self.images.iter().map(len).sum();
         self.rules = QuickMap::default();
         self.frame_bytes = QuickMap::default();
+        self.after_call = QuickMap::default();
     }
 
     /// Whether mappings of the process are known.
@@ -478,13 +482,27 @@ impl Unwinder {
             return false;
         };
         let code = self.code(pid, entry, files);
-        let end = address.wrapping_sub(code.bias);
-        let mut bytes = || {
-            let elf = &self.images[code.image?].elf;
-            let file = files.open(pid, &entry.mapping)?;
-            elf.bytes_at(&*file.bytes, end.checked_sub(CALL_BYTES)?, CALL_BYTES)
+        let (Some(image), end) = (code.image, address.wrapping_sub(code.bias)) else {
+            return false;
         };
-        bytes().is_some_and(|bytes| prologue::ends_with_call(&bytes))
+        if let Some(&is_it) = self.after_call.get(&(image, end)) {
+            return is_it;
+        }
+        let mut read = || {
+            let file = files.open(pid, &entry.mapping)?;
+            let is_it = self.files.get(&file.key) == Some(&Some(image));
+            let (elf, from) = (&self.images[image].elf, end.checked_sub(CALL_BYTES)?);
+            elf.bytes_at(&*file.bytes, from, CALL_BYTES).filter(|_| is_it)
+        };
+        let Some(bytes) = read() else {
+            return false;
+        };
+        let is_it = prologue::ends_with_call(&bytes);
+        if self.after_call.len() >= RULES_MAX {
+            self.after_call.clear();
+        }
+        self.after_call.insert((image, end), is_it);
+        is_it
     }
 
     fn caller(

@@ -532,7 +532,7 @@ impl<'t> Frames<'t> {
         let (Some(first), caller) = (python.next(), python.next()) else {
             return false;
         };
-        // Who takes something out of a queue waits for its turn to wait for it.
+        // A thread that takes something out of a queue waits for its turn to wait for it.
         let takes = caller.is_some_and(|frame| self.is_python_wait[frame.ix()]);
         (is_lock && !self.is_python_wait[first.ix()])
             || (self.is_python_process_lock[first.ix()] && !takes)

@@ -212,7 +212,7 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
         "starved",
         ns - charged,
         format!(
-            "without a turn: thread {} ({}) waited for a lock that {} asks for, for {} of {}, while others had the CPUs: no CPU time was lost by that, but it did nothing else. If it is to write what the others read: readers of a pthread_rwlock go before a writer that waits, unless it is made so that they do not (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), or is a mutex",
+            "without a turn: thread {} ({}) waited for a lock that {} asks for, for {} of {}, while others had the CPUs: little CPU time was lost by that, but the thread gets nowhere. If it is to write what the others read: readers of a pthread_rwlock go before a writer that waits, unless it is made so that they do not (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), or is a mutex",
             cut.trace.strings.get(info.name),
             info.tid,
             short_name(asks),
@@ -684,7 +684,8 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
     (all, at_once)
 }
 
-/// Whether that holds for the threads of one process, which share its memory.
+/// Whether threads of one process, which share its memory, ran beside its busiest one for [`PART`] of
+/// the time that it ran.
 fn shares_memory(summary: &Summary) -> bool {
     let mut of_process: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
     for thread in summary.threads.iter().filter(|t| t.is_target) {

@@ -28,6 +28,10 @@ pub(super) fn limits(
             if std::mem::replace(&mut before, lists) == lists {
                 continue;
             }
+            if n_numbers > NUMBERS_MAX {
+                n_left_out += 1;
+                continue;
+            }
             let cpus = LimitRow::cpu_list(&row.cpus);
             let cpuset = LimitRow::cpu_list(&row.cpuset);
             n_numbers += cpus.len() + cpuset.len();
