@@ -102,8 +102,8 @@ fn examine_kernel(report: &mut Report) {
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(Unavailable { why, remedy }) => {
-            let lost = "wake-ups, run-queue waits, other programs, interrupts, system calls";
-            return report.add("tracefs", State::Degraded, why, lost, &remedy);
+            let lost = format!("{}, system calls", perf::unseen());
+            return report.add("tracefs", State::Degraded, why, &lost, &remedy);
         }
     };
     report.ok("tracefs", tracefs.place());

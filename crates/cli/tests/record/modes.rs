@@ -1,5 +1,6 @@
 //! `-p`, `-a`, `--flight`, `--duration`, without privileges, doctor: each way to record, with a real program.
 use crate::support::*;
+use kasuri_testkit::{Need, skip_for};
 use rustix::process::Signal;
 use std::process::{Command, Stdio};
 
@@ -440,4 +441,43 @@ fn what_cannot_go_through_a_pipe_is_refused_with_the_reason() {
         assert!(!output.status.success(), "{option}");
         assert!(words.contains("name a file") && words.contains(option), "{words}");
     }
+}
+
+/// What docs/guide/recording.md tells a group of users to do.
+#[test]
+fn a_user_with_the_files_capabilities_sees_all_switches_and_gives_none_of_them_away() {
+    if !is_root() || kasuri_record::perf::reach().is_none() {
+        return skip("needs root and perf events");
+    }
+    let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).expect("chown");
+    // struct vfs_cap_data of linux/capability.h, version 2: CAP_IPC_LOCK (14) and CAP_PERFMON (38), effective at once.
+    let words: [u32; 5] = [0x0200_0001, 1 << 14, 0, 1 << (38 - 32), 0];
+    let granted: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for (from, to) in [(env!("CARGO_BIN_EXE_kasuri"), "kasuri"), ("/bin/cat", "cat")] {
+        let to = dir.path().join(to);
+        copy_program(from, &to);
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(&to, "security.capability", &granted, flags).is_err() {
+            return skip_for(Need::Machine, "this file system keeps no capabilities");
+        }
+    }
+    let as_nobody = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(args);
+        let output = run(command.current_dir(dir.path()).env("HOME", dir.path()));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output))
+    };
+    if as_nobody(&["./cat", "/proc/self/status"]).0.contains("CapEff:\t0000000000000000") {
+        return skip_for(Need::Machine, "capabilities of files are not given here");
+    }
+    let (doctor, _) = as_nobody(&["./kasuri", "doctor"]);
+    assert!(doctor.contains("context switches of all threads"), "{doctor}");
+    assert!(!doctor.contains("other programs"), "{doctor}");
+    let record = ["./kasuri", "record", "-o", "run.kasuri", "--", "/bin/cat", "/proc/self/status"];
+    let (program, told) = as_nobody(&record);
+    for set in ["CapPrm", "CapEff", "CapAmb"] {
+        assert!(program.contains(&format!("{set}:\t0000000000000000")), "{program}\n{told}");
+    }
+    assert!(told.contains("without wake-ups") && !told.contains("other programs"), "{told}");
 }

@@ -135,6 +135,18 @@ pub fn reach() -> Option<Reach> {
     open_event(0, cpu, Reach::Own).is_ok().then_some(Reach::Own)
 }
 
+/// What the kernel's own trace has and perf events have not, as far as this user reaches.
+pub(crate) fn unseen() -> &'static str {
+    unseen_at(reach())
+}
+
+fn unseen_at(reach: Option<Reach>) -> &'static str {
+    match reach {
+        Some(Reach::System) => "wake-ups, run-queue waits, interrupts",
+        _ => "wake-ups, run-queue waits, other programs, interrupts",
+    }
+}
+
 /// What lets perf_event_open through, where [`reach`] finds it refused.
 pub(crate) fn remedy() -> &'static str {
     use rustix::thread::{CapabilitySet, capabilities};
@@ -350,7 +362,14 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::remedy_for;
+    use super::{Reach, remedy_for, unseen_at};
+
+    #[test]
+    fn what_is_seen_is_not_called_lost() {
+        assert!(!unseen_at(Some(Reach::System)).contains("other programs"));
+        assert!(unseen_at(Some(Reach::Own)).contains("other programs"));
+        assert!(unseen_at(None).contains("other programs"));
+    }
 
     #[test]
     fn a_setting_that_refuses_nobody_is_not_to_be_changed() {

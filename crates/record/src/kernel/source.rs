@@ -162,9 +162,9 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
             let why =
                 "kasuri runs in its own PID namespace, and tracefs has the host's process ids";
             refuse_uprobes(options, || format!("{why}; run kasuri on the host"))?;
-            let lost = "no wakers, run-queue waits, other programs or interrupts";
+            let lost = perf::unseen();
             let remedy = "`kasuri record` on the host, or the container with `--pid=host`";
-            opened.missing.push(format!("{why}: {lost}; {remedy}"));
+            opened.missing.push(format!("{why}: without {lost}; {remedy}"));
             None
         }
     };
@@ -189,8 +189,10 @@ fn open_tracefs(
         Ok(tracefs) => tracefs,
         Err(unavailable) => {
             refuse_uprobes(options, || format!("{}; {}", unavailable.why, unavailable.remedy))?;
-            let lost = "no wakers, run-queue waits, other programs or interrupts";
-            opened.missing.push(format!("{}: {lost}; {}", unavailable.why, unavailable.remedy));
+            let lost = perf::unseen();
+            opened
+                .missing
+                .push(format!("{}: without {lost}; {}", unavailable.why, unavailable.remedy));
             return Ok(None);
         }
     };
