@@ -245,7 +245,7 @@ site: rust ## guides, a reference made from the command, and the sick programs, 
 # What `kasuri --version` says of what is installed.
 deb static install: export KASURI_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 # Without the examples and the compilers' plugins, each of which fits one version of a compiler.
-deb: rust ## a Debian package for this architecture in target/packages (needs dpkg-dev; lintian checks it where it is installed)
+deb: rust ## Debian packages for this architecture in target/packages (needs dpkg-dev; lintian checks it where it is installed)
 	cmake -S . -B build/package -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKASURI_LIBRARIES_ONLY=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr \
 	  -DCMAKE_INSTALL_LIBDIR=lib/$$(dpkg-architecture -qDEB_HOST_MULTIARCH) --log-level=WARNING
 	cmake --build build/package -j $(JOBS)
@@ -262,8 +262,8 @@ static: viewer ## the command as one file for any Linux of this architecture, in
 	KASURI=target/$(STATIC)/dist/kasuri tools/static
 
 SUITES ?= $(shell . /etc/os-release; echo $$VERSION_CODENAME)
-test-deb: deb ## not part of test, needs debootstrap and the network: the package installed and used on bare systems, SUITES (this machine's release)
-	$(SUDO) tests/packages/run target/packages/*.deb $(SUITES)
+test-deb: deb ## not part of test, needs debootstrap and the network: the packages installed, updated, used and removed on bare systems, SUITES (this machine's release)
+	$(SUDO) tests/packages/run target/packages/kasuri_*.deb $(SUITES)
 
 test-static: static ## not part of test, needs debootstrap and the network: the tarball used on bare systems, SUITES, and on one without glibc
 	$(SUDO) tests/packages/run target/packages/kasuri-*.tar.gz $(SUITES) busybox
