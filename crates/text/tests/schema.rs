@@ -6,12 +6,12 @@ use kasuri_analyze::call_paths::Flame;
 use kasuri_analyze::compare::{Comparison, compare};
 use kasuri_analyze::{AtEnd, Summary};
 use kasuri_answers::critical::Critical;
+use kasuri_answers::explain::{Explanation, explanation};
 use kasuri_answers::info::Info;
 use kasuri_answers::locks::LocksAnswer;
 use kasuri_predict::Prediction;
 use kasuri_predict::plan::Plan;
 use kasuri_testkit::schema::{generated, publish, violations};
-use kasuri_text::table::explain::Explanation;
 use serde_json::{Value, json};
 
 fn printed<T: serde::Serialize>(answer: &T) -> Value {
@@ -91,7 +91,6 @@ fn flame_schema_describes_all_that_is_printed() {
 
 #[test]
 fn explain_schema_describes_all_that_is_printed() {
-    use kasuri_text::table::explain::explanation;
     let found = |value: &Value| violations("explain", value);
     let of = |trace| kasuri_analyze::summary(&trace, &Default::default());
     let of_nothing = of(kasuri_model::Trace::default());
