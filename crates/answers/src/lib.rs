@@ -40,3 +40,30 @@ pub trait Answer: serde::Serialize {
     /// What people read, with at most `rows` rows of each table.
     fn document(&self, rows: usize) -> Document;
 }
+
+#[cfg(test)]
+mod tests {
+    use kasuri_analyze::call_paths::Flame;
+    use kasuri_analyze::compare::Comparison;
+    use kasuri_analyze::{AtEnd, Summary};
+    use kasuri_predict::Prediction;
+    use kasuri_predict::plan::Plan;
+    use kasuri_testkit::schema::{generated, publish};
+
+    /// By the name of the command that prints it.
+    #[test]
+    fn generated_schemas_are_what_the_structs_say() {
+        publish(vec![
+            generated::<Summary>("stat"),
+            generated::<Flame>("flame"),
+            generated::<crate::explain::Explanation>("explain"),
+            generated::<crate::critical::Critical>("critical"),
+            generated::<crate::locks::LocksAnswer<'_>>("locks"),
+            generated::<Prediction>("predict"),
+            generated::<Plan>("plan"),
+            generated::<Comparison>("compare"),
+            generated::<crate::info::Info>("info"),
+            generated::<AtEnd>("where"),
+        ]);
+    }
+}
