@@ -5,6 +5,7 @@
 #include "seen/seen.h"
 
 static const struct ito__above above = {
+    .promote = ito__promote,
     .io_poll = ito__io_poll,
     .io_is_due = ito__io_is_due,
     .io_wait = ito__io_wait,

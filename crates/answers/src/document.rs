@@ -29,7 +29,7 @@ pub enum Title {
 /// One part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A sentence with a label.
+    /// A sentence with a label; "": what the document says first of all.
     Fact(&'static str, String),
     /// Why what the label names is not known, and what to do about it.
     Refusal(&'static str, String),
@@ -49,8 +49,8 @@ pub struct List {
     /// Its heading; "": the list before it goes on.
     pub heading: &'static str,
     /// What the heading does not say; may be empty.
-    pub note: &'static str,
-    /// The paragraphs...
+    pub note: Cow<'static, str>,
+    /// The paragraphs, in one line or more each...
     pub items: Vec<String>,
     /// ...of so many.
     pub all: usize,
@@ -218,7 +218,7 @@ impl Document {
     pub fn list(
         &mut self,
         heading: &'static str,
-        note: &'static str,
+        note: impl Into<Cow<'static, str>>,
         items: impl ExactSizeIterator<Item = String>,
         most: usize,
     ) {
@@ -226,7 +226,7 @@ impl Document {
         if all > 0 {
             self.parts.push(Part::List(List {
                 heading,
-                note,
+                note: note.into(),
                 items: items.take(most).collect(),
                 all,
             }));

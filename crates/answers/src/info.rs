@@ -149,5 +149,5 @@ fn lost(out: &mut Document, c: &Contents) {
         false => ("lost events and limitations", ""),
     };
     // Said also where there are none.
-    out.parts.push(Part::List(List { heading, note, all: items.len(), items }));
+    out.parts.push(Part::List(List { heading, note: note.into(), all: items.len(), items }));
 }

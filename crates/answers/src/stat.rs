@@ -149,7 +149,12 @@ pub fn imbalance(s: &Summary, most: usize) -> Document {
     };
     if !items.is_empty() {
         let all = items.len() + found.len() - shown;
-        out.parts.push(Part::List(List { heading: "load imbalance", note, items, all }));
+        out.parts.push(Part::List(List {
+            heading: "load imbalance",
+            note: note.into(),
+            items,
+            all,
+        }));
     }
     out
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `extract` | a recording -> a [`program::Program`]: what each thread would do on any number of CPUs |
 //! | [`replay`] | runs a program on P CPUs: the predictor |
+//! | `replays`, `costs` | the replays of one program, remembered, and what waking and sharing cost in them |
 //! | [`models`] | closed-form and numerical models: its cross-checks |
 //! | `doubt` | what the replay does not know, and when there is no number |
 //! | `second` | what a recording on more CPUs says of all that |
@@ -12,6 +13,7 @@
 //! | [`machine`] | what waking, handing over and sharing data cost |
 #![forbid(unsafe_code)]
 mod answer;
+mod costs;
 mod doubt;
 mod extract;
 pub mod machine;
@@ -21,6 +23,7 @@ mod predict;
 mod profile;
 pub mod program;
 pub mod replay;
+mod replays;
 mod sample;
 mod second;
 pub mod whatif;

@@ -1,20 +1,22 @@
 //! The prediction: replays on many CPU counts, the models beside them, what limits, what if.
 //!
-//! Each CPU count is replayed with three seeds (long programs: with one), and the mean is the prediction; the interval comes
-//! from replays with the machine's uncertain costs at their worst and best (long programs: of a sample, see [`sample`]). Replays know nothing of each other, so some run
-//! at once. Results are remembered by (CPU count, variant), because the limits, the what-ifs and the lock class ask for the
-//! same ones. A second recording on more CPUs replaces assumed costs of sharing by measured ones (`Runs::learn`).
+//! Each CPU count is replayed with three seeds (long programs: with one), and the mean is the
+//! prediction; the interval comes from replays with the machine's uncertain costs at their worst
+//! and best (long programs: of a sample, see [`sample`]). Replays know nothing of each other, so
+//! some run at once. Results are remembered by (CPU count, variant), because the limits, the
+//! what-ifs and the lock class ask for the same ones. A second recording on more CPUs replaces
+//! assumed costs of sharing by measured ones (`Costs::learn`).
 use crate::answer::*;
+use crate::costs::Variant;
 use crate::extract::{Extract, Recording, Unfit, extract};
 use crate::machine::Machine;
 use crate::models::{self, Load};
 use crate::program::{Program, Sums};
-use crate::replay::{LockUse, Outcome, Setup, replay};
+use crate::replay::{LockUse, Outcome};
+use crate::replays::{Other, Replays, at_once, over};
 use crate::second::{Replayed, SCATTER, SecondRun};
 use crate::{doubt, profile, sample, whatif};
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
 
 /// Options of a prediction.
 #[derive(Clone, Debug)]
@@ -25,7 +27,8 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// Whether to replay changed programs too.
     pub what_if: bool,
-    /// Speed-ups of further pairs of runs, on as many CPUs as both recordings: see [`crate::speedup_of`].
+    /// Speed-ups of further pairs of runs, on as many CPUs as both recordings: see
+    /// [`crate::speedup_of`].
     pub again: Vec<f64>,
 }
 
@@ -65,17 +68,21 @@ pub fn predict<'a>(
 
 /// The same from what was extracted.
 pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Options) -> Prediction {
-    let mut runs = Runs::new(first, options.machine);
-    runs.sample = sample::draw(&first.program, runs.machine.slice_ns);
-    answer(runs, second, options)
+    let mut replays = Replays::new(first, options.machine);
+    replays.sample = sample::draw(&first.program, replays.costs.machine.slice_ns);
+    answer(Answering::new(replays), second, options)
 }
 
-fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options) -> Prediction {
-    let first = runs.first;
+fn answer<'a>(
+    mut runs: Answering<'a>,
+    second: Option<&'a Extract>,
+    options: &Options,
+) -> Prediction {
+    let first = runs.replays.first;
     // Threads that found one CPU only, because others took the rest, tell nothing of two.
     match second {
         Some(second) if second.had_cpus(first.n_cpus + 1) > first.n_cpus => {
-            runs.learn(second);
+            runs.replays.costs.learn(first, second);
             runs.compare(second, &options.again);
         }
         Some(_) => runs.second_is_useless = true,
@@ -84,7 +91,7 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
     let program = &first.program;
     let load = profile::load(&runs.sums);
     let graph = profile::graph(program);
-    runs.ahead(&options.cpus);
+    runs.replays.ahead(&options.cpus);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
     let apart = doubt::Apart {
         hidden: runs.hidden.unwrap_or(1.0),
@@ -99,7 +106,7 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
         recorded_cpus: first.n_cpus,
         recorded_wall_ns: first.wall_ns,
         lost_wall_ns: first.lost_ns,
-        replayed_wall_ns: runs.replayed_wall(first.n_cpus.max(1)) as u64,
+        replayed_wall_ns: runs.replays.replayed_wall(first.n_cpus.max(1)) as u64,
         threads: program.scripts.len(),
         workers: runs.sums.workers,
         work_ns: runs.sums.work_ns,
@@ -110,7 +117,7 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
         class: has_locks.then(|| Class::of(efficiency, cap.as_ref().map(|c| c.speedup))),
         cap,
         deadlocks: runs.deadlocks(),
-        machine: runs.machine,
+        machine: runs.replays.costs.machine,
         locks: runs.lock_profiles(&points),
         points,
         refused: Vec::new(),
@@ -128,14 +135,15 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
         out.notes.insert(0, note);
     }
     let replayed: Vec<f64> =
-        (options.cpus.iter()).map(|&cpus| runs.speedup(cpus, Variant::Expected)).collect();
+        (options.cpus.iter()).map(|&cpus| runs.replays.speedup(cpus, Variant::Expected)).collect();
     out.models = models_beside(&out, &replayed, &load, &graph);
     out.believed = believed(&out, &runs);
     let reasons = doubt::reasons(&out, first, &apart);
     // Of a changed program nothing is said where nothing is said of the recorded one.
     if reasons.is_empty() || out.second.is_some() {
-        let replayed: Vec<f64> =
-            (options.cpus.iter()).map(|&cpus| runs.speedup(cpus, Variant::Sampled)).collect();
+        let replayed: Vec<f64> = (options.cpus.iter())
+            .map(|&cpus| runs.replays.speedup(cpus, Variant::Sampled))
+            .collect();
         let more = runs.more_threads(&options.cpus);
         for ((point, more), replayed) in out.points.iter_mut().zip(more).zip(&replayed) {
             // What the measurement makes of these threads it makes of more.
@@ -152,21 +160,9 @@ fn answer<'a>(mut runs: Runs<'a>, second: Option<&'a Extract>, options: &Options
     out
 }
 
-/// By so much more than the machine's loops the code of a program may slow down when other CPUs are busy, unless it was
-/// measured: threads that add to one counter, without a lock, lose about as much (`bench/predict/run --set meet`); programs
-/// that wait for memory can lose all that there is to gain.
-const UNMEASURED: f64 = 0.25;
-
-/// A measured speed-up that the replay exceeds by this factor has a reason that the replay does not know.
+/// A measured speed-up that the replay exceeds by this factor has a reason that the replay does not
+/// know.
 const LACKS: f64 = 1.15;
-
-/// A speed-up, at most as many times as there are CPUs; 1 for a program of no time.
-fn over(one: f64, many: f64, cpus: usize) -> f64 {
-    if one <= 0.0 {
-        return 1.0;
-    }
-    (one / many.max(1.0)).min(cpus.max(1) as f64)
-}
 
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
@@ -177,58 +173,6 @@ fn is_wanted(lock: &LockUse, wall: f64) -> bool {
     lock.waited_ns > 0.02 * wall
 }
 
-/// Jobs that run at a time, where there are as many CPUs: each may have a changed copy of the program.
-const AT_ONCE: usize = 3;
-
-/// The answer of each job. In which order they come about changes none.
-fn at_once<J: Sync, T: Send>(jobs: &[J], answer: impl Fn(&J) -> T + Sync) -> Vec<T> {
-    let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let take = || next.fetch_add(1, Ordering::Relaxed);
-        let mine = std::iter::from_fn(|| Some(take())).take_while(|&at| at < jobs.len());
-        mine.map(|at| (at, answer(&jobs[at]))).collect::<Vec<_>>()
-    };
-    let mut all = std::thread::scope(|scope| {
-        let more = AT_ONCE.min(n_cpus).min(jobs.len()).saturating_sub(1);
-        let others: Vec<_> = (0..more).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for other in others {
-            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
-    all.sort_unstable_by_key(|one| one.0);
-    all.into_iter().map(|one| one.1).collect()
-}
-
-/// Replays of one program, remembered.
-struct Runs<'a> {
-    first: &'a Extract,
-    /// Of a long program a sample, which most replays are of: see [`sample`].
-    sample: Option<Program>,
-    sums: Sums,
-    machine: Machine,
-    /// Whether code outside locks was seen to slow down, or only the machine says so.
-    slowdown_is_seen: bool,
-    transfer: Vec<f64>,
-    inflation: Vec<Option<f64>>,
-    fitted: Option<Fitted<'a>>,
-    known: HashMap<(usize, Variant), Arc<(f64, Outcome)>>,
-    /// Wall times of other programs on each number of CPUs.
-    others: HashMap<(Other, usize), f64>,
-    seeds: u64,
-    /// The most waits that one replay had to break, but for circles of locks.
-    forced: u64,
-    /// Locks of such circles.
-    deadlocked: BTreeSet<Vec<u32>>,
-    second_is_useless: bool,
-    /// Of the speed-ups with and without hidden waits on the first number of CPUs, the greater over the lesser.
-    hidden: Option<f64>,
-    /// The speed-ups there with the machine's costs at their worst, and at their best.
-    costs: Option<(f64, f64)>,
-}
-
 /// The second recording, with what it says of the replay.
 struct Fitted<'a> {
     second: &'a Extract,
@@ -237,230 +181,39 @@ struct Fitted<'a> {
     here: Replayed,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Variant {
-    Expected,
-    /// The same of the sample, where there is one.
-    Sampled,
-    Cheap,
-    Dear,
+/// An answer on its way.
+struct Answering<'a> {
+    replays: Replays<'a>,
+    sums: Sums,
+    fitted: Option<Fitted<'a>>,
+    second_is_useless: bool,
+    /// Of the speed-ups with and without hidden waits on the first number of CPUs, the greater over
+    /// the lesser.
+    hidden: Option<f64>,
+    /// The speed-ups there with the machine's costs at their worst, and at their best.
+    costs: Option<(f64, f64)>,
 }
 
-/// A program beside the recorded one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Other {
-    /// With the waits that one CPU hides.
-    Tied,
-    /// The second recording.
-    Second,
-}
-
-impl<'a> Runs<'a> {
-    fn new(first: &'a Extract, machine: Machine) -> Runs<'a> {
-        let steps: usize = first.program.scripts.iter().map(|s| s.steps.len()).sum();
-        let mut machine = machine;
-        if let Some(slice) = first.slice_ns {
-            machine.slice_ns = slice.clamp(100_000.0, 20_000_000.0);
-        }
-        Runs {
-            first,
-            sample: None,
-            sums: first.program.sums(),
-            machine,
-            slowdown_is_seen: false,
-            transfer: Vec::new(),
-            inflation: vec![None; first.program.locks.len()],
+impl<'a> Answering<'a> {
+    fn new(replays: Replays<'a>) -> Answering<'a> {
+        Answering {
+            sums: replays.first.program.sums(),
+            replays,
             fitted: None,
-            known: HashMap::new(),
-            others: HashMap::new(),
-            seeds: if steps > 1_000_000 { 1 } else { 3 },
-            forced: 0,
-            deadlocked: BTreeSet::new(),
             second_is_useless: false,
             hidden: None,
             costs: None,
         }
     }
 
-    /// From a second run on more CPUs: how much slower code inside and outside locks is there.
-    fn learn(&mut self, second: &Extract) {
-        let (a, b) = (&self.first.program, &second.program);
-        let (sums_a, sums_b) = (&self.sums, b.sums());
-        let outside = |sums: &Sums| sums.work_ns.saturating_sub(sums.inside_ns) as f64;
-        if outside(sums_a) > 0.0 {
-            // Faster there by more than a little is a machine that was slower during the first run, not the program.
-            self.machine.slowdown = (outside(&sums_b) / outside(sums_a)).clamp(0.97, 3.0);
-            self.slowdown_is_seen = true;
-        }
-        // How often a lock changes CPUs decides what one change costs: ask a replay.
-        let plain = replay(a, &Setup::new(&self.machine, second.n_cpus.max(2)));
-        let (hold_a, n_a) = (&sums_a.hold_ns, &sums_a.acquisitions);
-        let (hold_b, n_b) = (&sums_b.hold_ns, &sums_b.acquisitions);
-        let mut transfer = Vec::new();
-        // Addresses differ between runs, names do not; of equal names, the same in the order of first use.
-        let mut of_name: HashMap<&str, VecDeque<usize>> = HashMap::new();
-        for (j, lock) in b.locks.iter().enumerate() {
-            of_name.entry(&lock.name).or_default().push_back(j);
-        }
-        for (i, lock) in a.locks.iter().enumerate() {
-            let same = of_name.get_mut(lock.name.as_str()).and_then(VecDeque::pop_front);
-            let moved = plain.locks[i].moved as f64 / plain.locks[i].n.max(1) as f64;
-            let cost = same.filter(|&j| n_a[i] >= 50 && n_b[j] >= 50 && hold_a[i] > 0).map(|j| {
-                let (mean_a, mean_b) =
-                    (hold_a[i] as f64 / n_a[i] as f64, hold_b[j] as f64 / n_b[j] as f64);
-                self.inflation[i] = Some(mean_b / mean_a);
-                ((mean_b - mean_a) / moved.max(0.02))
-                    .clamp(0.0, 20.0 * mean_a.max(self.machine.transfer_ns))
-            });
-            transfer.push(cost.unwrap_or(self.machine.transfer_ns));
-        }
-        self.transfer = transfer;
-    }
-
-    fn machine_of(&self, variant: Variant) -> Machine {
-        let doubt = if self.machine.is_measured { 1.5 } else { 3.0 };
-        let slow = |extra: f64| (self.machine.slowdown + extra).max(1.0);
-        let slowdown_of = |seen: f64, else_to: f64| match self.slowdown_is_seen {
-            true => slow(seen),
-            false => else_to,
-        };
-        let (factor, slowdown, relay_ns) = match variant {
-            Variant::Expected | Variant::Sampled => return self.machine,
-            Variant::Cheap => (1.0 / doubt, slowdown_of(-0.02, 1.0), 0.0),
-            // Where others kept the CPUs awake that was measured too low; on quiet ones it was up to a whole wake-up.
-            Variant::Dear => {
-                (doubt, slowdown_of(0.02, slow(UNMEASURED)), self.machine.wake_latency_ns)
-            }
-        };
-        let scaled = self.machine.scaled(factor);
-        Machine { slowdown, relay_ns: scaled.relay_ns.max(relay_ns), ..scaled }
-    }
-
-    fn run(&self, program: &Program, cpus: usize, variant: Variant, seed: u64) -> Outcome {
-        let machine = self.machine_of(variant);
-        let mut setup = Setup::new(&machine, cpus);
-        setup.seed = seed;
-        // A changed program may have more locks: those are parts of the last ones.
-        setup.transfer = &self.transfer;
-        replay(program, &setup)
-    }
-
-    /// Mean wall time, with one of the outcomes.
-    fn mean(&self, program: &Program, cpus: usize) -> (f64, Outcome) {
-        let runs: Vec<Outcome> =
-            (1..=self.seeds).map(|seed| self.run(program, cpus, Variant::Expected, seed)).collect();
-        let mean = runs.iter().map(|r| r.wall_ns).sum::<f64>() / runs.len() as f64;
-        (mean, runs.into_iter().next().unwrap_or_default())
-    }
-
-    /// The program that is replayed with other costs, and changed.
-    fn changeable(&self) -> &Program {
-        self.sample.as_ref().unwrap_or(&self.first.program)
-    }
-
-    /// The recorded program on so many CPUs; more CPUs than threads change nothing.
-    fn get(&mut self, cpus: usize, variant: Variant) -> Arc<(f64, Outcome)> {
-        let cpus = cpus.min(self.first.program.scripts.len()).max(1);
-        let variant = match variant {
-            Variant::Sampled if self.sample.is_none() => Variant::Expected,
-            other => other,
-        };
-        if let Some(known) = self.known.get(&(cpus, variant)) {
-            return known.clone();
-        }
-        let answer = self.made(cpus, variant);
-        self.keep(cpus, variant, answer)
-    }
-
-    fn made(&self, cpus: usize, variant: Variant) -> (f64, Outcome) {
-        match variant {
-            Variant::Expected => self.scaled(cpus).map_or_else(
-                || self.mean(&self.first.program, cpus),
-                |outcome| (outcome.wall_ns, outcome),
-            ),
-            _ => {
-                let outcome = self.run(self.changeable(), cpus, variant, 1);
-                (outcome.wall_ns, outcome)
-            }
-        }
-    }
-
-    /// The whole program between fewest and most CPUs, on which both it and the sample were replayed: the sample, in so many times
-    /// the time.
-    fn scaled(&self, cpus: usize) -> Option<Outcome> {
-        let sampled = self.known.get(&(cpus, Variant::Sampled))?;
-        let replayed = self.known.keys().filter(|key| key.1 == Variant::Expected);
-        let most = replayed.map(|key| key.0).max().filter(|&most| cpus < most)?;
-        let times = |cpus: usize| {
-            let wall = |variant| self.known.get(&(cpus, variant)).map(|run| run.0);
-            Some(wall(Variant::Expected)? / wall(Variant::Sampled)?.max(1.0))
-        };
-        let (one, all) = (times(1)?, times(most)?);
-        let share = (1.0 - 1.0 / cpus as f64) / (1.0 - 1.0 / most as f64);
-        Some(sampled.1.times(one + (all - one) * share))
-    }
-
-    fn keep(
-        &mut self,
-        cpus: usize,
-        variant: Variant,
-        answer: (f64, Outcome),
-    ) -> Arc<(f64, Outcome)> {
-        let outcome = &answer.1;
-        self.forced = self.forced.max(outcome.forced - outcome.deadlocks);
-        self.deadlocked.extend(outcome.deadlocked.iter().cloned());
-        let answer = Arc::new(answer);
-        self.known.insert((cpus, variant), answer.clone());
-        answer
-    }
-
-    /// Makes the replays that these numbers of CPUs ask for, several at a time.
-    fn ahead(&mut self, cpus: &[usize]) {
-        let n = self.first.program.scripts.len();
-        let counts: BTreeSet<usize> =
-            (cpus.iter().map(|&cpus| cpus.min(n).max(1))).chain([1]).collect();
-        let is_end =
-            |cpus| [counts.first(), counts.last(), Some(&self.first.n_cpus)].contains(&Some(cpus));
-        let whole = counts.iter().filter(|cpus| self.sample.is_none() || is_end(cpus));
-        let sampled = self.sample.as_ref().map(|_| Variant::Sampled);
-        let others = [Variant::Cheap, Variant::Dear].into_iter().chain(sampled);
-        let others = others.flat_map(|variant| counts.iter().map(move |&cpus| (cpus, variant)));
-        // The longest first.
-        let mut wanted: Vec<(usize, Variant)> =
-            whole.map(|&cpus| (cpus, Variant::Expected)).chain(others).collect();
-        wanted.retain(|key| !self.known.contains_key(key));
-        let made = at_once(&wanted, |&(cpus, variant)| self.made(cpus, variant));
-        for ((cpus, variant), answer) in wanted.into_iter().zip(made) {
-            self.keep(cpus, variant, answer);
-        }
-    }
-
-    /// Over the same program on one CPU. More than there are CPUs is not said: there it would be one CPU that loses time, not
-    /// many that gain.
-    fn speedup(&mut self, cpus: usize, variant: Variant) -> f64 {
-        let one = self.get(1, variant).0;
-        over(one, self.get(cpus, variant).0, cpus)
-    }
-
-    /// The whole program's with other costs: as many times the expected one as the sample's is.
-    fn speedup_at(&mut self, cpus: usize, costs: Variant) -> f64 {
-        let other = self.speedup(cpus, costs);
-        if self.sample.is_none() {
-            return other;
-        }
-        let (whole, sampled) =
-            (self.speedup(cpus, Variant::Expected), self.speedup(cpus, Variant::Sampled));
-        (other * whole / sampled.max(1e-9)).min(cpus.max(1) as f64)
-    }
-
-    /// Where threads may have waited for those that took their CPU, both are possible: the range has both, and the middle is
-    /// expected.
+    /// Where threads may have waited for those that took their CPU, both are possible: the range
+    /// has both, and the middle is expected.
     fn with_hidden_waits(&mut self, cpus: usize, ends: (f64, f64, f64)) -> (f64, f64, f64) {
-        let Some(tied) = &self.first.tied else {
+        let Some(tied) = &self.replays.first.tied else {
             return ends;
         };
-        let one = self.wall_of(Other::Tied, tied, 1);
-        let other = over(one, self.wall_of(Other::Tied, tied, cpus), cpus);
+        let one = self.replays.wall_of(Other::Tied, tied, 1);
+        let other = over(one, self.replays.wall_of(Other::Tied, tied, cpus), cpus);
         let (expected, low, high) = ends;
         let middle = (expected * other).sqrt();
         (self.hidden).get_or_insert((expected / other).max(other / expected));
@@ -469,8 +222,8 @@ impl<'a> Runs<'a> {
 
     /// The second run's measurement against both replays.
     fn compare(&mut self, second: &'a Extract, again: &[f64]) {
-        let here = self.replayed(second, second.had_cpus(self.first.n_cpus + 1));
-        let run = SecondRun::new(self.first, second, here.first, again);
+        let here = self.replayed(second, second.had_cpus(self.replays.first.n_cpus + 1));
+        let run = SecondRun::new(self.replays.first, second, here.first, again);
         self.fitted = Some(Fitted { second, run, here });
     }
 
@@ -480,25 +233,12 @@ impl<'a> Runs<'a> {
     }
 
     fn replayed(&mut self, second: &Extract, cpus: usize) -> Replayed {
-        let one = self.wall_of(Other::Second, &second.program, 1);
-        let many = self.wall_of(Other::Second, &second.program, cpus);
-        Replayed { first: self.speedup(cpus, Variant::Expected), second: over(one, many, cpus) }
-    }
-
-    fn wall_of(&mut self, which: Other, program: &Program, cpus: usize) -> f64 {
-        let cpus = cpus.min(program.scripts.len()).max(1);
-        if let Some(&known) = self.others.get(&(which, cpus)) {
-            return known;
+        let one = self.replays.wall_of(Other::Second, &second.program, 1);
+        let many = self.replays.wall_of(Other::Second, &second.program, cpus);
+        Replayed {
+            first: self.replays.speedup(cpus, Variant::Expected),
+            second: over(one, many, cpus),
         }
-        let wall = self.run(program, cpus, Variant::Expected, 1).wall_ns;
-        self.others.insert((which, cpus), wall);
-        wall
-    }
-
-    /// The recorded program's wall time on as many CPUs as it was recorded on.
-    fn replayed_wall(&self, cpus: usize) -> f64 {
-        let known = self.known.get(&(cpus, Variant::Expected));
-        known.map_or_else(|| self.mean(&self.first.program, cpus).0, |known| known.0)
     }
 
     /// What the second run makes of a replayed speed-up: the expected, the lowest and the highest.
@@ -514,10 +254,14 @@ impl<'a> Runs<'a> {
 
     /// The expected, the lowest and the highest speed-up.
     fn range(&mut self, cpus: usize) -> (f64, f64, f64) {
-        let speedup = self.speedup(cpus, Variant::Expected);
-        let (a, b) = (self.speedup_at(cpus, Variant::Cheap), self.speedup_at(cpus, Variant::Dear));
+        let speedup = self.replays.speedup(cpus, Variant::Expected);
+        let (a, b) = (
+            self.replays.speedup_at(cpus, Variant::Cheap),
+            self.replays.speedup_at(cpus, Variant::Dear),
+        );
         (self.costs).get_or_insert((a.min(b).min(speedup), a.max(b).max(speedup)));
-        // A replay's own scatter and what runs scatter. A range of less would not hold what is measured again.
+        // A replay's own scatter and what runs scatter. A range of less would not hold what is
+        // measured again.
         let (low, high) =
             (a.min(b).min(speedup) * (1.0 - SCATTER), a.max(b).max(speedup) * (1.0 + SCATTER));
         let ends = self.with_hidden_waits(cpus, (speedup, low, high));
@@ -525,9 +269,9 @@ impl<'a> Runs<'a> {
     }
 
     fn point(&mut self, cpus: usize) -> Point {
-        let speedup = self.speedup(cpus, Variant::Expected);
+        let speedup = self.replays.speedup(cpus, Variant::Expected);
         let (fitted, low, high) = self.range(cpus);
-        let run = self.get(cpus, Variant::Expected);
+        let run = self.replays.get(cpus, Variant::Expected);
         let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
         let lock_wait = outcome.lock_wait_ns();
@@ -548,14 +292,14 @@ impl<'a> Runs<'a> {
 
     /// As many threads as CPUs, with the same work in all: the speed-ups.
     fn more_threads(&mut self, cpus: &[usize]) -> Vec<Option<f64>> {
-        let one = self.get(1, Variant::Sampled).0;
+        let one = self.replays.get(1, Variant::Sampled).0;
         at_once(cpus, |&cpus| {
             let k = cpus.div_ceil(self.sums.workers.max(1));
             if k < 2 {
                 return None;
             }
-            let program = whatif::more_threads(self.changeable(), k)?;
-            let many = self.run(&program, cpus, Variant::Expected, 1);
+            let program = whatif::more_threads(self.replays.changeable(), k)?;
+            let many = self.replays.run(&program, cpus, Variant::Expected, 1);
             Some(over(one, many.wall_ns, cpus))
         })
     }
@@ -565,7 +309,7 @@ impl<'a> Runs<'a> {
         if speedup > 0.93 * cpus as f64 {
             return Limit::Cpus;
         }
-        let program = &self.first.program;
+        let program = &self.replays.first.program;
         let worst = (0..outcome.locks.len())
             .max_by(|&a, &b| outcome.locks[a].held_ns.total_cmp(&outcome.locks[b].held_ns));
         if let Some(lock) = worst {
@@ -582,7 +326,8 @@ impl<'a> Runs<'a> {
         let most = (0..outcome.locks.len())
             .max_by(|&a, &b| outcome.locks[a].waited_ns.total_cmp(&outcome.locks[b].waited_ns));
         let lock_wait = outcome.lock_wait_ns();
-        // A thread that only starts the others waits for them all the time, and keeps no other from running.
+        // A thread that only starts the others waits for them all the time, and keeps no other from
+        // running.
         let starters = program.scripts.len().saturating_sub(workers) as f64;
         let joined = (outcome.joined_ns - wall * starters).max(0.0);
         let delay = self.sums.delay_ns as f64;
@@ -593,7 +338,8 @@ impl<'a> Runs<'a> {
             let share = lock_wait / (lock_wait + self.sums.work_ns as f64);
             return Limit::LockWaits { name: program.locks[lock].name.clone(), share };
         }
-        if outcome.busy_ns > 0.93 * wall * cpus as f64 && self.machine.slowdown > 1.04 {
+        if outcome.busy_ns > 0.93 * wall * cpus as f64 && self.replays.costs.machine.slowdown > 1.04
+        {
             return Limit::Memory;
         }
         if workers < cpus && speedup > 0.7 * workers as f64 {
@@ -609,13 +355,14 @@ impl<'a> Runs<'a> {
     fn lock_efficiency(&mut self, points: &[Point]) -> (f64, f64) {
         let known = points.iter().find(|p| p.cpus == 2);
         let expected = known.map_or_else(|| self.range(2).0, |p| p.speedup);
-        if self.first.program.locks.is_empty() {
+        if self.replays.first.program.locks.is_empty() {
             return (1.0, expected);
         }
-        let free = whatif::without_lock(self.changeable(), None);
-        let without = self.mean(&free, 2).0;
-        let with = self.get(2, Variant::Sampled).0;
-        // A program that is as fast with its locks as without loses nothing by them, whatever the replay's scatter says.
+        let free = whatif::without_lock(self.replays.changeable(), None);
+        let without = self.replays.mean(&free, 2).0;
+        let with = self.replays.get(2, Variant::Sampled).0;
+        // A program that is as fast with its locks as without loses nothing by them, whatever the
+        // replay's scatter says.
         let efficiency = over(without, with, 1).min(1.0);
         // More than two only where a second run measured that.
         (efficiency, (expected / efficiency.max(1e-9)).min(expected.max(2.0)))
@@ -623,8 +370,9 @@ impl<'a> Runs<'a> {
 
     /// The lock that threads take in turns for longest.
     fn cap(&mut self, points: &[Point]) -> Option<Cap> {
-        let one = self.get(1, Variant::Expected).0;
-        // Where one thread holds it nearly always the program waits for that thread, lock or no lock.
+        let one = self.replays.get(1, Variant::Expected).0;
+        // Where one thread holds it nearly always the program waits for that thread, lock or no
+        // lock.
         let shared = |&(_, &(all, most)): &(usize, &(u64, u64))| (all - most) * 20 >= all.max(1);
         let (lock, &(ns, _)) = self
             .sums
@@ -634,24 +382,22 @@ impl<'a> Runs<'a> {
             .filter(shared)
             .max_by_key(|&(ix, &(all, _))| (all, std::cmp::Reverse(ix)))?;
         // A bound may not lie below the replay's result: replayed times scatter by a per cent.
-        let reached = self.known.iter().filter(|((_, v), _)| *v == Variant::Expected);
-        let reached = reached.map(|((cpus, _), run)| over(one, run.0, *cpus));
-        let reached = reached.fold(1.0, f64::max);
+        let reached = self.replays.reached(one);
         let reached = points.iter().map(|p| p.speedup).fold(reached, f64::max);
         Some(Cap {
-            lock: self.first.program.locks[lock].name.clone(),
+            lock: self.replays.first.program.locks[lock].name.clone(),
             speedup: (one / ns.max(1) as f64).max(reached),
         })
     }
 
     fn deadlocks(&self) -> Vec<Deadlock> {
-        let name = |&lock: &u32| self.first.program.locks[lock as usize].name.clone();
+        let name = |&lock: &u32| self.replays.first.program.locks[lock as usize].name.clone();
         let names = |locks: &Vec<u32>| Deadlock { locks: locks.iter().map(name).collect() };
-        self.deadlocked.iter().map(names).collect()
+        self.replays.deadlocked().into_iter().map(names).collect()
     }
 
     fn lock_profiles(&mut self, points: &[Point]) -> Vec<LockProfile> {
-        let program = &self.first.program;
+        let program = &self.replays.first.program;
         let Sums { hold_ns: holds, acquisitions: n, .. } = &self.sums;
         let work = self.sums.work_ns;
         let mut out: Vec<(usize, LockProfile)> = program
@@ -666,14 +412,14 @@ impl<'a> Runs<'a> {
                     ratio: ratio(holds[i], work),
                     hold_ns: holds[i] as f64 / n[i].max(1) as f64,
                     n: n[i],
-                    inflation: self.inflation[i],
+                    inflation: self.replays.costs.inflation[i],
                     saturates_at: None,
                 };
                 (i, profile)
             })
             .collect();
         for point in points {
-            let run = self.get(point.cpus, Variant::Expected);
+            let run = self.replays.get(point.cpus, Variant::Expected);
             let (wall, used) = (run.0, &run.1.locks);
             for (i, profile) in &mut out {
                 let is_full = used[*i].held_ns > 0.85 * wall && is_wanted(&used[*i], wall);
@@ -688,7 +434,7 @@ impl<'a> Runs<'a> {
 
     fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
-        let first = self.first;
+        let first = self.replays.first;
         if first.n_cpus > 1 {
             out.push(format!(
                 "recorded on {} CPUs: waits and holds have the lengths they had there; a recording on one CPU (kasuri predict -- PROGRAM) predicts better",
@@ -719,10 +465,10 @@ impl<'a> Runs<'a> {
                 deadlock.text()
             ));
         }
-        if self.forced > 0 {
+        if self.replays.forced() > 0 {
             out.push(format!(
                 "{} waits of the recording do not fit the replayed order of events and were shortened",
-                self.forced
+                self.replays.forced()
             ));
         }
         if first.program.locks.is_empty() {
@@ -734,7 +480,7 @@ impl<'a> Runs<'a> {
                 first.suspended
             ));
         }
-        if let Some(sample) = &self.sample {
+        if let Some(sample) = &self.replays.sample {
             let steps = |p: &Program| p.scripts.iter().map(|s| s.steps.len()).sum::<usize>();
             out.push(format!(
                 "a long recording: the whole program was replayed on fewest and on most CPUs only; all else is of one in {:.0} of its rounds, in proportion",
@@ -749,17 +495,17 @@ impl<'a> Runs<'a> {
 
     /// What the range of a speed-up has in it.
     fn range_notes(&self) -> Vec<String> {
-        let (mut out, first) = (Vec::new(), self.first);
+        let (mut out, first) = (Vec::new(), self.replays.first);
         if first.tied.is_some() && self.fitted.is_none() {
             out.push(format!(
                 "for {:.0} % of the CPU time a thread that was woken took the CPU of the one that woke it; whether that one waits for it on more CPUs is not known, and the range has both (--second-run tells)",
                 100.0 * ratio(first.hidden_ns, self.sums.work_ns)
             ));
         }
-        if !self.machine.is_measured {
+        if !self.replays.costs.machine.is_measured {
             out.push("costs of waking and handing over are assumed, not measured on this machine: the range is three times as wide".into());
         }
-        if !self.slowdown_is_seen {
+        if !self.replays.costs.slowdown_is_seen {
             out.push("by how much this program's code slows down when other CPUs are busy is not known: the range has a quarter; threads that write the same memory, or wait for it, can lose more (--second-run measures it)".into());
         }
         out
@@ -836,7 +582,7 @@ fn model(
     }
 }
 
-fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
+fn believed(p: &Prediction, runs: &Answering<'_>) -> String {
     let Some(two) = p.points.first() else {
         return "nothing was asked for".into();
     };
@@ -861,10 +607,11 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
         }
         Some(queueing) => {
             let hold = p.locks.first().map_or(0.0, |l| l.hold_ns);
-            let why = if runs.machine.wake_latency_ns > hold && queueing > two.speedup {
+            let why = if runs.replays.costs.machine.wake_latency_ns > hold && queueing > two.speedup
+            {
                 format!(
                     "a hand-over takes {:.1} us here and the worst lock is held {:.1} us at a time, which models with free hand-over ignore",
-                    runs.machine.wake_latency_ns / 1e3,
+                    runs.replays.costs.machine.wake_latency_ns / 1e3,
                     hold / 1e3
                 )
             } else {
@@ -878,16 +625,17 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
     }
 }
 
-fn changes(runs: &mut Runs<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf> {
-    let one = runs.get(1, Variant::Sampled).0;
-    let program = runs.changeable();
+fn changes(runs: &mut Answering<'_>, p: &Prediction, replayed: &[f64]) -> Vec<WhatIf> {
+    let one = runs.replays.get(1, Variant::Sampled).0;
+    let program = runs.replays.changeable();
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
     let n = program.scripts.len();
     let mut out = Vec::new();
     let counts: BTreeSet<usize> = cpus.iter().map(|&c| c.min(n).max(1)).collect();
     let counts: Vec<usize> = counts.into_iter().collect();
     let mut add = |change: String, program: Program| {
-        let walls = at_once(&counts, |&c| runs.run(&program, c, Variant::Expected, 1).wall_ns);
+        let walls =
+            at_once(&counts, |&c| runs.replays.run(&program, c, Variant::Expected, 1).wall_ns);
         let changed = |c: usize| {
             let c = c.min(n).max(1);
             let at = counts.partition_point(|&count| count < c);
@@ -934,7 +682,7 @@ mod tests {
             ..Extract::default()
         };
         let options = Options { cpus: vec![2, 3, 4, 8], ..Options::default() };
-        let whole = answer(Runs::new(&first, options.machine), None, &options);
+        let whole = answer(Answering::new(Replays::new(&first, options.machine)), None, &options);
         let sampled = from_extracts(&first, None, &options);
         let said = |p: &Prediction| p.notes.iter().any(|note| note.contains("in proportion"));
         assert!(said(&sampled) && !said(&whole));
@@ -950,17 +698,5 @@ mod tests {
             (a.speedup.iter().zip(&b.speedup)).for_each(|(&a, &b)| near(a, b));
         }
         assert_eq!(whole.what_if.len(), 4);
-    }
-
-    #[test]
-    fn answers_of_jobs_come_in_their_order_and_a_panic_is_passed_on() {
-        let jobs: Vec<usize> = (0..100).collect();
-        assert_eq!(
-            at_once(&jobs, |&job| 2 * job),
-            jobs.iter().map(|job| 2 * job).collect::<Vec<_>>()
-        );
-        assert!(at_once(&[], |job: &usize| *job).is_empty());
-        let panics = || at_once(&jobs, |&job| assert_ne!(job, 50));
-        assert!(std::panic::catch_unwind(panics).is_err());
     }
 }

@@ -50,7 +50,7 @@ pub struct Options<'a> {
     pub places: Option<&'a Places>,
     /// The account, drawn as a stacked area and added up for any part of the chart.
     pub account: Option<&'a kasuri_analyze::account::Account>,
-    /// By class of the account, its largest waits and what these waited for, a line each ([`kasuri_text::table::waits`]).
+    /// By class of the account, its largest waits and what these waited for, a line each ([`kasuri_answers::class_paths::waits`]).
     pub waits: Vec<(kasuri_analyze::account::Class, Vec<String>)>,
     /// The code that explains the account, by CPU and in order of time ([`kasuri_analyze::Answers::pieces`]): flame graphs of
     /// its classes; empty: there are none.

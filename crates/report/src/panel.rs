@@ -133,7 +133,7 @@ fn table_row<'a>(table: &'a Table, trace: &Trace) -> TableRow<'a> {
 
 fn list_row(list: &List) -> ListRow<'_> {
     ListRow {
-        caption: caption(list.heading, list.note, list.items.len(), list.all),
+        caption: caption(list.heading, &list.note, list.items.len(), list.all),
         items: list.items.iter().map(|item| demangled(item)).collect(),
     }
 }

@@ -1,8 +1,13 @@
 //! The page of `kasuri explain`: it says what `kasuri stat` says, is bounded, and no name in it is markup.
 use crate::answers::summary;
 use kasuri_analyze::Summary;
-use kasuri_text::table::explain::{Explanation, explanation, markdown};
+use kasuri_answers::Answer;
+use kasuri_answers::explain::{Explanation, explanation};
 use kasuri_text::table::{Layout, render};
+
+fn markdown(of: &Explanation) -> String {
+    kasuri_text::markdown(&of.document(usize::MAX), "kasuri stat -v")
+}
 
 fn explained(s: &Summary) -> Explanation {
     explanation(s, "quake.kasuri", 0)

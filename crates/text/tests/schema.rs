@@ -2,16 +2,12 @@
 use crate::answers;
 #[path = "../../export/tests/common/mod.rs"]
 mod common;
-use kasuri_analyze::call_paths::Flame;
-use kasuri_analyze::compare::{Comparison, compare};
-use kasuri_analyze::{AtEnd, Summary};
+use kasuri_analyze::compare::compare;
 use kasuri_answers::critical::Critical;
+use kasuri_answers::explain::explanation;
 use kasuri_answers::info::Info;
 use kasuri_answers::locks::LocksAnswer;
-use kasuri_predict::Prediction;
-use kasuri_predict::plan::Plan;
-use kasuri_testkit::schema::{generated, publish, violations};
-use kasuri_text::table::explain::Explanation;
+use kasuri_testkit::schema::violations;
 use serde_json::{Value, json};
 
 fn printed<T: serde::Serialize>(answer: &T) -> Value {
@@ -91,7 +87,6 @@ fn flame_schema_describes_all_that_is_printed() {
 
 #[test]
 fn explain_schema_describes_all_that_is_printed() {
-    use kasuri_text::table::explain::explanation;
     let found = |value: &Value| violations("explain", value);
     let of = |trace| kasuri_analyze::summary(&trace, &Default::default());
     let of_nothing = of(kasuri_model::Trace::default());
@@ -102,22 +97,6 @@ fn explain_schema_describes_all_that_is_printed() {
     let mut bad = printed(&explanation(&answers::summary(), "run.kasuri", 0));
     *bad.pointer_mut("/classes/0/ns").unwrap() = json!("long");
     assert!(!found(&bad).is_empty());
-}
-
-#[test]
-fn generated_schemas_are_what_the_structs_say() {
-    publish(vec![
-        generated::<Summary>("stat"),
-        generated::<Flame>("flame"),
-        generated::<Explanation>("explain"),
-        generated::<Critical>("critical"),
-        generated::<LocksAnswer<'_>>("locks"),
-        generated::<Prediction>("predict"),
-        generated::<Plan>("plan"),
-        generated::<Comparison>("compare"),
-        generated::<Info>("info"),
-        generated::<AtEnd>("where"),
-    ]);
 }
 
 #[test]

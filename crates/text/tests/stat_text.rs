@@ -773,11 +773,11 @@ fn the_waits_of_a_class_are_lines_of_their_own() {
         node(0, "waited", "pool", 400_000_000, &[]),
         node(1, "ran", "main", 280_000_000, &run),
     ];
-    let waits = kasuri_text::table::waits(&with_chains("low_parallelism", 0, nodes), 80);
+    let waits = kasuri_answers::class_paths::waits(&with_chains("low_parallelism", 0, nodes), 80);
     let lines = ["100.0 % pool waits, without a sample", "<- 70.0 % main ran assemble (m.c:3)"];
     let lines = lines.map(str::to_owned).to_vec();
     assert_eq!(waits, [(Class::LowParallelism, lines)]);
-    assert_eq!(kasuri_text::table::waits(&summary(), 80), []);
+    assert_eq!(kasuri_answers::class_paths::waits(&summary(), 80), []);
 }
 
 /// A few samples that all spin are no certainty; nor are many, entirely.
@@ -916,7 +916,7 @@ fn hostile_names_of_files_and_regions_stay_in_their_place() {
             ..node(0, "waited", "main", 400_000_000, &read)
         }];
         let mut s = with_chains("external_wait", 0, nodes);
-        let waits = kasuri_text::table::waits(&s, 80);
+        let waits = kasuri_answers::class_paths::waits(&s, 80);
         let [(_, lines)] = &waits[..] else {
             panic!("{waits:?}");
         };

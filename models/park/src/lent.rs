@@ -1,5 +1,5 @@
 //! A worker that is taken from a thread which waits in the kernel without having said so: `threads/pthread/look.c`,
-//! `adopt()` and `ito__come_home()` of `threads/src/core/carrier.c`, `ito__be_home()` of `threads/pthread/own_tls.h`. Properties: only
+//! `adopt()` of `threads/src/core/carrier.c`, `ito__come_home()` of `call.c` there, `ito__be_home()` of `threads/pthread/own_tls.h`. Properties: only
 //! one kernel thread at a time runs on the worker, it finds the worker as the thread left it, the thread does not go on
 //! inside ito without a worker, and a wait that only another thread of the worker can end is ended.
 //!

@@ -73,8 +73,6 @@ enum { ITO__LENT_HOME, ITO__LENT_CALL, ITO__LENT_ADOPTED, ITO__LENT_TAKEN, ITO__
 void ito__settle(struct ito__carrier *c, struct worker *w, struct ito_thread *current);
 /* A carrier's life: runs its worker, then those that it is given, until the pool stops. */
 void ito__carrier_run(struct ito__carrier *c);
-/* The scheduler of worker 0, which is not on the carrier that began with it: give it back. False: not possible now. */
-bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w);
 /* The watcher: a call has been in progress since the last look, and `lent` was this. False: no spare carrier; *made: but
  * soon. */
 bool ito__carrier_offer(struct worker *w, uint32_t lent, bool *made);
@@ -86,13 +84,30 @@ uint32_t ito__carriers_started(void);
 /* The caller keeps its carrier for itself (1), or not any more (-1): its number does not count against the bound. */
 void ito__carriers_keep(int32_t more);
 void ito__carriers_forget(void); /* in the child after fork: no spare has come along */
+/* A thread whose worker was taken is in a queue again; its computation beside the workers is over. */
+void ito__carriers_came_back(void);
+void ito__carriers_computed(void);
+extern sigset_t ito__carriers_mask; /* of signals, of the kernel thread that started the watcher: that of spares */
+
+/* ---- at rest (rest.c) -------------------------------------------------------------------------------------------- */
+
+/* In place of `lent`: the worker was given back by ito__carrier_go_home(). */
+#define ITO__GO_HOME ((uint32_t)ITO__LENT_ADOPTED)
+/* `c`, which rests or will, runs `job` next, offered with `turn`; null: it ends. */
+void ito__carrier_give(struct ito__carrier *c, struct worker *job, uint32_t turn);
+/* Become a spare until there is a job; null: the pool stops. Worker 0's own carrier is for worker 0 alone. */
+struct worker *ito__carrier_rest(struct ito__carrier *c);
+/* One that rests, for a job; null: none does. */
+struct ito__carrier *ito__carrier_spare(void);
+/* The scheduler of worker 0, which is not on the carrier that began with it: give it back. False: not possible now. */
+bool ito__carrier_go_home(struct ito__carrier *c, struct worker *w);
+void ito__carriers_forget_resting(void);
 
 /* ---- the watcher (watch.c) --------------------------------------------------------------------------------------- */
 
 int ito__watch_start(void); /* 0, or EAGAIN: no kernel thread */
 void ito__watch_stop(void);
 unsigned ito__watch_threads(void); /* the watcher, and all carriers that it started */
-extern sigset_t ito__watch_mask;   /* of signals, of the kernel thread that started it: that of spare carriers */
 /* A call (true) or a wait for I/O has begun; the caller has told of it. */
 void ito__watch_look(bool call);
 

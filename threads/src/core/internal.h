@@ -4,7 +4,8 @@
  *
  * Start with ito/types.h. The files, from the fast paths outwards: deque.c (continuations), queue.c (ready threads),
  * schedule.c (what a worker runs next), park.c (idle workers), block.c (threads that wait), thread.c (begin, end,
- * join), worker.c (start and stop). Mutexes and the like are built on wait.h.
+ * join), carrier.c and rest.c (kernel threads), call.c (calls that wait in the kernel), worker.c (start and stop).
+ * Mutexes and the like are built on wait.h.
  */
 #ifndef ITO_INTERNAL_H
 #define ITO_INTERNAL_H
@@ -188,6 +189,13 @@ static inline struct worker *worker_of(struct ito__worker *w) {
     return (struct worker *)w;
 }
 
+/* Keeps the context of the loop that runs on carrier c, for a thread's way back to it. */
+static inline void save_home(struct ito__carrier *c, const struct worker *w) {
+    c->home.sp = w->sched.sp;
+    c->home.sanitizer = w->sched.sanitizer;
+    c->home.stack = w->sched.stack;
+}
+
 /* ---- blocking (block.c) ----------------------------------------------------------------------------------------- */
 
 void ito__block(void (*after)(void *arg), void *arg);
@@ -315,7 +323,6 @@ void ito__descriptor_forget(void);
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
 
-/* A thread that will run the forked task; null: no memory. `folded_in`: of the slot that it was in. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork, uint64_t folded_in);
 void ito__keys_end(struct ito_thread *t);
 /* The thread has ended whose state was this, 1 + the address of a join with a deadline (join_until.c). */
@@ -344,11 +351,14 @@ bool ito__hungry(void); /* a new thread would soon be stolen; a hint */
 void ito__search_begin(void);
 void ito__search_end(struct worker *w);
 
-/* ---- what rooms above do for the core ---------------------------------------------------------------------------- */
+/* ---- what stands above does for what is below -------------------------------------------------------------------- */
 
-/* The core knows none of these rooms: ito_init (init.c) says once what is there. Each is called by workers and, where it
- * says so, by the watcher (watch.c). */
+/* Scheduling knows neither threads that begin nor other rooms: ito_init (init.c) says once what is there. Each is called
+ * by workers and, where it says so, by the watcher (watch.c). */
 struct ito__above {
+    /* A thread that will run the forked task, which the caller took from the deque; null: no memory. `folded_in`: of the
+     * slot that it was in (thread.c, which stands above schedule.c). */
+    struct ito_thread *(*promote)(struct worker *w, struct ito__fork *fork, uint64_t folded_in);
     /* I/O (io/io.h), called while ito__pool.io_waiting > 0, but for the last. */
     /* Look without waiting, and make ready whom the events are for. `now`: also when the last look was not long ago. Any
      * thread that holds no bit of an object (wait.h): a worker's own context, or w null. Return: threads made ready. */

@@ -39,16 +39,6 @@ static int join_sleep(struct join_wait *j, ito_thread *thread, uint64_t deadline
     return ito__wait(&w, &j->word, 0, deadline_ns, ITO__WAIT_JOIN, thread, NULL);
 }
 
-int ito_tryjoin(ito_thread *thread, void **result) {
-    if (thread == NULL)
-        return EINVAL;
-    if (thread == ito__self())
-        return EDEADLK;
-    /* ORDER acquire; pairs with the exchange in finish_shared(), as in ito__join_flags(), which looks once more. */
-    uintptr_t state = load_acquire(&thread->state);
-    return state == ITO__PRIVATE || state == ITO__SHARED ? EBUSY : ito_join(thread, result);
-}
-
 /* As ito_join_until, but whoever joins the thread comes later. */
 int ito__ended_until(ito_thread *thread, uint64_t deadline_ns) {
     if (thread == NULL)
@@ -85,11 +75,4 @@ int ito__ended_until(ito_thread *thread, uint64_t deadline_ns) {
     else
         join_sleep(&j, thread, ITO_FOREVER);
     return 0;
-}
-
-int ito_join_until(ito_thread *thread, void **result, uint64_t deadline_ns) {
-    if (deadline_ns == ITO_FOREVER)
-        return ito_join(thread, result);
-    int r = ito__ended_until(thread, deadline_ns);
-    return r ? r : ito_join(thread, result);
 }

@@ -25,7 +25,7 @@ static struct ito__next resume(struct ito_thread *t) {
 /* What the slot holds, ready to be resumed: a continuation as it is, or a thread made for a forked task. */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next) {
     if (slot->thread & 1) {
-        struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1), slot->folded_in);
+        struct ito_thread *t = ito__above->promote(w, (struct ito__fork *)(slot->thread - 1), slot->folded_in);
         if (t == NULL)
             return false;
         ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);

@@ -558,6 +558,23 @@ int ito_join(ito_thread *thread, void **result) {
     return thread ? ito__join(thread, result) : EINVAL;
 }
 
+int ito_tryjoin(ito_thread *thread, void **result) {
+    if (thread == NULL)
+        return EINVAL;
+    if (thread == ito__self())
+        return EDEADLK;
+    /* ORDER acquire; pairs with the exchange in finish_shared(), as in ito__join_flags(), which looks once more. */
+    uintptr_t state = load_acquire(&thread->state);
+    return state == ITO__PRIVATE || state == ITO__SHARED ? EBUSY : ito_join(thread, result);
+}
+
+int ito_join_until(ito_thread *thread, void **result, uint64_t deadline_ns) {
+    if (deadline_ns == ITO_FOREVER)
+        return ito_join(thread, result);
+    int r = ito__ended_until(thread, deadline_ns);
+    return r ? r : ito_join(thread, result);
+}
+
 /* The same three cases as a join, but without waiting: running (its worker will free the descriptor), ended (free it
  * here), or not the caller's to detach. */
 int ito_detach(ito_thread *thread) {

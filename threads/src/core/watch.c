@@ -36,7 +36,6 @@ static struct {
     pthread_t thread;
 } watch;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-sigset_t ito__watch_mask;
 
 /* Looks at every worker. *calls: a call is in progress. Returns whether a worker was offered. */
 static bool look_at_calls(bool *calls) {
@@ -140,10 +139,10 @@ static int start_slow(void) {
             forks_known = !pthread_atfork(NULL, NULL, forget);
         /* Signals of the program are not for this thread. */
         sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &ito__watch_mask);
+        pthread_sigmask(SIG_SETMASK, &all, &ito__carriers_mask);
         if (pthread_create(&watch.thread, NULL, watch_main, NULL))
             r = EAGAIN;
-        pthread_sigmask(SIG_SETMASK, &ito__watch_mask, NULL);
+        pthread_sigmask(SIG_SETMASK, &ito__carriers_mask, NULL);
         /* ORDER release; pairs with the acquire load in ito__watch_start(). */
         store_release(&watch.started, !r);
     }

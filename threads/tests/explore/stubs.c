@@ -186,6 +186,7 @@ static void io_deliver(struct worker *w, int n_events) {
 }
 static void io_interrupt(void) {}
 static const struct ito__above above = {
+    .promote = ito__promote,
     .io_poll = io_poll,
     .io_is_due = io_is_due,
     .io_wait = io_wait,

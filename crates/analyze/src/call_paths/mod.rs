@@ -19,7 +19,9 @@
 //! | `polls` | naps between tries |
 //! | `phases` | code that several threads run at once |
 //! | `turns` | whether threads that wait at one place take turns, or go on together |
-//! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
+//! | `frames` | what is shown of a path, and whether a thread works there |
+//! | `frames::kinds` | functions told apart by name: system, start of a thread, spinning, runtime library |
+//! | `frames::awaited` | what a thread at a path waits for, and who asks for it |
 //! | `hot` | the few paths that stand for many |
 //! | `certainty` | how far shares may be from the true ones |
 //! | `explained` | the time that has a named path, and why the rest has none |

@@ -2,8 +2,9 @@
 use crate::open::Input;
 use crate::program::ProgramArgs;
 use crate::range::{self, TimeRange};
+use kasuri_answers::Answer;
+use kasuri_answers::explain::explanation;
 use kasuri_base::words::shell_word;
-use kasuri_text::table::explain;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -42,13 +43,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = range::options(&trace, args.range, false)?;
     let summary = kasuri_analyze::summary(&trace, &options);
     let file = shell_word(name.to_string());
-    let explanation = explain::explanation(&summary, &file, trace.span.start.ns());
+    let explanation = explanation(&summary, &file, trace.span.start.ns());
     let mut out = crate::screen::screen();
     if args.json {
         kasuri_text::json::write(&explanation, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    out.write_all(explain::markdown(&explanation).as_bytes())?;
+    let page = kasuri_text::markdown(&explanation.document(usize::MAX), "kasuri stat -v");
+    out.write_all(page.as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

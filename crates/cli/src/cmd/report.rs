@@ -146,7 +146,7 @@ impl Side {
         Ok(Side {
             panels,
             lateness,
-            headline: kasuri_text::table::headline(summary),
+            headline: kasuri_answers::account::headline(summary),
             summary: serde_json::to_value(summary).context("cannot encode the summary")?,
             answers,
             title: match (title, named(&trace)) {
@@ -171,7 +171,7 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.answers.account),
-            waits: kasuri_text::table::waits(&self.answers.summary, WAITS_WIDTH),
+            waits: kasuri_answers::class_paths::waits(&self.answers.summary, WAITS_WIDTH),
             pieces: &self.answers.pieces,
             cover: Some(&self.answers.cover),
             locks: Some(&self.answers.locks),

@@ -60,10 +60,12 @@ impl Page<'_> {
 
     fn list(&mut self, list: &List) {
         if !list.heading.is_empty() {
-            self.heading(list.heading, list.note);
+            self.heading(list.heading, &list.note);
+        } else if !list.note.is_empty() {
+            self.note(&list.note);
         }
         for item in &list.items {
-            self.item(&printable(item));
+            item.lines().for_each(|line| self.item(&printable(line)));
         }
         if list.items.len() < list.all {
             let more = list.all - list.items.len();
@@ -84,7 +86,7 @@ fn column(of: &kasuri_answers::document::Column) -> Column {
     }
 }
 
-fn in_unit(cell: &Cell, unit: Unit) -> String {
+pub(crate) fn in_unit(cell: &Cell, unit: Unit) -> String {
     let number = match &cell.value {
         Value::None => return "-".into(),
         Value::Text(text) => return text.clone(),

@@ -10,10 +10,7 @@
 //! | `overview` | `kasuri stat`, as far as it fits one screen |
 //! | `sections` | sections of `kasuri stat` that draw themselves |
 //! | `account` | where the CPU time went: headline, bar and table |
-//! | `call_paths` | the code behind each class, below its row |
-//! | `chains` | waits, and what ended them, line below line |
 //! | [`document`](document()) | every answer that is a document (`crates/answers`) |
-//! | [`explain`] | the account as one page of Markdown, for others to quote |
 //! | [`program`] | which processes an answer is about |
 //! | `top` | a window of `kasuri top` |
 //! | [`grid`] | tables whose columns fit the screen |
@@ -21,21 +18,16 @@
 //! All text from a recording goes through [`units::printable`] before it is printed: a traced program chooses its
 //! names.
 mod account;
-mod call_paths;
-mod chains;
-mod document;
-pub mod explain;
+pub(crate) mod document;
 pub mod grid;
 mod overview;
 pub mod program;
 mod sections;
 mod top;
 
-pub use account::headline;
-pub use call_paths::waits;
 pub use document::render as document;
-pub(crate) use grid::cut;
 pub use kasuri_answers::units;
+pub(crate) use kasuri_answers::units::cut;
 pub use sections::{EdgeDoubts, edge_doubts};
 pub use top::{BlockedIn, TopFacts, TopPage, TopSort, TopView, top};
 
@@ -217,7 +209,7 @@ impl Page<'_> {
     /// The recorded command, or what was chosen of it.
     fn title(&mut self, command: &[String]) {
         let title = program::title(&self.layout.program, command);
-        let title = self.styled("1", &grid::cut(&title, self.layout.width));
+        let title = self.styled("1", &cut(&title, self.layout.width));
         self.line(&title);
     }
 

@@ -4,23 +4,15 @@
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
 use kasuri_analyze::{
-    AnnotationSummary, CpuTime, LossSummary, Summary, TaskGraph, WorstWakeup, handed_over_in,
-    no_light_threads, pinned_for,
+    AnnotationSummary, CpuTime, Summary, TaskGraph, WorstWakeup, handed_over_in, no_light_threads,
+    pinned_for,
 };
+use kasuri_answers::run::{exit_text, loss_text};
 use std::cmp::Reverse;
 
 /// A time.
 fn ns(value: i64) -> String {
     duration(value as f64)
-}
-
-/// `, exited with 0`; "" where it is not known.
-pub(super) fn exit_text(status: Option<i32>) -> String {
-    match status {
-        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
-        Some(status) => format!(", exited with {status}"),
-        None => String::new(),
-    }
 }
 
 /// The wake-up that took longest: whose, when, and how to look at it.
@@ -442,18 +434,4 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
         text += &format!(" ({share} of the work: not known whether on a CPU)");
     }
     text
-}
-
-/// A loss: how many events, where, when and why.
-pub(super) fn loss_text(loss: &LossSummary) -> String {
-    // Tracers that overwrite old events tell that they did, and not always how many: 0 stands for that.
-    let n = if loss.count == 0 { "an unknown number of".into() } else { count(loss.count) };
-    let place = match (loss.cpu, loss.tid) {
-        (Some(cpu), _) => format!(" on CPU {cpu}"),
-        (None, Some(tid)) => format!(" of thread {tid}"),
-        (None, None) => String::new(),
-    };
-    let gaps = if loss.gaps > 1 { format!(" in {} gaps", count(loss.gaps)) } else { String::new() };
-    let (from, to) = (ns(loss.from_ns), ns(loss.to_ns));
-    format!("{n} events{place}{gaps} between {from} and {to}: {}", printable(&loss.cause))
 }

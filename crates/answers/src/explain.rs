@@ -1,32 +1,31 @@
-//! One page about a recording that others can quote: `kasuri explain`.
+//! The answer of `kasuri explain`: one page about a recording that others can quote.
 //!
-//! It holds what `kasuri stat` says, and nothing else: the account, the causes of each loss with their places in the source, the code behind them, what to try,
-//! and what may be wrong with it all. [`Explanation`] is its JSON, [`markdown`] its text. Both are bounded, whatever the recording holds: a page that
-//! is pasted into an issue or given to a language model must not be as long as a stranger's recording likes.
+//! It holds what `kasuri stat` says, and nothing else: the account, the causes of each loss with
+//! their places in the source, the code behind them, what to try, and what may be wrong with it
+//! all. It is bounded, whatever the recording holds: a page that is pasted into an issue or given
+//! to a language model must not be as long as a stranger's recording likes.
 //!
-//! Names come from the recorded program, and the page is read by programs that obey markup. So all text from outside of this file goes through [`inline`], which
-//! leaves words of letters and digits as they are and puts everything else into code spans, where Markdown and what is built on it (mentions, links, HTML) find no markup.
-use super::account::{MAX_OF_CLASS, by_size, cause_text, headline_text};
-use super::call_paths::class_lines;
-use super::overview::{quality_text, run_text};
-use super::sections::loss_text;
-use super::units::{duration, percent, printable};
-use super::{cut, program};
-use kasuri_analyze::Summary;
+//! Names come from the recorded program. Those that stand for themselves are between backticks,
+//! [`quoted`], so that a renderer can tell them from what is said of them.
+use crate::Answer;
+use crate::account::{
+    FINDING, MAX_OF_CLASS, by_size, cause_text, class_of, headline_text, knows_account, meaning,
+};
+use crate::class_paths::class_lines;
+use crate::document::{Document, List, Part, Rows, Title, Unit};
+use crate::names::{ThreadNames, thread_names};
+use crate::run::{loss_text, quality_text, run_text};
+use crate::units::{cut, duration, percent, printable};
 use kasuri_analyze::account::{CauseSummary, Class, ClassSum};
-use kasuri_answers::account::{FINDING, class_of, knows_account};
-use kasuri_answers::names::{ThreadNames, thread_names};
+use kasuri_analyze::{Summary, program_title};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Name and version of the JSON that [`Explanation`] serialises to.
 pub const SCHEMA: &str = "kasuri.explain/1";
 
 /// Columns of a text: a longer one loses its middle.
 const WIDTH: usize = 240;
-/// Most bytes of the page, without its last line.
-const PAGE: usize = 16_000;
 /// Lines of code behind a class.
 const CODE: usize = 4;
 /// Remedies, and doubts.
@@ -52,7 +51,8 @@ pub struct Explanation {
     pub capacity_ns: i64,
     /// CPUs that did the program's own work, on average; none without scheduler events.
     pub got_cpus: Option<f64>,
-    /// Classes of the account with 1 % of the capacity or more: useful ones first, the largest first.
+    /// Classes of the account with 1 % of the capacity or more: useful ones first, the largest
+    /// first.
     pub classes: Vec<ExplainedClass>,
     /// What to try, most to gain first; at most 6.
     pub remedies: Vec<Remedy>,
@@ -124,7 +124,8 @@ pub struct Next {
     pub command: String,
 }
 
-/// The explanation. `file`: the recording as a word of a shell command, "" for none; `start_ns`: where `--range` counts from.
+/// The explanation. `file`: the recording as a word of a shell command, "" for none; `start_ns`:
+/// where `--range` counts from.
 pub fn explanation(s: &Summary, file: &str, start_ns: i64) -> Explanation {
     let names = thread_names(s);
     let has_account = knows_account(s);
@@ -138,7 +139,7 @@ pub fn explanation(s: &Summary, file: &str, start_ns: i64) -> Explanation {
     };
     Explanation {
         schema: SCHEMA,
-        program: bounded(&program::title(&program::named(&s.program, &s.command), &s.command)),
+        program: bounded(&program_title(&s.program.named(&s.command), &s.command)),
         run: bounded(&run_text(s)),
         // The page has the losses itself.
         quality: bounded(&quality_text(s).replace(" (--section losses)", "")),
@@ -178,7 +179,7 @@ fn classes(s: &Summary, names: &ThreadNames<'_>, start_ns: i64) -> Vec<Explained
         ExplainedClass {
             class: sum.class,
             label: class.label(),
-            meaning: super::account::meaning(class, s.program.by),
+            meaning: meaning(class, s.program.by),
             is_useful: class.is_useful(),
             ns: sum.ns,
             cpus: sum.cpus,
@@ -244,168 +245,82 @@ fn next(s: &Summary, file: &str, has_account: bool) -> Vec<Next> {
     out
 }
 
-/// The page.
-pub fn markdown(e: &Explanation) -> String {
-    let mut out = String::new();
-    let mut line = |text: String| {
-        out.push_str(&text);
-        out.push('\n');
-    };
-    line(format!("# Where the CPU time of {} went", code(&e.program)));
-    line(String::new());
-    line(format!("{}; {}.", inline(&e.run), inline(&e.quality)));
-    line(String::new());
-    line(format!("**{}**", inline(&e.headline)));
-    if !e.classes.is_empty() {
-        line("\n| CPUs | share | time | what |\n|--:|--:|--:|---|".into());
+impl Answer for Explanation {
+    /// All of it, whatever `rows` is: it is bounded.
+    fn document(&self, _rows: usize) -> Document {
+        let title = format!("Where the CPU time of {} went", quoted(&self.program));
+        let mut out = Document::new("Explanation", Title::Line(title));
+        out.note(format!("{}; {}.", paired(&self.run), paired(&self.quality)));
+        out.fact("", &self.headline);
+        out.table(
+            Rows::new("", "", &self.classes, usize::MAX)
+                .column("CPUs", Unit::Number, 0, "", |c| c.cpus)
+                .column("share", Unit::Ratio, 0, "", |c| c.share)
+                .column("time", Unit::Ns, 0, "", |c| c.ns)
+                .column("what", Unit::Sentence, 0, "", |c| format!("{}: {}", c.label, c.meaning)),
+        );
+        self.causes(&mut out);
+        if self.remedies.is_empty() {
+            out.refusal("What to try", "No remedy is known that was measured to help here.");
+        }
+        out.list("What to try", "", self.remedies.iter().map(remedy_text), MOST);
+        if !self.doubts.is_empty() {
+            out.parts.push(Part::List(List {
+                heading: "What this recording cannot show",
+                note: "".into(),
+                items: self.doubts.clone(),
+                all: self.doubts.len() + self.more_doubts,
+            }));
+        }
+        let next = |next: &Next| format!("{}: {}", next.what, quoted(&next.command));
+        out.list("More", "", self.next.iter().map(next), usize::MAX);
+        out
     }
-    for c in &e.classes {
-        line(format!(
-            "| {:.2} | {} | {} | {}: {} |",
-            c.cpus,
-            percent(c.share),
-            duration(c.ns as f64),
-            c.label,
-            c.meaning
-        ));
-    }
-    let explained = |c: &&ExplainedClass| !(c.causes.is_empty() && c.code.is_empty());
-    if e.classes.iter().any(|c| explained(&c)) {
-        line("\n## Causes".into());
-    }
-    for c in e.classes.iter().filter(explained) {
-        line(format!("\n{} ({}):\n", c.label, percent(c.share)));
-        c.causes.iter().for_each(|cause| line(cause_line(cause)));
-        c.code.iter().for_each(|path| line(format!("- code: {}", code(path))));
-    }
-    line("\n## What to try\n".into());
-    if e.remedies.is_empty() {
-        line("No remedy is known that was measured to help here.".into());
-    }
-    for remedy in &e.remedies {
-        line(format!("- {}", inline(&remedy.text)));
-        if let Some(command) = &remedy.command {
-            line(format!("  {}", code(command)));
+}
+
+impl Explanation {
+    /// The causes of each class, and the code behind it.
+    fn causes(&self, out: &mut Document) {
+        let mut heading = "Causes";
+        for class in &self.classes {
+            let code = class.code.iter().map(|path| format!("code: {}", quoted(path)));
+            let items: Vec<String> = class.causes.iter().map(cause_line).chain(code).collect();
+            if !items.is_empty() {
+                let note = format!("{} ({})", class.label, percent(class.share));
+                out.list(heading, note, items.into_iter(), usize::MAX);
+                heading = "";
+            }
         }
     }
-    if !e.doubts.is_empty() {
-        line("\n## What this recording cannot show\n".into());
-        e.doubts.iter().for_each(|doubt| line(format!("- {}", inline(doubt))));
-    }
-    if e.more_doubts > 0 {
-        line(format!("- and {} more", e.more_doubts));
-    }
-    if !e.next.is_empty() {
-        line("\n## More\n".into());
-    }
-    for next in &e.next {
-        line(format!("- {}: {}", next.what, code(&next.command)));
-    }
-    if out.len() > PAGE {
-        let line_ends = out.bytes().take(PAGE).rposition(|byte| byte == b'\n');
-        out.truncate(line_ends.map_or(0, |at| at + 1));
-        out.push_str("\nThe page ends here; `kasuri stat -v` has the rest.\n");
-    }
-    out
+}
+
+fn remedy_text(remedy: &Remedy) -> String {
+    let command = remedy.command.as_deref().map(|command| format!("\n{}", quoted(command)));
+    paired(&remedy.text) + &command.unwrap_or_default()
 }
 
 fn cause_line(c: &ExplainedCause) -> String {
-    let place = match &c.place {
-        Some(place) => format!(" at {}", code(place)),
-        None => String::new(),
-    };
-    let mut out = format!("- {}{place}: ", inline(&c.text));
-    let (share, time) = (percent(c.share), duration(c.ns as f64));
-    let _ = write!(out, "{:.2} CPUs, {share}, {time}; longest {}", c.cpus, c.longest);
-    out
+    let place = c.place.as_deref().map(|place| format!(" at {}", quoted(place)));
+    format!(
+        "{}{}: {:.2} CPUs, {}, {}; longest {}",
+        paired(&c.text),
+        place.unwrap_or_default(),
+        c.cpus,
+        percent(c.share),
+        duration(c.ns as f64),
+        c.longest
+    )
 }
 
-/// The text as a code span. A backtick would end it, and becomes an apostrophe.
-fn code(text: &str) -> String {
-    // A span of blanks alone is none, and a line feed could begin a new block.
-    let text: String = text.chars().map(plain).collect();
-    match text.trim() {
-        "" => "` `".into(),
-        text => format!("`{text}`"),
-    }
+/// The text between backticks; one within it would end it, and becomes an apostrophe.
+fn quoted(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
 }
 
-fn plain(c: char) -> char {
-    match c {
-        '`' => '\'',
-        c if c.is_whitespace() => ' ',
-        c => c,
-    }
-}
-
-/// Text in which only code spans are markup. What stands between two backticks already, as locks' names do, becomes one span; of the rest, each
-/// word that is more than letters, digits and punctuation of prose.
-fn inline(text: &str) -> String {
-    let mut out = String::new();
-    let pieces: Vec<&str> = text.split('`').collect();
-    for (at, piece) in pieces.iter().enumerate() {
-        // The last backtick of an odd number opens nothing.
-        if at % 2 == 1 && at + 1 < pieces.len() {
-            out.push_str(&code(piece));
-            continue;
-        }
-        let words = piece.split(char::is_whitespace).map(word);
-        out.push_str(&words.collect::<Vec<String>>().join(" "));
-    }
-    out
-}
-
-fn word(word: &str) -> String {
-    let core = word.trim_start_matches('(');
-    let core = core.trim_end_matches(|c| ",;:".contains(c));
-    let core = match core.matches(')').count() > core.matches('(').count() {
-        true => core.trim_end_matches(')'),
-        false => core,
-    };
-    // A full stop is prose's at an end and before a digit: else it may make a link of a name.
-    let stem = core.trim_end_matches('.');
-    let is_prose = |c: char| c.is_alphanumeric() || "-%/'()".contains(c);
-    let mut parts = stem.split('.');
-    let is_prose = parts.next().is_some_and(|part| part.chars().all(is_prose))
-        && parts.all(|part| {
-            part.starts_with(|c: char| c.is_ascii_digit()) && part.chars().all(is_prose)
-        });
-    // `<0.1` begins no tag, and `@` alone is no mention.
-    let number = stem.strip_prefix('<').unwrap_or(stem).replace(',', "");
-    if number.parse::<f64>().is_ok() || stem == "@" || (is_prose && !stem.starts_with('-')) {
-        return word.to_owned();
-    }
-    let at = word.find(core).unwrap_or(0);
-    format!("{}{}{}", &word[..at], code(core), &word[at + core.len()..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{code, inline};
-
-    #[test]
-    fn only_code_spans_are_markup() {
-        let cases = [
-            ("you got 1.24 of 2 CPUs: 0.26 lost", "you got 1.24 of 2 CPUs: 0.26 lost"),
-            ("lock `a|b <c>` (q.c:7),", "lock `a|b <c>` (`q.c:7`),"),
-            ("<!-- @me [x](http://y) *b*", "`<!--` `@me` `[x](http://y)` `*b*`"),
-            ("Intel(R) (x) 1,904 (a.c:7), -v", "Intel(R) (x) 1,904 (`a.c:7`), `-v`"),
-            (
-                "Xeon(R) @ 2.80GHz, Linux 6.18.44-v5, <0.1 %",
-                "Xeon(R) @ 2.80GHz, Linux 6.18.44-v5, <0.1 %",
-            ),
-            ("1.x 2.80.com <b> <1.b @a", "`1.x` `2.80.com` `<b>` `<1.b` `@a`"),
-            ("odd ` backtick", "odd  backtick"),
-            ("`a` `b", "`a` b"),
-            ("www.evil.com.", "`www.evil.com.`"),
-            ("# - 1. + ---", "`#` `-` 1. `+` `---`"),
-            ("a\nb  c", "a b  c"),
-            ("", ""),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(inline(text), expected, "{text:?}");
-        }
-        assert_eq!(code("a`b\n`"), "`a'b '`");
-        assert_eq!(code(""), "` `");
+/// The text without a last backtick that has no other: it would pair with one of what follows.
+fn paired(text: &str) -> String {
+    match (text.matches('`').count() % 2, text.rfind('`')) {
+        (1, Some(at)) => format!("{}{}", &text[..at], &text[at + 1..]),
+        _ => text.to_owned(),
     }
 }

@@ -1,14 +1,14 @@
 //! The code behind each class of the account: the lines below its row.
-use super::chains::{PathLine, WORTH_A_LINE, chain_lines};
-use super::grid::cut;
-use super::units::{percent, plural, printable};
+pub use crate::chains::PathLine;
+use crate::chains::{WORTH_A_LINE, chain_lines};
+use crate::names::{ThreadNames, thread_names};
+use crate::paths::hot_path_text;
+use crate::units::{cut, percent, plural, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains, points_off,
 };
 use kasuri_analyze::{Summary, names_by};
-use kasuri_answers::names::{ThreadNames, thread_names};
-use kasuri_answers::paths::hot_path_text;
 use unicode_width::UnicodeWidthStr;
 
 /// The waits of a class with what they waited for, where these are the best answer.
@@ -40,7 +40,7 @@ pub fn waits(s: &Summary, width: usize) -> Vec<(Class, Vec<String>)> {
 
 /// The lines below a class: at most `n` paths that explain it, and `n` that happened meanwhile, in as many columns as `rooms` has first; those that go on
 /// in as many as it has second.
-pub(super) fn class_lines(
+pub fn class_lines(
     paths: Option<&CallPathSummary>,
     class: Class,
     names: &ThreadNames<'_>,
@@ -158,7 +158,7 @@ const WORTH_A_NOTE: f64 = 0.1;
 
 /// What is to be known of the call paths in the account: how sure spinning is, and how much of the time they explain, `always` or where
 /// more than a tenth of it is not known.
-pub(super) fn path_notes(s: &Summary, paths: &CallPathSummary, always: bool) -> Vec<String> {
+pub fn path_notes(s: &Summary, paths: &CallPathSummary, always: bool) -> Vec<String> {
     let (ran, slept, explained) = (&paths.on_cpu, &paths.blocked, &paths.explained);
     let is_large = |ns: i64, of: i64| ns as f64 > WORTH_A_NOTE * of as f64;
     let lacks_stacks = is_large(ran.ns - ran.complete_ns, ran.ns)
@@ -218,7 +218,7 @@ fn coverage_text(paths: &CallPathSummary) -> String {
         text += &format!("; {} of blocked time has one", percent(share(known, slept)));
     }
     if paths.lost > 0 {
-        text += &format!("; {} samples lost", super::units::count(paths.lost));
+        text += &format!("; {} samples lost", crate::units::count(paths.lost));
     }
     text
 }
@@ -248,7 +248,7 @@ fn explained_text(paths: &CallPathSummary, missing: &[String]) -> Option<String>
         text += &format!("; {part} {place}");
     }
     for row in explained.unsampled.iter().filter(|row| is_worth(row.ns)) {
-        let (part, n) = (percent(share(row.ns)), super::units::count(row.threads));
+        let (part, n) = (percent(share(row.ns)), crate::units::count(row.threads));
         let threads = if row.threads == 1 { "thread" } else { "threads" };
         let reason = match row.reason {
             "short_thread" => format!("in {n} {threads} that ran too shortly for a sample"),

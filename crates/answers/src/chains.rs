@@ -7,21 +7,20 @@
 //! ```
 //!
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
-use super::grid::cut;
-use super::units::{count, duration, file_name, percent, printable};
+use crate::names::ThreadNames;
+use crate::paths::path_text;
+use crate::units::{count, cut, duration, file_name, percent, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains, is_gil};
-use kasuri_answers::names::ThreadNames;
-use kasuri_answers::paths::path_text;
 use unicode_width::UnicodeWidthStr;
 
 /// Less of a class than this is not worth a line.
 /// It is a share of the class's time, so the same path may have a line under a small class and none under a large
 /// one.
-pub(super) const WORTH_A_LINE: f64 = 0.01;
+pub(crate) const WORTH_A_LINE: f64 = 0.01;
 
 /// A line below a class.
-pub(super) struct PathLine {
+pub struct PathLine {
     /// Its time; none: it goes on with what the line above says, and may be longer.
     pub ns: Option<i64>,
     /// It, with its share of the class.
@@ -38,7 +37,7 @@ const FILE_NAME: usize = 24;
 
 /// The lines of the `n` largest waits of a class: the first of each in as many columns as `rooms` has first, the others in as many as
 /// it has second. `is_below`: below lines that say what the one thread of a serial phase ran.
-pub(super) fn chain_lines(
+pub(crate) fn chain_lines(
     chains: &WaitChains,
     class: &ClassPaths,
     names: &ThreadNames<'_>,
