@@ -66,7 +66,11 @@ struct kasuri_control {
     /* Where struct_size says that it is there: */
     uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
     uint32_t reserved;      /* 132 */
-};                          /* 136 */
+    /* What kept rings or names of programs from growing, by enum kasuri_hindrance: the first error of each, and the limit
+     * that goes with it; 0: nothing did. A program stores the limit, then the error. */
+    uint32_t hindrance[8];       /* 136  atomic: errno [KASURI_HINDRANCES] */
+    uint64_t hindrance_limit[8]; /* 168  as getrlimit gives it; all ones: none is set, or none goes with it */
+};                               /* 232 */
 
 /* First bytes of p<pid>-<gen>.sites. A forked child whose sites were registered by its parent names
  * the parent's file; ids below `parent_next_id` are defined there. */
@@ -99,6 +103,12 @@ struct kasuri_site_def {
  * recorder). BIG: longer than KASURI_EVENT_MAX. SITE: its name could not be stored. FROZEN: dropped
  * while a snapshot was copied. */
 enum kasuri_lost { KASURI_LOST_FULL, KASURI_LOST_OVERWRITTEN, KASURI_LOST_BIG, KASURI_LOST_SITE, KASURI_LOST_FROZEN, KASURI_LOST_SPACE, KASURI_LOST_LIMIT, KASURI_LOST_CAUSES = 8 };
+
+/* What kept a program's rings or names from growing. SPACE: their file system was full; QUOTA: its user's share of it was. The
+ * others stand for limits of the program: the length of a file (RLIMIT_FSIZE), open files (RLIMIT_NOFILE), memory where addresses
+ * (RLIMIT_AS) or private memory (RLIMIT_DATA) are limited, locked memory (RLIMIT_MEMLOCK). OTHER: the errno says what. */
+enum kasuri_hindrance { KASURI_HINDRANCE_SPACE, KASURI_HINDRANCE_QUOTA, KASURI_HINDRANCE_FILE_SIZE, KASURI_HINDRANCE_FILES,
+    KASURI_HINDRANCE_ADDRESSES, KASURI_HINDRANCE_DATA, KASURI_HINDRANCE_LOCKED, KASURI_HINDRANCE_OTHER, KASURI_HINDRANCES = 8 };
 
 /* Start of a ring file. chunk_state[i] (atomic) describes the chunk at chunks_offset + i*chunk_bytes. */
 struct kasuri_segment {
@@ -1156,6 +1166,26 @@ extern "C"
 #define KASURI__SIGSET_BYTES 8
 #endif
 #define KASURI__CLOCK_MONOTONIC 1
+/* Of <sys/resource.h>. */
+#define KASURI__RLIMIT_FSIZE 1
+#define KASURI__RLIMIT_DATA 2
+#if defined(__mips__)
+#define KASURI__RLIMIT_NOFILE 5
+#define KASURI__RLIMIT_AS 6
+#define KASURI__RLIMIT_MEMLOCK 9
+#elif defined(__alpha__)
+#define KASURI__RLIMIT_NOFILE 6
+#define KASURI__RLIMIT_AS 7
+#define KASURI__RLIMIT_MEMLOCK 9
+#elif defined(__sparc__)
+#define KASURI__RLIMIT_NOFILE 6
+#define KASURI__RLIMIT_AS 9
+#define KASURI__RLIMIT_MEMLOCK 8
+#else
+#define KASURI__RLIMIT_NOFILE 7
+#define KASURI__RLIMIT_AS 9
+#define KASURI__RLIMIT_MEMLOCK 8
+#endif
 /* The lock of fcntl(2) with offsets of 64 bits, and the call that takes it. */
 struct kasuri__lock {
     int16_t type, whence;
@@ -1223,17 +1253,26 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
-/* The longest file that this process may write, in bytes (RLIMIT_FSIZE, 1 on every CPU). A write or an allocation beyond it
- * raises SIGXFSZ, which ends the program; so the limit is asked first, and is to us what a full disk is. The program may set
- * it at any time. */
-KASURI__COLD uint64_t kasuri__file_limit(void) {
+/* Whether what mmap returned is an error's negative number. */
+KASURI__INLINE int kasuri__is_error(long p) {
+    return p < 0 && p > -4096;
+}
+
+/* A limit of this process, in its own unit; all ones: none is set. The program may set it at any time. */
+KASURI__COLD uint64_t kasuri__limit(int resource) {
     uint64_t limit[2] = {~0ull, ~0ull}; /* soft, hard: what holds where the call is not there */
-    KASURI__CALL(SYS_prlimit64, 0, 1, 0, limit);
+    KASURI__CALL(SYS_prlimit64, 0, resource, 0, limit);
     return limit[0];
 }
 
-/* Map memory for reading and writing. Return: null when that failed. */
-KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+/* The longest file that this process may write, in bytes. A write or an allocation beyond it raises SIGXFSZ, which ends the
+ * program; so the limit is asked first, and is to us what a full disk is. */
+KASURI__COLD uint64_t kasuri__file_limit(void) {
+    return kasuri__limit(KASURI__RLIMIT_FSIZE);
+}
+
+/* Map memory for reading and writing. Return: its address, or an error's negative number. */
+KASURI__COLD long kasuri__mmap(void *at, uint64_t bytes, int flags, int fd) {
 #if defined(SYS_mmap2)
     long p = kasuri__call(SYS_mmap2, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 #elif defined(__s390x__) /* one argument: where the six are */
@@ -1242,7 +1281,12 @@ KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
 #else
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 #endif
-    return p < 0 && p > -4096 ? 0 : (void *)p;
+    return p;
+}
+/* The same. Return: null when that failed. */
+KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+    long p = kasuri__mmap(at, bytes, flags, fd);
+    return kasuri__is_error(p) ? 0 : (void *)p;
 }
 
 /* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
@@ -1377,6 +1421,54 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
+KASURI__COLD uint32_t kasuri__cause_of(long error) {
+    if (error == 0 || error == -ENOENT || error == -EACCES)
+        return KASURI_LOST_FULL;
+    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
+}
+
+/* Tell the recorder what kept this program's rings or names from growing: it says so to its user. The limit goes first: whoever
+ * finds the error finds one that the error goes with.
+ * ORDER release; pairs with the recorder's acquire load of the error. Publishes the limit. */
+KASURI__COLD void kasuri__store_hindrance(struct kasuri_control *k, uint32_t which, long error, uint64_t limit) {
+    if (KASURI__GET(k->hindrance[which]))
+        return;
+    kasuri__put(&k->hindrance_limit[which], limit);
+    __atomic_store_n(&k->hindrance[which], (uint32_t)-error, __ATOMIC_RELEASE);
+}
+/* The same, by the error alone: what the kernel refuses with it, and which limits of this process it refuses it for. Memory may be
+ * refused for more reasons than one: all that are set are told. An older recorder's page has no room for it; a session that is out
+ * of sight is no limit. Return: enum kasuri_lost, why events are lost after this error. */
+KASURI__COLD uint32_t kasuri__hinder(struct kasuri_control *k, long error, int is_private) {
+    static const struct {
+        int error, resource; /* -1: none */
+        uint32_t which;
+    } causes[] = {{ENOSPC, -1, KASURI_HINDRANCE_SPACE},
+                  {EDQUOT, -1, KASURI_HINDRANCE_QUOTA},
+                  {EFBIG, KASURI__RLIMIT_FSIZE, KASURI_HINDRANCE_FILE_SIZE},
+                  {EMFILE, KASURI__RLIMIT_NOFILE, KASURI_HINDRANCE_FILES},
+                  {ENOMEM, KASURI__RLIMIT_AS, KASURI_HINDRANCE_ADDRESSES},
+                  {ENOMEM, KASURI__RLIMIT_DATA, KASURI_HINDRANCE_DATA},
+                  {EAGAIN, KASURI__RLIMIT_MEMLOCK, KASURI_HINDRANCE_LOCKED}};
+    uint32_t i, told = 0, cause = kasuri__cause_of(error);
+    if (!k || k->struct_size < offsetof(struct kasuri_control, hindrance_limit) + sizeof k->hindrance_limit ||
+        cause == KASURI_LOST_FULL)
+        return cause;
+    for (i = 0; i < sizeof causes / sizeof *causes; i++) {
+        uint64_t limit = ~0ull;
+        if (-error != causes[i].error || (causes[i].which == KASURI_HINDRANCE_DATA && !is_private))
+            continue;
+        if (causes[i].resource >= 0 && (limit = kasuri__limit(causes[i].resource)) == ~0ull)
+            continue;
+        kasuri__store_hindrance(k, causes[i].which, error, limit);
+        told++;
+    }
+    if (!told)
+        kasuri__store_hindrance(k, KASURI_HINDRANCE_OTHER, error, ~0ull);
+    return cause;
 }
 
 enum { KASURI__OUT_OF_SIGHT = 2 };
@@ -1820,13 +1912,6 @@ KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     return 0;
 }
 
-/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
-KASURI__COLD uint32_t kasuri__cause_of(long error) {
-    if (error == 0 || error == -ENOENT || error == -EACCES)
-        return KASURI_LOST_FULL;
-    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
-}
-
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
  * this, so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
  * segments[] is complete before n_segments. Return: whether there is one more; if not, why is in grow_cause. */
@@ -1835,8 +1920,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
     struct kasuri__segment_ref *s = &c->segments[c->n_segments];
     int fd;
-    long error = 0;
-    void *base = 0;
+    long error = 0, base = 0;
     KASURI__SET(c->grow_cause, KASURI_LOST_FULL);
     if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
         return 0;
@@ -1844,7 +1928,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
                                                                          : c->next_chunks);
     fd = kasuri__open(c, (int)index, KASURI__O_CREATE);
     if (fd < 0) {
-        KASURI__SET(c->grow_cause, kasuri__cause_of(fd));
+        KASURI__SET(c->grow_cause, kasuri__hinder(kasuri__control(c), fd, 0));
         return 0;
     }
     for (;; n /= 2) {
@@ -1856,10 +1940,10 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     }
     KASURI__TEST_POINT(6);
     if (n)
-        base = kasuri__map(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
+        base = kasuri__mmap(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
     kasuri__close(fd);
-    if (!base) {
-        KASURI__SET(c->grow_cause, kasuri__cause_of(n ? -ENOMEM : error));
+    if (!n || kasuri__is_error(base)) {
+        KASURI__SET(c->grow_cause, kasuri__hinder(kasuri__control(c), n ? base : error, 0));
         kasuri__unlink(c, (int)index);
         return 0;
     }
@@ -1917,24 +2001,28 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
 
 /* Append to the sites file with one write(2), so that a reader finds whole definitions. After a short write (disk
  * full) the torn end is cut off again; if that fails, too, the file is not written to any more (sites_broken). The
- * file is opened each time, since no file stays open. Return: 0 or an error's negative number. */
-KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
+ * file is opened each time, since no file stays open. Return: whether it is there whole; if not, the recorder is told why. */
+KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
     int fd;
-    long r;
+    long r = -EFBIG;
     if (c->sites_broken)
-        return -EIO;
-    if (c->sites_bytes + bytes > kasuri__file_limit())
-        return -EFBIG;
-    fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
-    if (fd < 0)
-        return fd;
-    r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
-    if (r == (long)bytes)
-        c->sites_bytes += bytes;
-    else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
-        c->sites_broken = 1;
-    kasuri__close(fd);
-    return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
+        return 0;
+    if (c->sites_bytes + bytes <= kasuri__file_limit()) {
+        r = fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
+        if (fd >= 0) {
+            r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
+            if (r == (long)bytes)
+                c->sites_bytes += bytes;
+            else if (r >= 0) {
+                c->sites_broken = r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0;
+                r = -ENOSPC;
+            }
+            kasuri__close(fd);
+        }
+    }
+    if (r < 0)
+        kasuri__hinder(kasuri__control(c), r, 0);
+    return r >= 0;
 }
 
 /* strlen() of at most STRING_MAX bytes: longer names are cut, perhaps inside a UTF-8 sequence. Null has length 0. */
@@ -1953,14 +2041,18 @@ KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
 
 /* Room for one definition in our own memory, a list of 64-KiB blocks that are never freed; null when there is none.
  * The caller adds to `used` once the definition is complete. Holder of `defining`. */
-KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
+KASURI__COLD char *kasuri__definition_room(struct kasuri__client *c, uint32_t bytes) {
     struct kasuri__process *p = &kasuri__process;
     struct kasuri__block *b = p->last;
+    long at;
     if (b && b->used + bytes <= KASURI__BLOCK_BYTES)
         return b->data + b->used;
-    b = (struct kasuri__block *)kasuri__map(0, sizeof *b, KASURI__ANONYMOUS, -1);
-    if (!b)
+    at = kasuri__mmap(0, sizeof *b, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(at)) {
+        kasuri__hinder(kasuri__control(c), at, 1);
         return 0;
+    }
+    b = (struct kasuri__block *)at;
     if (p->last)
         p->last->next = b;
     else
@@ -1977,7 +2069,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
-    char *room = kasuri__definition_room(bytes), *to;
+    char *room = kasuri__definition_room(c, bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
         return 0;
@@ -1995,7 +2087,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     for (i = length; i < bytes; i++)
         *to++ = 0;
     /* Where nobody records any more the id is good all the same: the next session gets all names. */
-    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0 && kasuri__gate_load() == 1 &&
+    if (KASURI__GET(c->state) == 1 && !kasuri__write_sites(c, room, bytes) && kasuri__gate_load() == 1 &&
         __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) != KASURI_SESSION_STOPPED)
         return 0;
     kasuri__process.last->used += bytes;
@@ -2037,24 +2129,30 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
 /* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
  * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
  * both map one; the compare-and-swap keeps the first, and the other is unmapped. Return: null when there is no
- * memory. */
-KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+ * memory, with the reason in `error`, an error's negative number. */
+KASURI__COLD struct kasuri__client *kasuri__make_client(long *error) {
     /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
      * and its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
-    c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
-    if (!c)
+    *error = kasuri__mmap(0, sizeof *c, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(*error))
         return 0;
+    c = (struct kasuri__client *)*error;
     /* ORDER acq_rel; pairs with the acquire above. Publishes the client that we made; if another thread was first,
      * acquires that one's. */
-    if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
+    *error = KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0);
+    if (*error < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
         return none;
     }
     return c;
+}
+KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+    long error;
+    return kasuri__make_client(&error);
 }
 
 /* Whether the stamps can be of the session's clock. */
@@ -2093,7 +2191,7 @@ KASURI__COLD int kasuri__is_ours(struct kasuri_control *k) {
     return kasuri__has_clock(k);
 }
 
-/* Map and check the session's control page. Return: null when it is not one for this program. */
+/* Map and check the session's control page; `c` is not looked at. Return: null when it is not one for this program. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
@@ -2106,6 +2204,16 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
         return k;
     KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
     return 0;
+}
+
+/* Tell the session at kasuri__process.session that this program has no memory for a client. */
+KASURI__COLD void kasuri__refuse(long error) {
+    struct kasuri_control *k = kasuri__open_control(0);
+    if (!k)
+        return;
+    kasuri__hinder(k, error, 1);
+    __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+    KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
 }
 
 /* -- leaving a session (ring.md, race 11) --
@@ -2341,18 +2449,20 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
         KASURI__SET(c->gen, gen);
         fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
-    if (fd < 0)
+    if (fd < 0) {
+        kasuri__hinder(kasuri__control(c), fd, 0);
         return 0;
+    }
     kasuri__close(fd);
     h.pid = c->pid;
     h.gen = c->gen;
     h.parent_pid = parent_pid;
     h.parent_gen = parent_gen;
     c->sites_bytes = c->sites_broken = 0;
-    if (kasuri__write_sites(c, &h, sizeof h) != 0)
+    if (!kasuri__write_sites(c, &h, sizeof h))
         return 0;
     for (b = kasuri__process.first; b; b = b->next)
-        if (b->used && kasuri__write_sites(c, b->data, b->used) != 0)
+        if (b->used && !kasuri__write_sites(c, b->data, b->used))
             return 0;
     return 1;
 }
@@ -2361,10 +2471,14 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
  * fork. It stays for later sessions. */
 KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
-    c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
-    if (c->flight)
-        KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
-    return c->flight != 0;
+    long at = kasuri__mmap(0, bytes, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(at)) {
+        kasuri__hinder(kasuri__control(c), at, 1);
+        return 0;
+    }
+    c->flight = (struct kasuri__chunk_ref *)at;
+    KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
+    return 1;
 }
 
 /* Join the session at kasuri__process.session: check that its recorder lives, write the names known so far, copy its
@@ -2381,12 +2495,11 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
-    if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
+    if (!kasuri__create_sites(c, parent_pid, parent_gen) ||
+        (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))) {
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
-        return 0;
     KASURI__SET(c->clock, k->clock);
     KASURI__SET(c->chunk_bytes, k->chunk_bytes);
     KASURI__SET(c->max_bytes, (kasuri__word)(k->max_bytes < KASURI__BYTES_MAX ? k->max_bytes : KASURI__BYTES_MAX));
@@ -2958,12 +3071,17 @@ KASURI__HIDDEN void kasuri__start(void) {
     uint64_t mask[2];
     struct kasuri__client *c;
     uint64_t n = session ? __builtin_strlen(session) : 0;
+    long error;
     if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
     if (!n || n >= sizeof p->asked || !kasuri__begin_calls(mask))
         return;
-    c = kasuri__get_client();
+    c = kasuri__make_client(&error);
+    if (!c) {
+        __builtin_memcpy(p->session, session, n + 1);
+        kasuri__refuse(error);
+    }
     /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
         __builtin_memcpy(p->asked, session, n + 1);

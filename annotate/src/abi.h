@@ -52,7 +52,11 @@ struct kasuri_control {
     /* Where struct_size says that it is there: */
     uint32_t foreign;       /* 128  atomic: clients of another byte order, or without the clock, which cannot take part */
     uint32_t reserved;      /* 132 */
-};                          /* 136 */
+    /* What kept rings or names of programs from growing, by enum kasuri_hindrance: the first error of each, and the limit
+     * that goes with it; 0: nothing did. A program stores the limit, then the error. */
+    uint32_t hindrance[8];       /* 136  atomic: errno [KASURI_HINDRANCES] */
+    uint64_t hindrance_limit[8]; /* 168  as getrlimit gives it; all ones: none is set, or none goes with it */
+};                               /* 232 */
 
 /* First bytes of p<pid>-<gen>.sites. A forked child whose sites were registered by its parent names
  * the parent's file; ids below `parent_next_id` are defined there. */
@@ -85,6 +89,12 @@ struct kasuri_site_def {
  * recorder). BIG: longer than KASURI_EVENT_MAX. SITE: its name could not be stored. FROZEN: dropped
  * while a snapshot was copied. */
 enum kasuri_lost { KASURI_LOST_FULL, KASURI_LOST_OVERWRITTEN, KASURI_LOST_BIG, KASURI_LOST_SITE, KASURI_LOST_FROZEN, KASURI_LOST_SPACE, KASURI_LOST_LIMIT, KASURI_LOST_CAUSES = 8 };
+
+/* What kept a program's rings or names from growing. SPACE: their file system was full; QUOTA: its user's share of it was. The
+ * others stand for limits of the program: the length of a file (RLIMIT_FSIZE), open files (RLIMIT_NOFILE), memory where addresses
+ * (RLIMIT_AS) or private memory (RLIMIT_DATA) are limited, locked memory (RLIMIT_MEMLOCK). OTHER: the errno says what. */
+enum kasuri_hindrance { KASURI_HINDRANCE_SPACE, KASURI_HINDRANCE_QUOTA, KASURI_HINDRANCE_FILE_SIZE, KASURI_HINDRANCE_FILES,
+    KASURI_HINDRANCE_ADDRESSES, KASURI_HINDRANCE_DATA, KASURI_HINDRANCE_LOCKED, KASURI_HINDRANCE_OTHER, KASURI_HINDRANCES = 8 };
 
 /* Start of a ring file. chunk_state[i] (atomic) describes the chunk at chunks_offset + i*chunk_bytes. */
 struct kasuri_segment {

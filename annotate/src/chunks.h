@@ -413,13 +413,6 @@ KASURI__COLD long kasuri__reserve_space(int fd, uint64_t bytes) {
     return 0;
 }
 
-/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
-KASURI__COLD uint32_t kasuri__cause_of(long error) {
-    if (error == 0 || error == -ENOENT || error == -EACCES)
-        return KASURI_LOST_FULL;
-    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
-}
-
 /* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
  * this, so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
  * segments[] is complete before n_segments. Return: whether there is one more; if not, why is in grow_cause. */
@@ -428,8 +421,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
     struct kasuri__segment_ref *s = &c->segments[c->n_segments];
     int fd;
-    long error = 0;
-    void *base = 0;
+    long error = 0, base = 0;
     KASURI__SET(c->grow_cause, KASURI_LOST_FULL);
     if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
         return 0;
@@ -437,7 +429,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
                                                                          : c->next_chunks);
     fd = kasuri__open(c, (int)index, KASURI__O_CREATE);
     if (fd < 0) {
-        KASURI__SET(c->grow_cause, kasuri__cause_of(fd));
+        KASURI__SET(c->grow_cause, kasuri__hinder(kasuri__control(c), fd, 0));
         return 0;
     }
     for (;; n /= 2) {
@@ -449,10 +441,10 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     }
     KASURI__TEST_POINT(6);
     if (n)
-        base = kasuri__map(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
+        base = kasuri__mmap(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
     kasuri__close(fd);
-    if (!base) {
-        KASURI__SET(c->grow_cause, kasuri__cause_of(n ? -ENOMEM : error));
+    if (!n || kasuri__is_error(base)) {
+        KASURI__SET(c->grow_cause, kasuri__hinder(kasuri__control(c), n ? base : error, 0));
         kasuri__unlink(c, (int)index);
         return 0;
     }

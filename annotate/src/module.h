@@ -13,12 +13,17 @@ KASURI__HIDDEN void kasuri__start(void) {
     uint64_t mask[2];
     struct kasuri__client *c;
     uint64_t n = session ? __builtin_strlen(session) : 0;
+    long error;
     if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
     if (!n || n >= sizeof p->asked || !kasuri__begin_calls(mask))
         return;
-    c = kasuri__get_client();
+    c = kasuri__make_client(&error);
+    if (!c) {
+        __builtin_memcpy(p->session, session, n + 1);
+        kasuri__refuse(error);
+    }
     /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
         __builtin_memcpy(p->asked, session, n + 1);

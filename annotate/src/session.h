@@ -14,24 +14,30 @@
 /* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
  * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
  * both map one; the compare-and-swap keeps the first, and the other is unmapped. Return: null when there is no
- * memory. */
-KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+ * memory, with the reason in `error`, an error's negative number. */
+KASURI__COLD struct kasuri__client *kasuri__make_client(long *error) {
     /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
      * and its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
-    c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
-    if (!c)
+    *error = kasuri__mmap(0, sizeof *c, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(*error))
         return 0;
+    c = (struct kasuri__client *)*error;
     /* ORDER acq_rel; pairs with the acquire above. Publishes the client that we made; if another thread was first,
      * acquires that one's. */
-    if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
+    *error = KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0);
+    if (*error < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
         return none;
     }
     return c;
+}
+KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+    long error;
+    return kasuri__make_client(&error);
 }
 
 /* Whether the stamps can be of the session's clock. */
@@ -70,7 +76,7 @@ KASURI__COLD int kasuri__is_ours(struct kasuri_control *k) {
     return kasuri__has_clock(k);
 }
 
-/* Map and check the session's control page. Return: null when it is not one for this program. */
+/* Map and check the session's control page; `c` is not looked at. Return: null when it is not one for this program. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
@@ -83,6 +89,16 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
         return k;
     KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
     return 0;
+}
+
+/* Tell the session at kasuri__process.session that this program has no memory for a client. */
+KASURI__COLD void kasuri__refuse(long error) {
+    struct kasuri_control *k = kasuri__open_control(0);
+    if (!k)
+        return;
+    kasuri__hinder(k, error, 1);
+    __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+    KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
 }
 
 /* -- leaving a session (ring.md, race 11) --
@@ -318,18 +334,20 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
         KASURI__SET(c->gen, gen);
         fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
-    if (fd < 0)
+    if (fd < 0) {
+        kasuri__hinder(kasuri__control(c), fd, 0);
         return 0;
+    }
     kasuri__close(fd);
     h.pid = c->pid;
     h.gen = c->gen;
     h.parent_pid = parent_pid;
     h.parent_gen = parent_gen;
     c->sites_bytes = c->sites_broken = 0;
-    if (kasuri__write_sites(c, &h, sizeof h) != 0)
+    if (!kasuri__write_sites(c, &h, sizeof h))
         return 0;
     for (b = kasuri__process.first; b; b = b->next)
-        if (b->used && kasuri__write_sites(c, b->data, b->used) != 0)
+        if (b->used && !kasuri__write_sites(c, b->data, b->used))
             return 0;
     return 1;
 }
@@ -338,10 +356,14 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
  * fork. It stays for later sessions. */
 KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
-    c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
-    if (c->flight)
-        KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
-    return c->flight != 0;
+    long at = kasuri__mmap(0, bytes, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(at)) {
+        kasuri__hinder(kasuri__control(c), at, 1);
+        return 0;
+    }
+    c->flight = (struct kasuri__chunk_ref *)at;
+    KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
+    return 1;
 }
 
 /* Join the session at kasuri__process.session: check that its recorder lives, write the names known so far, copy its
@@ -358,12 +380,11 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
-    if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
+    if (!kasuri__create_sites(c, parent_pid, parent_gen) ||
+        (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))) {
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
-        return 0;
     KASURI__SET(c->clock, k->clock);
     KASURI__SET(c->chunk_bytes, k->chunk_bytes);
     KASURI__SET(c->max_bytes, (kasuri__word)(k->max_bytes < KASURI__BYTES_MAX ? k->max_bytes : KASURI__BYTES_MAX));

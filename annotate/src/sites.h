@@ -29,24 +29,28 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
 
 /* Append to the sites file with one write(2), so that a reader finds whole definitions. After a short write (disk
  * full) the torn end is cut off again; if that fails, too, the file is not written to any more (sites_broken). The
- * file is opened each time, since no file stays open. Return: 0 or an error's negative number. */
-KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
+ * file is opened each time, since no file stays open. Return: whether it is there whole; if not, the recorder is told why. */
+KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
     int fd;
-    long r;
+    long r = -EFBIG;
     if (c->sites_broken)
-        return -EIO;
-    if (c->sites_bytes + bytes > kasuri__file_limit())
-        return -EFBIG;
-    fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
-    if (fd < 0)
-        return fd;
-    r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
-    if (r == (long)bytes)
-        c->sites_bytes += bytes;
-    else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
-        c->sites_broken = 1;
-    kasuri__close(fd);
-    return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
+        return 0;
+    if (c->sites_bytes + bytes <= kasuri__file_limit()) {
+        r = fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
+        if (fd >= 0) {
+            r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
+            if (r == (long)bytes)
+                c->sites_bytes += bytes;
+            else if (r >= 0) {
+                c->sites_broken = r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0;
+                r = -ENOSPC;
+            }
+            kasuri__close(fd);
+        }
+    }
+    if (r < 0)
+        kasuri__hinder(kasuri__control(c), r, 0);
+    return r >= 0;
 }
 
 /* strlen() of at most STRING_MAX bytes: longer names are cut, perhaps inside a UTF-8 sequence. Null has length 0. */
@@ -65,14 +69,18 @@ KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
 
 /* Room for one definition in our own memory, a list of 64-KiB blocks that are never freed; null when there is none.
  * The caller adds to `used` once the definition is complete. Holder of `defining`. */
-KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
+KASURI__COLD char *kasuri__definition_room(struct kasuri__client *c, uint32_t bytes) {
     struct kasuri__process *p = &kasuri__process;
     struct kasuri__block *b = p->last;
+    long at;
     if (b && b->used + bytes <= KASURI__BLOCK_BYTES)
         return b->data + b->used;
-    b = (struct kasuri__block *)kasuri__map(0, sizeof *b, KASURI__ANONYMOUS, -1);
-    if (!b)
+    at = kasuri__mmap(0, sizeof *b, KASURI__ANONYMOUS, -1);
+    if (kasuri__is_error(at)) {
+        kasuri__hinder(kasuri__control(c), at, 1);
         return 0;
+    }
+    b = (struct kasuri__block *)at;
     if (p->last)
         p->last->next = b;
     else
@@ -89,7 +97,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
-    char *room = kasuri__definition_room(bytes), *to;
+    char *room = kasuri__definition_room(c, bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
         return 0;
@@ -107,7 +115,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     for (i = length; i < bytes; i++)
         *to++ = 0;
     /* Where nobody records any more the id is good all the same: the next session gets all names. */
-    if (KASURI__GET(c->state) == 1 && kasuri__write_sites(c, room, bytes) != 0 && kasuri__gate_load() == 1 &&
+    if (KASURI__GET(c->state) == 1 && !kasuri__write_sites(c, room, bytes) && kasuri__gate_load() == 1 &&
         __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) != KASURI_SESSION_STOPPED)
         return 0;
     kasuri__process.last->used += bytes;

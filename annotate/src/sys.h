@@ -82,6 +82,26 @@ extern "C"
 #define KASURI__SIGSET_BYTES 8
 #endif
 #define KASURI__CLOCK_MONOTONIC 1
+/* Of <sys/resource.h>. */
+#define KASURI__RLIMIT_FSIZE 1
+#define KASURI__RLIMIT_DATA 2
+#if defined(__mips__)
+#define KASURI__RLIMIT_NOFILE 5
+#define KASURI__RLIMIT_AS 6
+#define KASURI__RLIMIT_MEMLOCK 9
+#elif defined(__alpha__)
+#define KASURI__RLIMIT_NOFILE 6
+#define KASURI__RLIMIT_AS 7
+#define KASURI__RLIMIT_MEMLOCK 9
+#elif defined(__sparc__)
+#define KASURI__RLIMIT_NOFILE 6
+#define KASURI__RLIMIT_AS 9
+#define KASURI__RLIMIT_MEMLOCK 8
+#else
+#define KASURI__RLIMIT_NOFILE 7
+#define KASURI__RLIMIT_AS 9
+#define KASURI__RLIMIT_MEMLOCK 8
+#endif
 /* The lock of fcntl(2) with offsets of 64 bits, and the call that takes it. */
 struct kasuri__lock {
     int16_t type, whence;
@@ -149,17 +169,26 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
-/* The longest file that this process may write, in bytes (RLIMIT_FSIZE, 1 on every CPU). A write or an allocation beyond it
- * raises SIGXFSZ, which ends the program; so the limit is asked first, and is to us what a full disk is. The program may set
- * it at any time. */
-KASURI__COLD uint64_t kasuri__file_limit(void) {
+/* Whether what mmap returned is an error's negative number. */
+KASURI__INLINE int kasuri__is_error(long p) {
+    return p < 0 && p > -4096;
+}
+
+/* A limit of this process, in its own unit; all ones: none is set. The program may set it at any time. */
+KASURI__COLD uint64_t kasuri__limit(int resource) {
     uint64_t limit[2] = {~0ull, ~0ull}; /* soft, hard: what holds where the call is not there */
-    KASURI__CALL(SYS_prlimit64, 0, 1, 0, limit);
+    KASURI__CALL(SYS_prlimit64, 0, resource, 0, limit);
     return limit[0];
 }
 
-/* Map memory for reading and writing. Return: null when that failed. */
-KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+/* The longest file that this process may write, in bytes. A write or an allocation beyond it raises SIGXFSZ, which ends the
+ * program; so the limit is asked first, and is to us what a full disk is. */
+KASURI__COLD uint64_t kasuri__file_limit(void) {
+    return kasuri__limit(KASURI__RLIMIT_FSIZE);
+}
+
+/* Map memory for reading and writing. Return: its address, or an error's negative number. */
+KASURI__COLD long kasuri__mmap(void *at, uint64_t bytes, int flags, int fd) {
 #if defined(SYS_mmap2)
     long p = kasuri__call(SYS_mmap2, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 #elif defined(__s390x__) /* one argument: where the six are */
@@ -168,7 +197,12 @@ KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
 #else
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 #endif
-    return p < 0 && p > -4096 ? 0 : (void *)p;
+    return p;
+}
+/* The same. Return: null when that failed. */
+KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+    long p = kasuri__mmap(at, bytes, flags, fd);
+    return kasuri__is_error(p) ? 0 : (void *)p;
 }
 
 /* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
@@ -303,6 +337,54 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Why events are lost after this error; 0: there was none. A program that confined itself finds no session, or may not write there. */
+KASURI__COLD uint32_t kasuri__cause_of(long error) {
+    if (error == 0 || error == -ENOENT || error == -EACCES)
+        return KASURI_LOST_FULL;
+    return error == -ENOSPC || error == -EDQUOT ? KASURI_LOST_SPACE : KASURI_LOST_LIMIT;
+}
+
+/* Tell the recorder what kept this program's rings or names from growing: it says so to its user. The limit goes first: whoever
+ * finds the error finds one that the error goes with.
+ * ORDER release; pairs with the recorder's acquire load of the error. Publishes the limit. */
+KASURI__COLD void kasuri__store_hindrance(struct kasuri_control *k, uint32_t which, long error, uint64_t limit) {
+    if (KASURI__GET(k->hindrance[which]))
+        return;
+    kasuri__put(&k->hindrance_limit[which], limit);
+    __atomic_store_n(&k->hindrance[which], (uint32_t)-error, __ATOMIC_RELEASE);
+}
+/* The same, by the error alone: what the kernel refuses with it, and which limits of this process it refuses it for. Memory may be
+ * refused for more reasons than one: all that are set are told. An older recorder's page has no room for it; a session that is out
+ * of sight is no limit. Return: enum kasuri_lost, why events are lost after this error. */
+KASURI__COLD uint32_t kasuri__hinder(struct kasuri_control *k, long error, int is_private) {
+    static const struct {
+        int error, resource; /* -1: none */
+        uint32_t which;
+    } causes[] = {{ENOSPC, -1, KASURI_HINDRANCE_SPACE},
+                  {EDQUOT, -1, KASURI_HINDRANCE_QUOTA},
+                  {EFBIG, KASURI__RLIMIT_FSIZE, KASURI_HINDRANCE_FILE_SIZE},
+                  {EMFILE, KASURI__RLIMIT_NOFILE, KASURI_HINDRANCE_FILES},
+                  {ENOMEM, KASURI__RLIMIT_AS, KASURI_HINDRANCE_ADDRESSES},
+                  {ENOMEM, KASURI__RLIMIT_DATA, KASURI_HINDRANCE_DATA},
+                  {EAGAIN, KASURI__RLIMIT_MEMLOCK, KASURI_HINDRANCE_LOCKED}};
+    uint32_t i, told = 0, cause = kasuri__cause_of(error);
+    if (!k || k->struct_size < offsetof(struct kasuri_control, hindrance_limit) + sizeof k->hindrance_limit ||
+        cause == KASURI_LOST_FULL)
+        return cause;
+    for (i = 0; i < sizeof causes / sizeof *causes; i++) {
+        uint64_t limit = ~0ull;
+        if (-error != causes[i].error || (causes[i].which == KASURI_HINDRANCE_DATA && !is_private))
+            continue;
+        if (causes[i].resource >= 0 && (limit = kasuri__limit(causes[i].resource)) == ~0ull)
+            continue;
+        kasuri__store_hindrance(k, causes[i].which, error, limit);
+        told++;
+    }
+    if (!told)
+        kasuri__store_hindrance(k, KASURI_HINDRANCE_OTHER, error, ~0ull);
+    return cause;
 }
 
 enum { KASURI__OUT_OF_SIGHT = 2 };

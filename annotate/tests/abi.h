@@ -8,7 +8,7 @@
 #define AT(type, field, offset) _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
 #define SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 
-SIZE(kasuri_control, 136);
+SIZE(kasuri_control, 232);
 AT(kasuri_control, state, 16);
 AT(kasuri_control, chunk_bytes, 28);
 AT(kasuri_control, max_bytes, 32);
@@ -16,6 +16,8 @@ AT(kasuri_control, first_chunks, 40);
 AT(kasuri_control, refused, 60);
 AT(kasuri_control, lost, 64);
 AT(kasuri_control, foreign, 128);
+AT(kasuri_control, hindrance, 136);
+AT(kasuri_control, hindrance_limit, 168);
 SIZE(kasuri_sites_header, 64);
 AT(kasuri_sites_header, parent_next_id, 32);
 SIZE(kasuri_site_def, 24);

@@ -94,6 +94,74 @@ static int errors_have_causes(void) {
     return failed;
 }
 
+/* What was refused, under the limit that it was refused for, is told to the recorder, once. */
+static int limits_are_told(void) {
+    static const struct {
+        int resource;
+        uint32_t which;
+        int error;
+    } cases[] = {{RLIMIT_NOFILE, KASURI_HINDRANCE_FILES, EMFILE},
+                 {RLIMIT_FSIZE, KASURI_HINDRANCE_FILE_SIZE, EFBIG},
+                 {RLIMIT_AS, KASURI_HINDRANCE_ADDRESSES, ENOMEM}};
+    static const uint32_t nothing[KASURI_HINDRANCES] = {0};
+    join(KASURI_POLICY_GROW);
+    EXPECT(!memcmp(control->hindrance, nothing, sizeof nothing));
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t which = cases[i].which;
+        struct rlimit before, limit;
+        getrlimit(cases[i].resource, &before);
+        limit = before;
+        limit.rlim_cur = 1;
+        setrlimit(cases[i].resource, &limit);
+        int grown = kasuri__grow(c);
+        setrlimit(cases[i].resource, &before);
+        EXPECT(!grown && c->grow_cause == KASURI_LOST_LIMIT);
+        EXPECT(control->hindrance[which] == (uint32_t)cases[i].error && control->hindrance_limit[which] == 1);
+        for (uint32_t k = 0; k < KASURI_HINDRANCES; k++) /* and of nothing else */
+            EXPECT(k == which || !control->hindrance[k]);
+        control->hindrance[which] = 0;
+    }
+    return failed;
+}
+
+/* By the error alone, where the kernel's answer cannot be had here. */
+static int errors_are_told(void) {
+    struct rlimit before, limit;
+    join(KASURI_POLICY_GROW);
+    getrlimit(RLIMIT_DATA, &before);
+    limit = before;
+    limit.rlim_cur = 123456789;
+    setrlimit(RLIMIT_DATA, &limit);
+    EXPECT(kasuri__hinder(control, -ENOMEM, 0) == KASURI_LOST_LIMIT); /* of memory that it is not for */
+    EXPECT(!control->hindrance[KASURI_HINDRANCE_DATA] && control->hindrance[KASURI_HINDRANCE_OTHER] == ENOMEM);
+    EXPECT(control->hindrance_limit[KASURI_HINDRANCE_OTHER] == ~0ull);
+    kasuri__hinder(control, -ENOMEM, 1);
+    EXPECT(control->hindrance[KASURI_HINDRANCE_DATA] == ENOMEM);
+    EXPECT(control->hindrance_limit[KASURI_HINDRANCE_DATA] == 123456789);
+    limit.rlim_cur = 1234567890;
+    setrlimit(RLIMIT_DATA, &limit);
+    kasuri__hinder(control, -ENOMEM, 1); /* the first one stays */
+    EXPECT(control->hindrance_limit[KASURI_HINDRANCE_DATA] == 123456789);
+    setrlimit(RLIMIT_DATA, &before);
+    getrlimit(RLIMIT_MEMLOCK, &before);
+    limit.rlim_cur = 4096;
+    limit.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_MEMLOCK, &limit);
+    kasuri__hinder(control, -EAGAIN, 0);
+    EXPECT(control->hindrance[KASURI_HINDRANCE_LOCKED] == EAGAIN);
+    EXPECT(control->hindrance_limit[KASURI_HINDRANCE_LOCKED] == 4096);
+    EXPECT(kasuri__hinder(control, -EDQUOT, 0) == KASURI_LOST_SPACE &&
+           control->hindrance[KASURI_HINDRANCE_QUOTA] == EDQUOT);
+    EXPECT(kasuri__hinder(control, -ENOSPC, 0) == KASURI_LOST_SPACE &&
+           control->hindrance[KASURI_HINDRANCE_SPACE] == ENOSPC);
+    EXPECT(control->hindrance_limit[KASURI_HINDRANCE_SPACE] == ~0ull);
+    EXPECT(kasuri__hinder(0, -EMFILE, 0) == KASURI_LOST_LIMIT);
+    /* The page of a recorder that knows nothing of it. */
+    control->struct_size = offsetof(struct kasuri_control, hindrance);
+    EXPECT(kasuri__hinder(control, -EMFILE, 0) == KASURI_LOST_LIMIT && !control->hindrance[KASURI_HINDRANCE_FILES]);
+    return failed;
+}
+
 static int losses_are_counted_beside_the_events(void) {
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
     struct kasuri_segment *segment = c->segments[0].header;
@@ -820,6 +888,8 @@ static const struct test tests[] = {
     TEST(a_session_out_of_sight_keeps_what_fits_and_counts_the_rest),
     TEST(a_child_that_does_not_see_the_session_is_counted),
     TEST(errors_have_causes),
+    TEST(limits_are_told),
+    TEST(errors_are_told),
     TEST(losses_are_counted_beside_the_events),
     TEST(a_loss_like_the_last_is_counted_at_once),
     TEST(only_its_own_session_closes_the_gate),

@@ -9,6 +9,7 @@
 //! | [`perf`] | records of a perf ring: switches, forks, exits, names |
 //! | [`ftrace_text`] | lines of `trace`, `trace_pipe` and `trace-cmd report` |
 //! | [`perf_data`] | files of `perf record` |
+//! | [`hindrance`] | what kept programs from having more rings |
 //! | [`meta`] | `meta.json`, `anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl` |
 //! | [`call_paths`] | modules, frames, call paths, samples and their names |
 //! | [`clock`] | anchors -> CLOCK_MONOTONIC |
@@ -24,6 +25,7 @@ pub mod container;
 pub mod ctf;
 mod error;
 pub mod ftrace_text;
+pub mod hindrance;
 pub mod meta;
 pub mod perf;
 pub mod perf_data;

@@ -4,6 +4,7 @@
 //! (`.jsonl`) that are only ever appended, so that a recorder that is killed loses at most part of the last line; readers keep
 //! every line that parses. Unknown keys are ignored and absent ones have the default, so files of older and newer recorders
 //! of the same version can be read.
+use crate::hindrance::Hindrance;
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -194,6 +195,9 @@ pub struct AnnotationsMeta {
     pub policy: String,
     /// Bytes of one chunk.
     pub chunk_bytes: u32,
+    /// What kept rings or names of programs from growing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hindrances: Vec<Hindrance>,
 }
 
 /// Cumulative losses of one CPU's kernel buffer at one instant (`per_cpu/cpuN/stats`).

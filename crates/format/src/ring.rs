@@ -22,6 +22,8 @@ pub const SLOT_BYTES: usize = 16;
 pub const EVENT_MAX: usize = 2032;
 /// `KASURI_LOST_CAUSES`.
 pub const LOST_CAUSES: usize = 8;
+/// `KASURI_HINDRANCES`.
+pub const HINDRANCES: usize = 8;
 
 /// `struct kasuri_control`.
 #[repr(C)]
@@ -61,6 +63,10 @@ pub struct Control {
     pub foreign: u32,
     /// 0.
     pub reserved: u32,
+    /// The first error of each [`crate::hindrance::Cause`] that kept rings or names of programs from growing.
+    pub hindrance: [u32; HINDRANCES],
+    /// The limit that goes with it; all ones: none.
+    pub hindrance_limit: [u64; HINDRANCES],
 }
 
 /// `struct kasuri_sites_header`.
@@ -191,7 +197,7 @@ macro_rules! layout {
 }
 layout!(
     Control,
-    136,
+    232,
     magic = 0,
     version = 8,
     struct_size = 12,
@@ -208,7 +214,9 @@ layout!(
     refused = 60,
     lost = 64,
     foreign = 128,
-    reserved = 132
+    reserved = 132,
+    hindrance = 136,
+    hindrance_limit = 168
 );
 layout!(
     SitesHeader,

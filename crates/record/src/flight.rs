@@ -278,6 +278,7 @@ impl FlightRecorder {
         let mut meta =
             Meta { start: anchors[0], end: Some(end), complete: true, ..live.meta.clone() };
         meta.missing.extend(live.collector.refused());
+        meta.annotations.hindrances = live.session.hindrances();
         dir.write_meta(&meta)
     }
 }

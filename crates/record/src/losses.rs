@@ -1,5 +1,6 @@
 //! Events that a recording lacks, counted by cause or marked as unknown. A recording claims that nothing was lost
 //! only if all counts are known.
+use kasuri_format::hindrance::{self, Hindrance};
 use kasuri_format::ring::{LOST_CAUSES, Lost};
 
 /// Events that were emitted and not kept.
@@ -15,6 +16,8 @@ pub struct Losses {
     pub overwritten: u64,
     /// The rings were kept small, because shared memory has little room.
     pub rings_were_small: bool,
+    /// What kept rings or names of programs from growing.
+    pub hindrances: Vec<Hindrance>,
     /// Losses whose number is unknown, with the reason.
     pub unknown: Vec<String>,
 }
@@ -30,6 +33,11 @@ impl Losses {
         }
         self.overwritten = self.overwritten.saturating_add(other.overwritten);
         self.rings_were_small |= other.rings_were_small;
+        for one in &other.hindrances {
+            if !self.hindrances.contains(one) {
+                self.hindrances.push(one.clone());
+            }
+        }
         for why in &other.unknown {
             if !self.unknown.contains(why) {
                 self.unknown.push(why.clone());
@@ -54,7 +62,9 @@ impl Losses {
         add(self.kernel, "kernel events", "buffer full: try --buffer-mb 64");
         add(self.kernel_unwritten, "kernel events", "disk full");
         for (cause, &n) in self.annotations.iter().enumerate() {
-            let why = match Lost::from_number(cause as u8) {
+            let cause_of = Lost::from_number(cause as u8);
+            let met = cause_of.and_then(|lost| hindrance::words(&self.hindrances, Some(lost)));
+            let why = match cause_of {
                 Some(Lost::Full) if self.rings_were_small => {
                     "ring full, as shared memory has little room: a larger /dev/shm, in a container by --shm-size".to_owned()
                 }
@@ -62,13 +72,19 @@ impl Losses {
                 Some(Lost::Full) => {
                     "ring full: try --ring-mb; no help to a program that confined itself".to_owned()
                 }
-                Some(Lost::Space) => {
-                    "no space for rings: make their file system larger, /dev/shm as a rule, in a container by --shm-size".to_owned()
-                }
-                Some(Lost::Limit) => {
-                    "limit of the program: `ulimit -f`, `-n`, `-v`, or its mappings, leave no room for more rings".to_owned()
-                }
-                Some(lost) => lost.as_str().to_owned(),
+                Some(lost) => match (lost, met) {
+                    (Lost::Space, None) => {
+                        "no space for rings: make their file system larger, /dev/shm as a rule, in a container by --shm-size".to_owned()
+                    }
+                    (Lost::Space, Some(met)) => {
+                        format!("no space for rings: {met}; /dev/shm as a rule, in a container larger by --shm-size")
+                    }
+                    (_, Some(met)) => format!("{}: {met}", lost.as_str()),
+                    (Lost::Limit, None) => {
+                        "limit of the program: `ulimit -f`, `-n`, `-v`, or its mappings, leave no room for more rings".to_owned()
+                    }
+                    (_, None) => lost.as_str().to_owned(),
+                },
                 None => format!("cause {cause}, unknown to this kasuri"),
             };
             add(n, "annotations", &why);

@@ -3,6 +3,7 @@
 //! Small file systems are mounted in a mount name space of the test's own (`unshare -m`); without the right to do that these
 //! tests are skipped.
 use crate::support::*;
+use kasuri_format::container::Recording;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -338,6 +339,95 @@ fn little_of_anything_loses_nothing_in_silence() {
         if !user.is_empty() {
             assert!(said(&output).contains("missing: "), "{what}");
         }
+    }
+}
+
+/// What keeps a program's rings from growing is said with its number: when it is recorded, in the recording, and in its answers.
+#[test]
+fn a_limit_that_keeps_rings_from_growing_is_named() {
+    // In `sh` blocks of 512 bytes; the counts have 1,024 bytes.
+    let file = ["`ulimit -f` allows files of 32768 bytes (RLIMIT_FSIZE)", "file_size", "32768"];
+    let private = [
+        "memory was refused where `ulimit -d` allows 1536000 bytes (RLIMIT_DATA)",
+        "data",
+        "1536000",
+    ];
+    let cases = [("ulimit -f 64", file, true), ("ulimit -s 200; ulimit -d 1500", private, false)];
+    for (limit, [words, key, number], counts) in cases {
+        let dir = scratch();
+        let script = format!("{limit}; exec {} 1 20000 counts 0", program("emitter").display());
+        let output = run(kasuri(dir.path()).args([
+            "record",
+            "--no-kernel",
+            "-o",
+            "run.kasuri",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]));
+        let what = format!("{limit}: {}", said(&output));
+        assert!(output.status.success(), "{what}");
+        assert!(what.contains(words), "{what}");
+        assert!(
+            !what.contains("mount -o remount"),
+            "no room for files is not what is missing: {what}"
+        );
+        let facts = facts(&dir.path().join("run.kasuri"));
+        assert_eq!(facts.annotations + facts.lost, counted(&dir.path().join("counts")), "{what}");
+        assert_eq!(facts.lost > 0, counts, "{what}");
+        assert_eq!(
+            what.contains(&format!(
+                "{} annotations LOST (limit of the program: {words})",
+                facts.lost
+            )),
+            counts,
+            "{what}"
+        );
+        let answer = |command: &[&str]| {
+            let output = run(kasuri(dir.path()).args(command));
+            assert!(output.status.success(), "{}", said(&output));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let stat = answer(&["stat", "--json", "run.kasuri"]);
+        assert!(stat.contains(words), "{stat:.3000}");
+        let file = std::fs::read(dir.path().join("run.kasuri")).unwrap();
+        let meta = Recording::parse(&file).unwrap().meta().clone();
+        let [met] = &meta.annotations.hindrances[..] else { panic!("{meta:?}") };
+        assert_eq!((&*met.cause, met.limit), (key, number.parse().ok()));
+    }
+}
+
+/// The same where memory for rings is full, or its user's share of it.
+#[test]
+fn a_full_place_for_rings_is_told_from_a_quota() {
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps -all";
+    let quota = "uid=65534,size=64m,usrquota_block_hardlimit=600k";
+    let cases = [
+        ("size=600k", "", "their file system was full"),
+        (quota, nobody, "the user's quota of their file system was used up"),
+    ];
+    for (mount, user, words) in cases {
+        let dir = scratch();
+        let everyone = |path: &Path| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        everyone(dir.path());
+        let script = format!(
+            "mkdir shm && mount -t tmpfs -o {mount} none shm || exit 0; cp $EMITTER emitter; \
+             KASURI_SHM_DIR=$PWD/shm $KASURI record --no-kernel -o run.kasuri -- {user} ./emitter 40 4000 counts 0"
+        );
+        let Some(output) = in_namespace(dir.path(), &script) else {
+            return;
+        };
+        if !dir.path().join("run.kasuri").exists() {
+            skip("no quotas of tmpfs here");
+            return;
+        }
+        let facts = facts(&dir.path().join("run.kasuri"));
+        let what = said(&output);
+        assert!(facts.lost > 0, "{what}");
+        assert!(what.contains(&format!("LOST (no space for rings: {words}")), "{what}");
     }
 }
 

@@ -11,6 +11,7 @@
 use super::annotation::Clients;
 use super::kernel::{GapCause, MetGap};
 use kasuri_format::container::Recording;
+use kasuri_format::hindrance::{self, Hindrance};
 use kasuri_format::meta::KernelLoss;
 use kasuri_format::ring::Lost;
 use kasuri_model::{Loss, ThreadIx, Time, Trace};
@@ -137,6 +138,7 @@ fn annotations(
     clients: &Clients<'_>,
     out: &mut Vec<Loss>,
 ) {
+    let hindrances = &recording.meta().annotations.hindrances;
     for met in clients.losses.borrow().iter() {
         let when = match (met.loss.first, met.loss.last) {
             (0, _) | (_, 0) => trace.span.clone(),
@@ -144,19 +146,19 @@ fn annotations(
         };
         let thread = inner_thread(trace, met)
             .unwrap_or_else(|| thread_at(trace, met.pid, met.tid, when.start));
-        let (cause, remedy) = cause(Lost::from_number(met.loss.cause));
+        let (cause, remedy) = cause(Lost::from_number(met.loss.cause), hindrances);
         out.push(Loss {
             cause: cause.into(),
             cpu: None,
             thread,
             when,
             count: met.loss.count,
-            remedy: remedy.into(),
+            remedy,
         });
     }
     for client in recording.client_losses() {
         for (number, &count) in client.lost.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (cause, remedy) = cause(Lost::from_number(number as u8));
+            let (cause, remedy) = cause(Lost::from_number(number as u8), hindrances);
             // An overwritten event that is in no chunk of the copy: its chunk was being emptied at that moment.
             let is_overwritten = number == Lost::Overwritten as usize;
             let cause = match client.pid {
@@ -170,7 +172,7 @@ fn annotations(
                 thread: ThreadIx::NONE,
                 when: trace.span.clone(),
                 count,
-                remedy: remedy.into(),
+                remedy,
             });
         }
     }
@@ -200,7 +202,7 @@ fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {
 }
 
 /// Cause and remedy of a loss.
-fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
+fn cause(lost: Option<Lost>, hindrances: &[Hindrance]) -> (&'static str, String) {
     let remedy = match lost {
         Some(Lost::Full) => "record with more ring memory, or with the policy grow",
         Some(Lost::Overwritten) => {
@@ -215,5 +217,7 @@ fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
         Some(Lost::Limit) => "raise the program's limits of files, memory and mappings",
         None => "read it with a newer kasuri",
     };
+    let met = lost.and_then(|lost| hindrance::words(hindrances, Some(lost)));
+    let remedy = met.map_or_else(|| remedy.to_owned(), |met| format!("{remedy}: {met}"));
     (lost.map_or("unknown cause", Lost::as_str), remedy)
 }

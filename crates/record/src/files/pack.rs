@@ -73,6 +73,7 @@ impl Packed {
     /// Counts the losses that a packed file states.
     pub(crate) fn count_recording(&mut self, recording: &Recording<'_>) {
         self.count_kernel_losses(recording.kernel_losses());
+        self.losses.hindrances.clone_from(&recording.meta().annotations.hindrances);
         for client in recording.client_losses() {
             self.count_annotations(client.lost, recording.meta());
         }
@@ -197,6 +198,7 @@ pub(crate) fn losses(dir: &Held) -> Losses {
         let meta = read_meta(dir)?;
         let rows: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", packed);
         packed.count_kernel_losses(&rows);
+        packed.losses.hindrances.clone_from(&meta.annotations.hindrances);
         read_client_losses(&[dir], &meta, packed)?;
         for (id, input) in inputs(&[dir], "p", ".chunks")? {
             client(id, &[(id, input)], &meta, packed);
@@ -265,6 +267,7 @@ fn pack_into(
     packed.damage.extend(torn);
     let rows = read_rows(dirs, &mut packed);
     packed.count_kernel_losses(&rows.losses);
+    packed.losses.hindrances.clone_from(&meta.annotations.hindrances);
     if !is_sent {
         write_rows(&rows, &mut writer).map_err(write_error)?;
     }

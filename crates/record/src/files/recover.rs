@@ -85,6 +85,7 @@ fn recover_directory(
         Some(left) => {
             taken = take_rings(left, &dir, &output)?;
             meta.missing.extend_from_slice(&taken.refused);
+            meta.annotations.hindrances = left.hindrances();
         }
         None => {
             repair_chunk_files(&dir)?;

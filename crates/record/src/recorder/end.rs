@@ -201,6 +201,7 @@ impl Recorder<'_> {
         self.dir.use_reserve();
         let cpu_ns = self.cpu_so_far();
         let live = &mut self.live;
+        live.meta.annotations.hindrances = live.session.hindrances();
         live.summary.recorder_cpu_ns = cpu_ns;
         live.meta.recorder_cpu_ns = Some(cpu_ns);
         live.meta.complete = live.summary.failure.is_none();

@@ -29,6 +29,7 @@ use crate::rings::attach::Attachment;
 use crate::rings::session;
 use crate::stacks::{Sampler, Urgent};
 use kasuri_base::random::Rng;
+use kasuri_format::hindrance::{self, Hindrance};
 use kasuri_format::ring::SessionState;
 use rustix::event::PollFlags;
 use std::ffi::OsString;
@@ -370,9 +371,18 @@ impl<'a> Recorder<'a> {
     /// The message for programs that found no room for their annotations.
     fn refusal(&self) -> String {
         let place = self.live.session.path().parent().unwrap_or(self.live.session.path());
+        let refused = self.live.session.refused();
+        let all = self.live.session.hindrances();
+        let met = hindrance::words(&all, None);
+        let met = met.map_or_else(String::new, |met| format!(" ({met})"));
+        // Where limits of the programs alone are in the way, a larger place is no help.
+        if !all.is_empty() && !all.iter().any(Hindrance::is_of_space) {
+            return format!(
+                "{refused} annotated programs found no room for annotations{met}: some or all of them are missing"
+            );
+        }
         format!(
-            "{} annotated programs had no memory for annotations in {}, or could not reach it (children after chroot, or as another user): some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
-            self.live.session.refused(),
+            "{refused} annotated programs had no memory for annotations in {}, or could not reach it (children after chroot, or as another user){met}: some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
             place.display(),
             place.display()
         )

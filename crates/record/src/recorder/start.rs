@@ -373,6 +373,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, mut opened: Opened) -> R
             clock: stamps.name().to_owned(),
             policy: policy_name(policy).to_owned(),
             chunk_bytes: CHUNK_BYTES,
+            hindrances: Vec::new(),
         },
         missing: opened.missing,
         lock_functions: opened.lock_functions,

@@ -11,6 +11,7 @@ use crate::guard::bounds::MAX_NAMES;
 use crate::guard::foreign::{self, Foreign};
 use crate::guard::safefs::{self, Access, Held};
 use crate::rings::shm::Shared;
+use kasuri_format::hindrance::Hindrance;
 use kasuri_format::ring::{
     ABI_VERSION, Clock, Control, LOST_CAUSES, MAGIC_CONTROL, Policy, SessionState,
 };
@@ -175,6 +176,11 @@ impl Session {
         lost(&self.control)
     }
 
+    /// What kept rings or names of programs from growing.
+    pub fn hindrances(&self) -> Vec<Hindrance> {
+        hindrances(&self.control)
+    }
+
     /// Tells programs that chunks were freed.
     pub fn add_freed(&self) {
         // ORDER release; pairs with the acquire load of `freed` by a thread that found no chunk: the
@@ -223,6 +229,15 @@ fn is_session_file(name: &str) -> bool {
 
 fn lost(control: &Shared) -> [u64; LOST_CAUSES] {
     std::array::from_fn(|cause| control.load_u64(offset_of!(Control, lost) + 8 * cause))
+}
+
+fn hindrances(control: &Shared) -> Vec<Hindrance> {
+    // ORDER acquire; pairs with the release in kasuri__store_hindrance(). Publishes the limit that goes with the error.
+    let error =
+        |at: usize| control.u32_at(offset_of!(Control, hindrance) + 4 * at).load(Ordering::Acquire);
+    let errors = std::array::from_fn(error);
+    let limit = |at: usize| control.load_u64(offset_of!(Control, hindrance_limit) + 8 * at);
+    Hindrance::all(errors, std::array::from_fn(limit))
 }
 
 /// Whether this machine's byte order is that of the parsers of rings.
@@ -486,6 +501,11 @@ impl Left {
     /// Events lost by programs without room.
     pub fn lost(&self) -> [u64; LOST_CAUSES] {
         self.control().as_ref().map_or([0; LOST_CAUSES], lost)
+    }
+
+    /// What kept rings or names of programs from growing.
+    pub fn hindrances(&self) -> Vec<Hindrance> {
+        self.control().as_ref().map_or_else(Vec::new, hindrances)
     }
 
     /// Tells the programs to stop writing.
