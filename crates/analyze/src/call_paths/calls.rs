@@ -291,6 +291,16 @@ pub fn waits_outside(name: &str) -> bool {
         || SYNCS.contains(&public_name(name))
 }
 
+/// Whether programs ask for a lock in this function of a library's.
+pub fn asks_for_lock(name: &str) -> bool {
+    call(name) == Some(Call::Lock)
+}
+
+/// Whether they wait for the end of a thread or a process in it.
+pub fn waits_for_end(name: &str) -> bool {
+    call(name) == Some(Call::Join)
+}
+
 /// Whether a function of the C library's of this name is a system call that reads or writes bytes.
 pub fn moves_bytes(name: &str) -> bool {
     matches!(call(name), Some(Call::Read | Call::Write))
@@ -379,11 +389,17 @@ pub fn is_barrier(name: &str) -> bool {
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
 pub fn public_name(name: &str) -> &str {
     // Functions that others end in, without a frame of their own.
-    const INNER: [(&str, &str); 8] = [
+    const INNER: [(&str, &str); 14] = [
+        ("lll_clocklock_elision", "pthread_mutex_timedlock"),
+        ("lll_lock_elision", "pthread_mutex_lock"),
         ("pthread_clockjoin_ex", "pthread_join"),
+        ("pthread_kill_implementation", "pthread_kill"),
+        ("pthread_kill_internal", "pthread_kill"),
+        ("pthread_mutex_clocklock_common", "pthread_mutex_timedlock"),
         ("pthread_mutex_lock_full", "pthread_mutex_lock"),
         ("pthread_mutex_unlock_full", "pthread_mutex_unlock"),
         ("pthread_mutex_unlock_usercnt", "pthread_mutex_unlock"),
+        ("pthread_once_slow", "pthread_once"),
         ("new_sem_wait_slow64", "sem_wait"),
         ("new_sem_wait_slow", "sem_wait"),
         ("new_sem_wait", "sem_wait"),
@@ -573,6 +589,15 @@ mod tests {
             ("py::Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", false),
         ] {
             assert_eq!(is_python_process_lock(name, file), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("__pthread_mutex_clocklock_common", "pthread_mutex_timedlock"),
+            ("__GI___lll_lock_elision", "pthread_mutex_lock"),
+            ("__pthread_once_slow", "pthread_once"),
+            ("__pthread_kill_implementation", "pthread_kill"),
+            ("__new_sem_wait_slow64.constprop.0", "sem_wait"),
+        ] {
+            assert_eq!(public_name(name), expected, "{name}");
         }
         assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
         assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);

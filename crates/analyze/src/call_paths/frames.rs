@@ -610,6 +610,14 @@ impl<'t> Frames<'t> {
         }
     }
 
+    /// The program's function that asks for what is waited for at this path, and the next one of its own that called it.
+    pub fn asker_and_caller(&self, path: PathIx) -> Option<(FrameIx, FrameIx)> {
+        let asker = self.caller(path)?;
+        let outer = self.trace.frames_of(path).skip_while(|&frame| frame != asker).skip(1);
+        let caller = self.programs(&outer.collect::<Vec<_>>())?;
+        self.is_named(caller).then_some((asker, caller))
+    }
+
     /// Of the callers of the system or of a runtime the first that is the program's own: libraries that pass a call on say less. Without one, the
     /// first of all; none: it only began the thread.
     fn programs(&self, callers: &[FrameIx]) -> Option<FrameIx> {

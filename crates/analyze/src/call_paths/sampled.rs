@@ -10,6 +10,7 @@ use super::killed::Killed;
 use super::phases::Phases;
 use super::polls::Polls;
 use super::rearmed::Rearmed;
+use super::wrappers::Wrappers;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
 use kasuri_base::quick::QuickMap;
@@ -70,6 +71,7 @@ impl Sampled {
         out.polls = Polls::new(trace, cover, &frames);
         out.killed = Killed::new(trace, cover, &frames);
         out.phases = Phases::new(trace, cover, &frames, &out.polls, |path| frames.spins(path));
+        let wrappers = Wrappers::new(trace, &frames, &out.killed);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
         let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -85,7 +87,7 @@ impl Sampled {
                         Some((path, kind)) => {
                             *of_path.entry((path, kind.is_wait())).or_insert_with(|| {
                                 let place = match kind.is_wait() {
-                                    true => wait(&frames, path),
+                                    true => wait(trace, &frames, &wrappers, path),
                                     false => place(trace, &frames, path),
                                 };
                                 let Some(place) = place else {
@@ -132,7 +134,7 @@ impl Sampled {
 }
 
 /// What a blocked thread at this path waits for: a lock, the others at a barrier, or a time that it chose.
-fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
+fn wait(trace: &Trace, frames: &Frames<'_>, wrappers: &Wrappers, path: PathIx) -> Option<Place> {
     let class = match frames.call(path) {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
@@ -140,10 +142,15 @@ fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         _ if frames.is_idle(path) => Class::LowParallelism,
         _ => return None,
     };
+    let asks = frames.asker_and_caller(path).filter(|_| class == Class::LockWait);
+    let caller = asks.filter(|&(asker, _)| wrappers.has(frames.function(asker)));
     Some(Place {
         is_awake: false,
         class,
-        name: frames.asker(path),
+        name: match caller {
+            Some((_, caller)) => trace.frames.function[caller.ix()],
+            None => frames.asker(path),
+        },
         code: match class {
             Class::LockWait => frames.lock(path),
             _ => StrIx::NONE,

@@ -2,8 +2,9 @@
 use super::{lost_to, seconds};
 use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
-    ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, frame_name, is_gil, is_libc,
-    is_page_fault, is_pythons_own, is_shared_generator, waits_for_event, waits_outside,
+    ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, asks_for_lock, frame_name,
+    is_gil, is_libc, is_page_fault, is_pythons_own, is_shared_generator, waits_for_end,
+    waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
 use crate::demangle::short_name;
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
 const WORKER: f64 = 0.1;
+/// Python's code outside of all functions.
+const PYTHONS_TOP: &str = "py::<module>";
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
 /// This part of the program's work is worth a hint about what it is: to save less makes a run at
@@ -225,8 +228,8 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
 /// One function runs alone; where none has most of the time, all that one function called.
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
-/// where it has no name; where it is a call of the kernel's that reads or writes, which nobody
-/// can divide.
+/// where it has no name; where it is a call that reads, writes or waits, or Python's code at the
+/// start of a program or a module, which nobody can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -238,13 +241,24 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     // Nobody calls a page fault: of it the function is named that touched the memory.
     let is_most = path.ns as f64 >= MOST * alone_ns as f64 && !first_is(is_page_fault);
     let (function, cost_ns) = if is_most {
-        if first_is(str::is_empty) || first_is(waits_outside) {
+        let is_wait = path.waited_ns as f64 >= MOST * path.ns as f64
+            || [waits_outside, waits_for_event, asks_for_lock, waits_for_end]
+                .into_iter()
+                .any(first_is);
+        if is_wait || first_is(str::is_empty) || is_loading(path) {
             return None;
         }
         let names: Vec<String> = path.frames.iter().take(2).map(named).collect();
         (names.join(" called by "), path.ns.min(alone_ns))
     } else {
         let phase = alone().find(|c| !c.code.is_empty() && c.thread_share >= MOST)?;
+        let function = phase.code.split(" < ").next().unwrap_or_default();
+        let mut frames = code.paths.paths.iter().flat_map(|path| &path.frames);
+        let is_machines = frames.any(|f| is_java_machines(f) && frame_name(f) == function);
+        // Its outermost function is hardly shown.
+        if is_machines || [PYTHONS_TOP, "JavaMain"].contains(&function) {
+            return None;
+        }
         (phase.code.replace(" < ", " called by "), phase.ns)
     };
     let is_gos = |f: &PathFrame| f.function.starts_with("runtime.") || f.file.ends_with(".go");
@@ -259,17 +273,30 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         return None;
     }
     let alone = cost_ns / others;
-    let rest = summary.wall_ns.saturating_sub(alone).max(1);
+    let saved = cost_ns / i64::from(summary.n_cpus);
+    let rest = summary.wall_ns.saturating_sub(saved).max(1);
     Some(hint(
         "serial_phase",
         cost_ns,
         format!(
-            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: without it the run would be at most {:.2} times as fast",
+            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
             seconds(alone),
             seconds(summary.wall_ns),
+            summary.n_cpus,
             summary.wall_ns as f64 / rest as f64
         ),
     ))
+}
+
+/// Whether Python imports a module there, or a process of it or a Java machine begins.
+fn is_loading(path: &HotPath) -> bool {
+    let imports = path.frames.iter().any(|f| f.file.starts_with("<frozen importlib"));
+    let is_top = |f: &PathFrame| f.function == PYTHONS_TOP && !f.file.ends_with(".py");
+    imports || path.frames.first().is_some_and(|f| is_top(f) || is_java_machines(f))
+}
+
+fn is_java_machines(frame: &PathFrame) -> bool {
+    ["libjli", "libjvm"].iter().any(|begin| frame.module.starts_with(begin))
 }
 
 /// One thread of Go's runs: whether goroutines wait meanwhile is not recorded.
