@@ -27,6 +27,8 @@ const SHOWN: usize = 4;
 const OTHERS: f64 = 0.1;
 /// Waits shorter than this end before the kernel could have moved the thread: it is no finding that it did not.
 const MISPLACED_NS: i64 = 500_000;
+/// One part in so many of its life a thread may have been on any CPU before it set its mask.
+const BEGINNING: i64 = 100;
 /// In all, a thread waits so long for a CPU beside an idle one only when it is kept off that one: the kernel looks for
 /// work for an idle CPU at once, and again every few milliseconds.
 const KEPT_NS: i64 = 50_000_000;
@@ -444,12 +446,18 @@ fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
     out
 }
 
-/// By CPU: whether a thread was ever seen on it.
+/// By CPU: whether a thread was seen on it, once a hundredth of its life was over: a thread often sets its mask itself, first of all.
 fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
-    let (rows, states) = (&cut.trace.threads[thread].states, &cut.trace.states);
+    let (info, states) = (&cut.trace.threads[thread], &cut.trace.states);
+    let life = (info.alive.end - info.alive.start).ns();
+    let since = Time(info.alive.start.0.saturating_add(life / BEGINNING));
     let mut seen = vec![false; cut.trace.cpus.len()];
-    for row in rows.start as usize..rows.end as usize {
+    let rows = info.states.start as usize..info.states.end as usize;
+    let begun = states.start[rows.clone()].partition_point(|start| *start < since);
+    for row in rows.start + begun.saturating_sub(1)..rows.end {
+        let ends = states.start.get(row + 1).filter(|_| row + 1 < rows.end);
         if states.state[row] == ThreadState::Running
+            && ends.is_none_or(|end| *end > since)
             && let Some(seen) = seen.get_mut(usize::from(states.cpu[row]))
         {
             *seen = true;

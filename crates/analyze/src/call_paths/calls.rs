@@ -306,9 +306,23 @@ pub fn moves_bytes(name: &str) -> bool {
     matches!(call(name), Some(Call::Read | Call::Write))
 }
 
-/// The same of a function of the kernel's: `__x64_sys_write`.
+/// The same of a function of the kernel's: `__x64_sys_write`, `ksys_write`.
 pub fn moves_bytes_in_kernel(name: &str) -> bool {
-    name.split_once("_sys_").is_some_and(|(_, call)| moves_bytes(call))
+    let call = name.strip_prefix("ksys_").or(name.split_once("_sys_").map(|(_, call)| call));
+    call.is_some_and(moves_bytes)
+}
+
+/// Whether it is a part of each system call of Go's, and does not say which that is.
+pub fn is_gos_system_call(name: &str) -> bool {
+    const BEGINS: [&str; 6] = [
+        "syscall.Syscall",
+        "syscall.RawSyscall",
+        "internal/runtime/syscall",
+        "runtime.entersyscall",
+        "runtime.exitsyscall",
+        "runtime.reentersyscall",
+    ];
+    begins(name, &BEGINS)
 }
 
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.
@@ -512,6 +526,7 @@ pub fn is_inside_a_lock(name: &str) -> bool {
                 "PlatformEvent::park",
                 "os::PlatformEvent::park",
                 "JavaThread::sleep",
+                "JVM_Sleep",
                 "ObjectMonitor::",
                 "ObjectSynchronizer::",
                 "InterpreterRuntime::monitorenter",
@@ -590,6 +605,16 @@ mod tests {
         ] {
             assert_eq!(is_python_process_lock(name, file), expected, "{name}");
         }
+        assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
+        assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
+        assert_eq!(channel("vfs_read"), Channel::Unknown);
+        assert_eq!(channel("pipe"), Channel::Pipe);
+        assert_eq!(channel("file /tmp/pipe"), Channel::File);
+        assert_eq!(channel("file_read_iter"), Channel::Unknown);
+    }
+
+    #[test]
+    fn names_inside_of_the_c_library_and_the_kernel_are_those_that_programs_call() {
         for (name, expected) in [
             ("__pthread_mutex_clocklock_common", "pthread_mutex_timedlock"),
             ("__GI___lll_lock_elision", "pthread_mutex_lock"),
@@ -599,11 +624,10 @@ mod tests {
         ] {
             assert_eq!(public_name(name), expected, "{name}");
         }
-        assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
-        assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
-        assert_eq!(channel("vfs_read"), Channel::Unknown);
-        assert_eq!(channel("pipe"), Channel::Pipe);
-        assert_eq!(channel("file /tmp/pipe"), Channel::File);
-        assert_eq!(channel("file_read_iter"), Channel::Unknown);
+        for (name, expected) in
+            [("ksys_write", true), ("__x64_sys_pread64", true), ("ksys_mmap_pgoff", false)]
+        {
+            assert_eq!(moves_bytes_in_kernel(name), expected, "{name}");
+        }
     }
 }

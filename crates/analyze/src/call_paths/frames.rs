@@ -561,6 +561,12 @@ impl<'t> Frames<'t> {
         is_all && has_start && n > 0
     }
 
+    /// Whether a Java machine's function is on this path.
+    pub fn is_in_java(&self, path: PathIx) -> bool {
+        let module = |frame: FrameIx| self.trace.strings.get(self.trace.frames.module[frame.ix()]);
+        self.trace.frames_of(path).any(|frame| module_name(module(frame)) == "libjvm.so")
+    }
+
     /// The function that stands for CPython's global interpreter lock, if that is waited for at this path.
     pub fn gil(&self, path: PathIx) -> Option<FrameIx> {
         self.waits_for_gil(path).and(self.gil)
@@ -800,9 +806,15 @@ impl<'t> Frames<'t> {
             match f.kind[frame.ix()] {
                 FrameKind::Kernel if calls::moves_bytes_in_kernel(name(frame)) => return true,
                 FrameKind::Kernel => {}
+                // Go makes its system calls itself, through several functions.
+                _ if calls::is_gos_system_call(name(frame)) => {}
                 _ => {
                     let is_system = self.layer[frame.ix()] == Layer::System;
-                    return is_system && calls::moves_bytes(name(frame));
+                    let call = name(frame).strip_prefix("syscall.");
+                    return match call {
+                        Some(call) => calls::moves_bytes(call),
+                        None => is_system && calls::moves_bytes(name(frame)),
+                    };
                 }
             }
         }
@@ -1000,7 +1012,7 @@ fn is_entry(name: &str) -> bool {
 
 /// Spinning: functions that do nothing but wait for another thread without giving up the CPU, or by asking for it again and again.
 fn doing(name: &str, module: &str) -> Doing {
-    const SPIN: [&str; 18] = [
+    const SPIN: [&str; 20] = [
         "gomp_barrier_wait",
         "gomp_barrier_wait_end",
         "gomp_barrier_wait_last",
@@ -1016,6 +1028,8 @@ fn doing(name: &str, module: &str) -> Doing {
         "runtime.procyield",
         "runtime.osyield",
         "runtime.findRunnable",
+        "runtime.selectnbrecv",
+        "runtime.selectnbsend",
         "SpinPause",
         "prolonged_pause",
         "machine_pause",
@@ -1064,8 +1078,8 @@ fn is_omp_task(name: &str) -> bool {
 
 fn runtime(name: &str, module: &str) -> Option<Runtime> {
     const ALLOCATORS: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"];
-    const INTERPRETERS: [&str; 7] =
-        ["libpython", "python", "libruby", "libperl", "perl", "libjvm", "libnode"];
+    const INTERPRETERS: [&str; 8] =
+        ["libpython", "python", "libruby", "libperl", "perl", "libjli", "libjvm", "libnode"];
     const MALLOC: [&str; 12] = [
         "malloc",
         "free",
@@ -1100,7 +1114,8 @@ mod tests {
 
     #[test]
     fn spinning_is_told_by_the_name() {
-        for name in ["do_spin", "gomp_team_barrier_wait_end", "__kmp_wait_template", "sched_yield"]
+        for name in
+            ["do_spin", "gomp_team_barrier_wait_end", "__kmp_wait_template", "runtime.selectnbrecv"]
         {
             assert_eq!(doing(name, "libgomp.so.1"), Doing::Spinning, "{name}");
         }

@@ -158,16 +158,29 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     let of_openmp =
         |f: &PathFrame| f.function.contains("._omp_fn") || f.function.contains(".omp_outlined");
     let classes = summary.call_paths.iter().flat_map(|paths| &paths.classes);
-    let mut frames = classes
+    let paths: Vec<&HotPath> = classes
         .filter(|c| c.class == worst.class)
         .flat_map(|c| c.paths.paths.iter().chain(c.meanwhile.iter().flat_map(|m| &m.paths)))
-        .flat_map(|path| &path.frames);
-    let remedy = match frames.any(of_openmp) {
-        true => {
-            "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save"
+        .collect();
+    let is_openmp = paths.iter().flat_map(|path| &path.frames).any(of_openmp);
+    // A part of the library that its own functions jump to has no name where it is stripped.
+    let is_nameless = |path: &&HotPath| match path.frames.as_slice() {
+        [library, region, ..] => {
+            library.function.is_empty() && library.module.contains("omp") && of_openmp(region)
         }
-        false => {
-            "Divide the work into more parts than threads, let each thread take the next part when it is done with one, and begin with the longest"
+        _ => false,
+    };
+    let nameless = paths.iter().find(|path| is_nameless(path));
+    let remedy = match (is_openmp, nameless) {
+        (true, Some(path)) => format!(
+            "Inside of the region threads ran in {}, whose functions have no names: they waited there, or it handed out parts. If it is a loop, let threads take its parts as they become free (schedule(dynamic, 64), schedule(guided)), not in parts as small as schedule(dynamic) alone makes them. kasuri record --openmp tells which it is, and what each would save",
+            path.frames[0].module
+        ),
+        (true, None) => {
+            "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save".to_owned()
+        }
+        (false, _) => {
+            "Divide the work into more parts than threads, let each thread take the next part when it is done with one, and begin with the longest".to_owned()
         }
     };
     Some(hint(
@@ -411,9 +424,10 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     })
 }
 
-/// Whether a Java machine's own threads wait here for something to compile or to collect.
+/// Whether a Java machine's own threads wait here for something to compile or to collect, or for
+/// the program's first.
 fn is_of_machine(frame: &PathFrame) -> bool {
-    frame.function.contains("PlatformMonitor::wait")
+    frame.function.contains("PlatformMonitor::wait") || frame.module.starts_with("libjli")
 }
 
 /// Threads wait for the lock of an allocator of memory.

@@ -276,13 +276,19 @@ fn threads_kept_to_one_cpu_beside_another_programs() {
     let found = kept(busy());
     assert!(found[0].contains("2 threads (t10 (10), t11 (11)) ran on CPU 0 alone"), "{found:?}");
     assert!(found[0].contains("is not recorded"), "{found:?}");
+    // It sets its mask itself, first of all.
+    let mut s = busy();
+    s.cpus[1].clear();
+    s.switch(1, 0, 0, Sleeping, 11);
+    s.switch(1, MS / 10, 11, Sleeping, 99);
+    assert_eq!(kept(s).len(), 1);
     // One has run on the other.
     let mut s = busy();
     s.cpus[1].clear();
     s.switch(1, 0, 0, Sleeping, 11);
-    s.switch(1, MS, 11, Sleeping, 99);
-    s.cpus[0].retain(|e| e.time.0 > 2 * MS || e.time.0 == 0);
-    s.wake(0, 2 * MS, 10, 11, 0);
+    s.switch(1, 4 * MS, 11, Sleeping, 99);
+    s.cpus[0].retain(|e| e.time.0 > 10 * MS || e.time.0 == 0);
+    s.wake(0, 5 * MS, 10, 11, 0);
     s.cpus[0].sort_by_key(|e| e.time);
     assert_eq!(kept(s), [] as [&str; 0]);
 }

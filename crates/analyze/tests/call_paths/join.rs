@@ -2,7 +2,7 @@
 use super::scene::Scene;
 use crate::account::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
-use kasuri_analyze::account::{AccountSummary, Class};
+use kasuri_analyze::account::{AccountSummary, CauseSummary, Class};
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, FlameNode, FlameOptions, HotPath, PathShares, flame,
 };
@@ -782,10 +782,20 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
     s.switch(0, 100, 10, Sleeping, 0);
     s.wake(0, 900, 0, 10, 0);
     s.switch(0, 900, 0, RunnablePreempted, 10);
-    for (call, expected) in
-        [("clock_nanosleep@libc.so.6", ("chosen", "nap")), ("poll@libc.so.6", ("interrupt", ""))]
-    {
-        let path: &[&str] = &["main", "nap", call];
+    // Code in Java without a name sleeps, not the machine's function that began the thread, nor the one that Java sleeps by.
+    let java = [
+        "JavaMain@libjli.so",
+        "@",
+        "JVM_Sleep@libjvm.so",
+        "JavaThread::sleep@libjvm.so",
+        "PlatformEvent::park@libjvm.so",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    for (path, expected) in [
+        (&["main", "nap", "clock_nanosleep@libc.so.6"][..], ("chosen", "nap")),
+        (&["main", "nap", "poll@libc.so.6"], ("interrupt", "")),
+        (&java, ("chosen", "")),
+    ] {
         let samples = [(10, 500, SampleKind::BlockedRead, path)];
         let trace = sampled(s.clone().load(1000), &samples);
         let account = summary(&trace, &Options::default()).account;
@@ -793,6 +803,41 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
         let cause = cause.expect("it sleeps");
         assert_eq!((cause.note, cause.name.as_str()), expected);
         assert_eq!(cause.ns, 800);
+    }
+}
+
+/// What a Java machine's own threads wait for is nothing that the program waits for.
+#[test]
+fn a_java_machines_own_thread_has_nothing_to_do() {
+    const PARK: [&str; 4] = [
+        "@",
+        "Unsafe_Park@libjvm.so",
+        "Parker::park@libjvm.so",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    const MONITOR: [&str; 3] =
+        ["@", "ObjectMonitor::enter@libjvm.so", "pthread_cond_wait@libc.so.6"];
+    for (name, path, expected) in [
+        ("worker", &PARK[..], Some("external_wait")),
+        ("Common-Cleaner", &PARK, None),
+        ("Finalizer", &PARK, None),
+        ("Finalizer", &MONITOR, Some("lock_wait")),
+    ] {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(1, 100, 11, Sleeping, 0);
+        s.wake(1, 900, 0, 11, 1);
+        s.switch(1, 900, 0, RunnablePreempted, 11);
+        s.switch(0, 999, 10, RunnablePreempted, 0);
+        s.switch(1, 999, 11, RunnablePreempted, 0);
+        let mut trace = sampled(s.load(1000), &[(11, 500, SampleKind::BlockedRead, path)]);
+        let name = trace.strings.intern(name);
+        let own = thread(&trace, 11);
+        trace.threads[own.ix()].name = name;
+        let account = summary(&trace, &Options::default()).account;
+        let waits = |c: &&CauseSummary| ["external_wait", "lock_wait"].contains(&c.class);
+        let found = account.causes.iter().find(waits).map(|c| c.class);
+        assert_eq!(found, expected, "{path:?}");
     }
 }
 

@@ -445,6 +445,10 @@ fn late_in_a_phase_has_a_hint() {
     let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
     let of_openmp = hints(&two(main, worker, wait));
     assert!(of_openmp[0].1.contains("schedule(dynamic"), "{of_openmp:?}");
+    // It waits, or hands out parts.
+    let wait: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0", "@libgomp.so.1"];
+    let of_openmp = hints(&two(main, worker, wait));
+    assert!(of_openmp[0].1.contains("or it handed out parts"), "{of_openmp:?}");
     // No hint about a phase where there is none.
     let alone = kinds(&two(&["main", "assemble"], part, WAIT));
     assert_eq!(alone, ["serial_phase", "busy"]);
@@ -1107,6 +1111,15 @@ fn a_write_without_a_buffer_is_one_of_whoever_asked_for_it() {
     let raw: &[&str] = &[START, "main.emit", "syscall.Syscall6", "__x64_sys_write@[kernel]"];
     let found = advice(&first_of_hundred(60, raw, 999), "small_calls");
     assert!(found.contains("60 % of the work"), "{found}");
+    let kernel = "do_syscall_64@[kernel]";
+    let go: &[&str] = &[START, "main.emit", "os.(*File).Write", "syscall.write", "syscall.Syscall"];
+    for inner in
+        [&["runtime.exitsyscall"][..], &["internal/runtime/syscall/linux.Syscall6", kernel]]
+    {
+        let path: &'static [&'static str] = [go, inner].concat().leak();
+        let found = advice(&first_of_hundred(60, path, 999), "small_calls");
+        assert!(found.contains("60 % of the work"), "{path:?}: {found}");
+    }
     let buffered: &[&str] = &[START, "emit", "fwrite@libc.so.6", "__memmove_avx@libc.so.6"];
     assert_eq!(advice(&first_of_hundred(60, buffered, 999), "small_calls"), "");
 }
