@@ -247,6 +247,19 @@ pub fn is_page_fault(name: &str) -> bool {
     ["asm_exc_page_fault", "el0_da", "do_mem_abort"].contains(&name)
 }
 
+/// Whether the kernel sends a signal in this function, or begins its handler.
+pub fn sends_signal(name: &str) -> bool {
+    const BEGINS: [&str; 6] = [
+        "force_sig",
+        "bad_area",
+        "arch_do_signal_or_restart",
+        "do_signal",
+        "get_signal",
+        "arm64_force_sig_fault",
+    ];
+    begins(name.trim_start_matches('_'), &BEGINS)
+}
+
 /// Before the functions of C++20's semaphores.
 const SEMAPHORE: &str = "std::counting_semaphore<";
 

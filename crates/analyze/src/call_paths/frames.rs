@@ -821,6 +821,15 @@ impl<'t> Frames<'t> {
         false
     }
 
+    /// Whether the kernel sends the thread a signal at this path, or begins a handler.
+    pub fn signals(&self, path: PathIx) -> bool {
+        let f = &self.trace.frames;
+        let kernel = (self.trace.frames_of(path))
+            .take_while(|frame| f.kind[frame.ix()] == FrameKind::Kernel)
+            .map(|frame| self.trace.strings.get(f.function[frame.ix()]));
+        kernel.into_iter().any(calls::sends_signal)
+    }
+
     /// The frames of a path that are not the kernel's, innermost first.
     fn user_frames(&self, path: PathIx) -> Vec<FrameIx> {
         let is_kernel = |frame: &FrameIx| self.trace.frames.kind[frame.ix()] == FrameKind::Kernel;

@@ -326,13 +326,14 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
 
 /// The kernel gives memory, one page at a time.
 ///
-/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name. Where others are idle meanwhile
-/// is no time of the faults.
+/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name; where the kernel sends a signal for
+/// [`PART`] of the time: a program that protects its memory to be told of writes. Where others are idle meanwhile is no time of the faults.
 pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let first_is = |path: &&HotPath| {
         let first = path.frames.first();
-        first.is_some_and(|f| is_page_fault(&f.function))
+        let is_signal = path.signals_ns as f64 >= PART * path.ns as f64;
+        first.is_some_and(|f| is_page_fault(&f.function)) && !is_signal
     };
     let faults = work.paths.paths.iter().filter(first_is);
     let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
@@ -629,7 +630,7 @@ pub(super) fn collector(summary: &Summary) -> Option<Hint> {
             "V8: --max-semi-space-size (Node.js as it is, Deno in --v8-flags, browsers in --js-flags)"
         }
         "python" => "Python: gc.freeze() once it is set up, gc.set_threshold",
-        _ => "Go: GOGC=400 or more, with GOMEMLIMIT",
+        _ => "Go: GOGC=400 or more, with GOMEMLIMIT; kasuri try measures the first",
     };
     (share >= PART).then(|| {
         hint(

@@ -818,7 +818,10 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
         assert!(advice(&two(fills, fills, WAIT), "page_faults").contains("fill"));
     }
     let loads: &[&str] = &[fault];
-    assert_eq!(advice(&two(loads, loads, WAIT), "page_faults"), "");
+    let tells: &[&str] = &[START, "fill", fault, "force_sig_fault@[kernel]"];
+    for path in [loads, tells] {
+        assert_eq!(advice(&two(path, path, WAIT), "page_faults"), "");
+    }
 }
 
 /// Nobody calls a page fault.
