@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -300,6 +301,48 @@ static void append(void) {
     }
 }
 
+// One function takes both locks, in two orders, and gives up after a time.
+static pthread_mutex_t seats = PTHREAD_MUTEX_INITIALIZER, cards = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((noinline)) static bool lock_it(pthread_mutex_t *mutex) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    return pthread_mutex_timedlock(mutex, &until) == 0;
+}
+
+__attribute__((noinline)) static void *reserve_seat(void *arg) {
+    lock_it(&seats);
+    usleep(50000);
+    if (lock_it(&cards)) {
+        pthread_mutex_unlock(&cards);
+    }
+    pthread_mutex_unlock(&seats);
+    return arg;
+}
+
+__attribute__((noinline)) static void *charge_card(void *arg) {
+    lock_it(&cards);
+    usleep(50000);
+    if (lock_it(&seats)) {
+        pthread_mutex_unlock(&seats);
+    }
+    pthread_mutex_unlock(&cards);
+    return arg;
+}
+
+// Threads that are kept on one CPU.
+__attribute__((noinline)) static void *simulate(void *arg) {
+    cpu_set_t one_cpu;
+    CPU_ZERO(&one_cpu);
+    CPU_SET(0, &one_cpu);
+    pthread_setaffinity_np(pthread_self(), sizeof one_cpu, &one_cpu);
+    for (int i = 0; i < 40; i++) {
+        grind(15);
+    }
+    return arg;
+}
+
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
     bool cured = argc > 2 && !strcmp(argv[2], "cured");
@@ -335,6 +378,10 @@ int main(int argc, char **argv) {
         append();
     } else if (!strcmp(cause, "watchdog")) {
         watchdog();
+    } else if (!strcmp(cause, "orders")) {
+        all(2, reserve_seat, charge_card);
+    } else if (!strcmp(cause, "one_cpu")) {
+        all(2, simulate, simulate);
     } else if (!strcmp(cause, "letters")) {
         report(cured);
     } else {

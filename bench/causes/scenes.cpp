@@ -261,6 +261,23 @@ static void crawl() {
     }
 }
 
+// Whoever comes first makes what all need.
+struct Settings {
+    Settings() { load_settings(); }
+    __attribute__((noinline)) void load_settings() {
+        for (int i = 0; i < 20; i++) {
+            grind(25);
+        }
+    }
+};
+
+__attribute__((noinline)) static void handle() {
+    static Settings settings;
+    for (int i = 0; i < 8; i++) {
+        grind(10);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
     cured = argc > 2 && !strcmp(argv[2], "cured");
@@ -287,6 +304,8 @@ int main(int argc, char **argv) {
         submit_tasks();
     } else if (!strcmp(cause, "random")) {
         all(4, sample);
+    } else if (!strcmp(cause, "settings")) {
+        all(4, handle);
     } else if (!strcmp(cause, "limit")) {
         all(4, crawl);
     } else {

@@ -9,7 +9,9 @@ mod pool;
 
 use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
-use crate::call_paths::{Cover, Frames, Sampled, frame_name, path_frame};
+use crate::call_paths::{
+    Cover, Frames, PathFrame, Sampled, asks_for_lock, frame_name, path_frame, waits_for_end,
+};
 use crate::cut::Cut;
 use crate::{HINT_KINDS, Hint, Interference, Summary, ThreadSummary};
 use kasuri_base::quick::QuickMap;
@@ -25,9 +27,14 @@ const SHOWN: usize = 4;
 const OTHERS: f64 = 0.1;
 /// Waits shorter than this end before the kernel could have moved the thread: it is no finding that it did not.
 const MISPLACED_NS: i64 = 500_000;
+/// One part in so many of its life a thread may have been on any CPU before it set its mask.
+const BEGINNING: i64 = 100;
 /// In all, a thread waits so long for a CPU beside an idle one only when it is kept off that one: the kernel looks for
 /// work for an idle CPU at once, and again every few milliseconds.
 const KEPT_NS: i64 = 50_000_000;
+
+/// Shows the masks of a program's threads.
+const SEE_MASKS: &str = "grep Cpus_allowed_list /proc/PID/task/*/status";
 
 /// The hints, most to gain first.
 pub(crate) fn hints(
@@ -46,7 +53,7 @@ pub(crate) fn hints(
     out.extend(killed_hang(cut, summary, sampled));
     out.extend(oversubscription(cut, summary));
     out.extend(interference(cut, summary));
-    out.extend(misplaced(cut, summary, &ready));
+    out.extend(misplaced(cut, summary, &ready).or_else(|| kept_together(cut, summary, &ready)));
     out.extend(schedule(summary));
     out.extend(cpu_limit(cut, summary));
     out.extend(by_code::gil(summary));
@@ -131,17 +138,11 @@ fn hang(cut: &Cut<'_>, summary: &Summary, cover: &Cover) -> Option<Hint> {
     let at_end = at_end(cut.trace, cover)?;
     let &pid = at_end.stuck.first().filter(|_| at_end.circles.is_empty())?;
     let its = || at_end.threads.iter().filter(|t| t.pid == pid);
-    let mut places: Vec<String> = Vec::new();
-    for thread in its() {
-        let place = by_code::call_in(&thread.path);
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    let paths: Vec<&[PathFrame]> = its().map(|t| t.path.as_slice()).collect();
     let waited = its().fold(0i64, |sum, t| sum.saturating_add(waited_in(cut, summary, t)));
     let told =
         format!("all threads of process {pid} wait for what one of them must do, and none runs");
-    Some(hang_hint(&told, places, waited.min(summary.capacity_ns)))
+    Some(hang_hint(&told, &paths, waited.min(summary.capacity_ns)))
 }
 
 /// All threads of a process waited for each other until it was killed. It costs what they waited within the range.
@@ -149,38 +150,65 @@ fn killed_hang(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Option<Hi
     let waits = sampled.killed.waits();
     let process = cut.trace.threads[waits.first()?.thread.ix()].process;
     let mut frames = Frames::new(cut.trace);
-    let (mut waited, mut places) = (0i64, Vec::new());
+    let (mut waited, mut paths) = (0i64, Vec::new());
     for last in waits.iter().filter(|w| cut.trace.threads[w.thread.ix()].process == process) {
         let states = &cut.trace.states;
         let ns = cut.overlap(states.start[last.row], states.start[last.row + 1]);
         waited = waited.saturating_add(ns);
         let shown = frames.shown(last.path).to_vec();
-        let path: Vec<_> = shown.into_iter().map(|f| path_frame(cut.trace, f)).collect();
-        let place = by_code::call_in(&path);
-        if !places.contains(&place) {
-            places.push(place);
-        }
+        paths.push(shown.into_iter().map(|f| path_frame(cut.trace, f)).collect::<Vec<_>>());
     }
     let pid = cut.trace.processes[process.ix()].pid;
     let told = format!(
         "all threads of process {pid} waited for what one of them must do, and none did it until the process was killed"
     );
-    Some(hang_hint(&told, places, waited.min(summary.capacity_ns)))
+    let paths: Vec<&[PathFrame]> = paths.iter().map(Vec::as_slice).collect();
+    Some(hang_hint(&told, &paths, waited.min(summary.capacity_ns)))
+}
+
+/// The places where threads wait, each once, with as many callers as tell apart those that called one function.
+fn places(paths: &[&[PathFrame]]) -> Vec<String> {
+    let mut out = Vec::new();
+    for path in paths {
+        let call = by_code::call_in(path);
+        let same = || paths.iter().filter(|other| by_code::call_in(other) == call);
+        let callers: HashSet<&str> =
+            same().filter_map(|path| path.get(2)).map(|f| f.function.as_str()).collect();
+        let place = match path.get(2).filter(|_| callers.len() > 1) {
+            Some(caller) => format!("{call} called by {}", frame_name(caller)),
+            None => call,
+        };
+        if !out.contains(&place) {
+            out.push(place);
+        }
+    }
+    out
 }
 
 /// What was seen of a hang, and in which code.
-fn hang_hint(told: &str, mut places: Vec<String>, cost_ns: i64) -> Hint {
+fn hang_hint(told: &str, paths: &[&[PathFrame]], cost_ns: i64) -> Hint {
+    let calls = |is_it: fn(&str) -> bool| {
+        let first = paths.iter().filter_map(|path| path.first());
+        first.filter(|frame| is_it(&frame.function)).count()
+    };
+    let (locks, joins) = (calls(asks_for_lock), calls(waits_for_end));
+    let mut places = places(paths);
     if places.len() > SHOWN {
         places.truncate(SHOWN);
         places.push("..".into());
     }
+    let remedy = match locks > 1 && locks + joins == paths.len() {
+        true => {
+            "All wait for locks, or for threads that do: let all threads take their locks in one order, and give back each that they took; kasuri record --locks tells who has which"
+        }
+        false => {
+            "A task that waits for another task of its own pool leaves no thread to run it: run that one at once, or let the pool have more threads than such waits"
+        }
+    };
     Hint {
         kind: "hang",
         cost_ns,
-        text: format!(
-            "hang: {told}, in {}. A task that waits for another task of its own pool leaves no thread to run it: run that one at once, or let the pool have more threads than such waits",
-            places.join("; in ")
-        ),
+        text: format!("hang: {told}, in {}. {remedy}", places.join("; in ")),
         command: None,
     }
 }
@@ -418,12 +446,18 @@ fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
     out
 }
 
-/// By CPU: whether a thread was ever seen on it.
+/// By CPU: whether a thread was seen on it, once a hundredth of its life was over: a thread often sets its mask itself, first of all.
 fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
-    let (rows, states) = (&cut.trace.threads[thread].states, &cut.trace.states);
+    let (info, states) = (&cut.trace.threads[thread], &cut.trace.states);
+    let life = (info.alive.end - info.alive.start).ns();
+    let since = Time(info.alive.start.0.saturating_add(life / BEGINNING));
     let mut seen = vec![false; cut.trace.cpus.len()];
-    for row in rows.start as usize..rows.end as usize {
+    let rows = info.states.start as usize..info.states.end as usize;
+    let begun = states.start[rows.clone()].partition_point(|start| *start < since);
+    for row in rows.start + begun.saturating_sub(1)..rows.end {
+        let ends = states.start.get(row + 1).filter(|_| row + 1 < rows.end);
         if states.state[row] == ThreadState::Running
+            && ends.is_none_or(|end| *end > since)
             && let Some(seen) = seen.get_mut(usize::from(states.cpu[row]))
         {
             *seen = true;
@@ -485,6 +519,74 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
             info.tid,
             summary.n_cpus,
         ),
-        command: Some("grep Cpus_allowed_list /proc/PID/task/*/status".into()),
+        command: Some(SEE_MASKS.into()),
     })
+}
+
+/// Threads of one process ran on one CPU alone and took turns there, while other programs had the others: where nothing is idle,
+/// only that tells a mask.
+///
+/// Not given: where one of them was ever seen elsewhere; where they waited for each other for less than a tenth of the run each.
+fn kept_together(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
+    if summary.n_cpus < 2 || ready.is_empty() {
+        return None;
+    }
+    let mut home: QuickMap<usize, Option<u16>> = QuickMap::default();
+    let mut own: QuickMap<(ProcessIx, u16), Vec<(Time, Time)>> = QuickMap::default();
+    let mut waited: BTreeMap<(ProcessIx, u16), BTreeMap<usize, i64>> = BTreeMap::new();
+    for (thread, row) in ready {
+        let only = *home.entry(*thread).or_insert_with(|| {
+            let seen = seen_on(cut, *thread);
+            let mut cpus = (0..seen.len()).filter(|&cpu| seen[cpu]);
+            cpus.next().filter(|_| cpus.next().is_none()).map(|cpu| cpu as u16)
+        });
+        if only == Some(row.cpu) {
+            let process = cut.trace.threads[*thread].process;
+            let runs = own.entry((process, row.cpu));
+            let runs = runs.or_insert_with(|| own_runs(cut, process, row.cpu));
+            let turns = turns_ns(cut, runs, row);
+            *waited.entry((process, row.cpu)).or_default().entry(*thread).or_default() += turns;
+        }
+    }
+    let least = summary.wall_ns / 10;
+    for threads in waited.values_mut() {
+        threads.retain(|_, ns| *ns >= least.max(KEPT_NS));
+    }
+    waited.retain(|_, threads| threads.len() > 1);
+    let sum = |threads: &BTreeMap<usize, i64>| threads.values().sum::<i64>();
+    let (&(_, cpu), threads) = waited.iter().max_by_key(|(_, threads)| sum(threads))?;
+    let cost_ns = sum(threads).min(summary.wall_ns);
+    let names = threads.keys().take(SHOWN).map(|&thread| {
+        let info = &cut.trace.threads[thread];
+        format!("{} ({})", cut.trace.strings.get(info.name), info.tid)
+    });
+    let more = if threads.len() > SHOWN { ", .." } else { "" };
+    Some(Hint {
+        kind: "misplaced",
+        cost_ns,
+        text: format!(
+            "placement: {} threads ({}{more}) ran on CPU {cpu} alone, and waited there for each other for {}. Others had the other CPUs meanwhile, so whether the kernel or a mask kept them there is not recorded. If an affinity mask (taskset, sched_setaffinity, OMP_PROC_BIND) does, let them run on all {} CPUs. To see the masks while it runs",
+            threads.len(),
+            names.collect::<Vec<_>>().join(", "),
+            seconds(sum(threads)),
+            summary.n_cpus,
+        ),
+        command: Some(SEE_MASKS.into()),
+    })
+}
+
+/// When the CPU ran threads of the process.
+fn own_runs(cut: &Cut<'_>, process: ProcessIx, cpu: u16) -> Vec<(Time, Time)> {
+    let threads = &cut.trace.threads;
+    let runs = cut.trace.occupancy_of(usize::from(cpu));
+    let own =
+        runs.filter(|run| run.thread.is_some() && threads[run.thread.ix()].process == process);
+    own.map(|run| (run.start, run.end)).collect()
+}
+
+/// For how much of a wait others of these ran.
+fn turns_ns(cut: &Cut<'_>, runs: &[(Time, Time)], wait: &StateRow) -> i64 {
+    let first = runs.partition_point(|run| run.1 <= wait.start);
+    let inside = runs[first..].iter().take_while(|run| run.0 < wait.end);
+    inside.map(|run| cut.overlap(run.0.max(wait.start), run.1.min(wait.end))).sum()
 }

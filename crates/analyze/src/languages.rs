@@ -71,6 +71,13 @@ impl Language {
     }
 }
 
+/// Whether a thread of this name, in a Java machine, is one that the machine's library runs beside each program. The kernel keeps 15 bytes of it.
+pub(crate) fn serves_java(name: &str) -> bool {
+    const NAMES: [&str; 5] =
+        ["Attach Listener", "Common-Cleaner", "Finalizer", "Reference Handl", "Signal Dispatch"];
+    NAMES.contains(&name)
+}
+
 /// What threads that wait at these paths do not tell, and what does.
 pub(crate) fn missing_of_waits(trace: &Trace, paths: &[PathIx]) -> Vec<String> {
     let f = &trace.frames;

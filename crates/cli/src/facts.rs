@@ -1,6 +1,7 @@
 //! What `kasuri try` knows of a program before it tries anything: from the account of one run, from the program's files, from the machine.
 use anyhow::bail;
 use kasuri_analyze::Summary;
+use kasuri_analyze::call_paths::RuntimeUse;
 use kasuri_trial::process::{Run, Usage};
 use kasuri_trial::remedy::{Facts, MUTEX_LOCK, NAMES, allocates, read_by};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -60,6 +61,7 @@ pub fn gather(
         preemptions: usage.preemptions as f64,
         switches: usage.switches as f64,
         allocating: summary.and_then(allocating),
+        collecting: summary.and_then(collecting),
         names,
         is_dynamic: look
             .mapped
@@ -130,6 +132,15 @@ fn allocating(summary: &Summary) -> Option<f64> {
         all += class.paths.other_ns;
     }
     (all > 0).then(|| allocating as f64 / all as f64)
+}
+
+/// Share of the work in Go's collector of garbage.
+fn collecting(summary: &Summary) -> Option<f64> {
+    let paths = summary.call_paths.as_ref()?;
+    let is_gos = |row: &&RuntimeUse| (row.runtime, row.language) == ("collector", "go");
+    let collects: i64 = paths.runtimes.iter().filter(is_gos).map(|row| row.work_ns).sum();
+    let work = summary.account.classes.iter().find(|class| class.class == "work")?;
+    Some(collects as f64 / work.ns.max(1) as f64)
 }
 
 /// Of [`NAMES`]: those that stand in the files that the program had mapped.

@@ -21,7 +21,7 @@ const PREEMPTIONS: f64 = 100.0;
 const SWITCHES: f64 = 2000.0;
 
 /// Names that are looked for in the program's files: variables that its runtimes read, functions that it needs from them.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
     "OMP_WAIT_POLICY",
@@ -31,6 +31,7 @@ pub const NAMES: [&str; 16] = [
     "KMP_BLOCKTIME",
     "RAYON_NUM_THREADS",
     "GOMAXPROCS",
+    "GOGC",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
     "MALLOC_ARENA_MAX",
@@ -75,6 +76,8 @@ pub struct Facts {
     pub switches: f64,
     /// Share of its samples on a CPU in functions that allocate memory; none without samples.
     pub allocating: Option<f64>,
+    /// Share of its work in Go's collector of garbage; none without samples.
+    pub collecting: Option<f64>,
     /// Of [`NAMES`]: those that stand in its files.
     pub names: BTreeSet<&'static str>,
     /// Whether it loads a C library, which a preloaded allocator can stand in for.
@@ -160,9 +163,9 @@ pub fn allocates(function: &str) -> bool {
 }
 
 type Rule = fn(&Facts) -> Vec<Remedy>;
-const RULES: [Rule; 11] = [
-    settings, threads, schedule, waiting, placement, mutexes, nodes, memory, allocators, pages,
-    priority,
+const RULES: [Rule; 12] = [
+    settings, threads, schedule, waiting, placement, mutexes, nodes, memory, allocators, collector,
+    pages, priority,
 ];
 
 /// The remedies that are plausible, each once.
@@ -412,6 +415,14 @@ fn nodes(facts: &Facts) -> Vec<Remedy> {
     out
 }
 
+/// Go's collector runs less often where it may leave more memory.
+fn collector(facts: &Facts) -> Vec<Remedy> {
+    let share = facts.collecting.unwrap_or(0.0);
+    let may_help = facts.reads("GOGC") && share >= WORTH;
+    let why = format!("{} of the work in the collector of garbage", percent(share));
+    may_help.then(|| set("GOGC", 400, &why)).into_iter().collect()
+}
+
 /// What cannot be tried on this machine, and why.
 pub fn untried(facts: &Facts) -> Vec<String> {
     let mut out = Vec::new();
@@ -564,6 +575,18 @@ mod tests {
         };
         assert_eq!(names(&facts), [] as [&str; 0]);
         assert_eq!(names(&Facts::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn gos_collector_is_given_memory_where_it_takes_time() {
+        let names_in = |reads: &'static str, collecting| {
+            let facts = Facts { collecting, names: [reads].into(), ..Facts::default() };
+            names(&facts)
+        };
+        assert_eq!(names_in("GOGC", Some(0.1)), ["GOGC=400"]);
+        assert_eq!(names_in("GOGC", Some(0.01)), [] as [&str; 0]);
+        assert_eq!(names_in("GOGC", None), [] as [&str; 0]);
+        assert_eq!(names_in("MALLOC_ARENA_MAX", Some(0.1)), [] as [&str; 0]);
     }
 
     #[test]

@@ -247,6 +247,19 @@ pub fn is_page_fault(name: &str) -> bool {
     ["asm_exc_page_fault", "el0_da", "do_mem_abort"].contains(&name)
 }
 
+/// Whether the kernel sends a signal in this function, or begins its handler.
+pub fn sends_signal(name: &str) -> bool {
+    const BEGINS: [&str; 6] = [
+        "force_sig",
+        "bad_area",
+        "arch_do_signal_or_restart",
+        "do_signal",
+        "get_signal",
+        "arm64_force_sig_fault",
+    ];
+    begins(name.trim_start_matches('_'), &BEGINS)
+}
+
 /// Before the functions of C++20's semaphores.
 const SEMAPHORE: &str = "std::counting_semaphore<";
 
@@ -291,14 +304,38 @@ pub fn waits_outside(name: &str) -> bool {
         || SYNCS.contains(&public_name(name))
 }
 
+/// Whether programs ask for a lock in this function of a library's.
+pub fn asks_for_lock(name: &str) -> bool {
+    call(name) == Some(Call::Lock)
+}
+
+/// Whether they wait for the end of a thread or a process in it.
+pub fn waits_for_end(name: &str) -> bool {
+    call(name) == Some(Call::Join)
+}
+
 /// Whether a function of the C library's of this name is a system call that reads or writes bytes.
 pub fn moves_bytes(name: &str) -> bool {
     matches!(call(name), Some(Call::Read | Call::Write))
 }
 
-/// The same of a function of the kernel's: `__x64_sys_write`.
+/// The same of a function of the kernel's: `__x64_sys_write`, `ksys_write`.
 pub fn moves_bytes_in_kernel(name: &str) -> bool {
-    name.split_once("_sys_").is_some_and(|(_, call)| moves_bytes(call))
+    let call = name.strip_prefix("ksys_").or(name.split_once("_sys_").map(|(_, call)| call));
+    call.is_some_and(moves_bytes)
+}
+
+/// Whether it is a part of each system call of Go's, and does not say which that is.
+pub fn is_gos_system_call(name: &str) -> bool {
+    const BEGINS: [&str; 6] = [
+        "syscall.Syscall",
+        "syscall.RawSyscall",
+        "internal/runtime/syscall",
+        "runtime.entersyscall",
+        "runtime.exitsyscall",
+        "runtime.reentersyscall",
+    ];
+    begins(name, &BEGINS)
 }
 
 /// Whether a thread waits in this call until another, or the kernel, says that something happened.
@@ -379,11 +416,17 @@ pub fn is_barrier(name: &str) -> bool {
 /// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
 pub fn public_name(name: &str) -> &str {
     // Functions that others end in, without a frame of their own.
-    const INNER: [(&str, &str); 8] = [
+    const INNER: [(&str, &str); 14] = [
+        ("lll_clocklock_elision", "pthread_mutex_timedlock"),
+        ("lll_lock_elision", "pthread_mutex_lock"),
         ("pthread_clockjoin_ex", "pthread_join"),
+        ("pthread_kill_implementation", "pthread_kill"),
+        ("pthread_kill_internal", "pthread_kill"),
+        ("pthread_mutex_clocklock_common", "pthread_mutex_timedlock"),
         ("pthread_mutex_lock_full", "pthread_mutex_lock"),
         ("pthread_mutex_unlock_full", "pthread_mutex_unlock"),
         ("pthread_mutex_unlock_usercnt", "pthread_mutex_unlock"),
+        ("pthread_once_slow", "pthread_once"),
         ("new_sem_wait_slow64", "sem_wait"),
         ("new_sem_wait_slow", "sem_wait"),
         ("new_sem_wait", "sem_wait"),
@@ -496,6 +539,7 @@ pub fn is_inside_a_lock(name: &str) -> bool {
                 "PlatformEvent::park",
                 "os::PlatformEvent::park",
                 "JavaThread::sleep",
+                "JVM_Sleep",
                 "ObjectMonitor::",
                 "ObjectSynchronizer::",
                 "InterpreterRuntime::monitorenter",
@@ -580,5 +624,23 @@ mod tests {
         assert_eq!(channel("pipe"), Channel::Pipe);
         assert_eq!(channel("file /tmp/pipe"), Channel::File);
         assert_eq!(channel("file_read_iter"), Channel::Unknown);
+    }
+
+    #[test]
+    fn names_inside_of_the_c_library_and_the_kernel_are_those_that_programs_call() {
+        for (name, expected) in [
+            ("__pthread_mutex_clocklock_common", "pthread_mutex_timedlock"),
+            ("__GI___lll_lock_elision", "pthread_mutex_lock"),
+            ("__pthread_once_slow", "pthread_once"),
+            ("__pthread_kill_implementation", "pthread_kill"),
+            ("__new_sem_wait_slow64.constprop.0", "sem_wait"),
+        ] {
+            assert_eq!(public_name(name), expected, "{name}");
+        }
+        for (name, expected) in
+            [("ksys_write", true), ("__x64_sys_pread64", true), ("ksys_mmap_pgoff", false)]
+        {
+            assert_eq!(moves_bytes_in_kernel(name), expected, "{name}");
+        }
     }
 }

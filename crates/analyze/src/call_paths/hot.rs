@@ -52,6 +52,9 @@ pub struct HotPath {
     /// Of `ns`: in system calls that read or write bytes.
     #[serde(skip)]
     pub moves_ns: i64,
+    /// Of `ns`: in the kernel's code that sends a signal, or begins its handler.
+    #[serde(skip)]
+    pub signals_ns: i64,
     /// The function, its caller, and so on, as long as one caller leads to nearly all of the time. Calls into the kernel
     /// or libraries are one frame; what begins every thread is left out.
     pub frames: Vec<PathFrame>,
@@ -104,6 +107,8 @@ pub(super) fn hot_paths(
         let waited = times.iter().filter(|t| t.is_wait).map(|t| t.ns).sum();
         let moves = times.iter().filter(|t| !t.is_wait && frames.moves_bytes(t.path));
         let moves_ns = moves.map(|t| t.ns).sum();
+        let signals = times.iter().filter(|t| !t.is_wait && frames.signals(t.path));
+        let signals_ns = signals.map(|t| t.ns).sum();
         let (path, callers) = common(trace, frames, times);
         let callers = callers.into_iter().map(|(ns, frame)| Caller { ns, share: share(ns), frame });
         HotPath {
@@ -111,6 +116,7 @@ pub(super) fn hot_paths(
             share: share(ns),
             waited_ns: waited,
             moves_ns,
+            signals_ns,
             frames: path,
             callers: callers.collect(),
         }

@@ -19,6 +19,7 @@
 //! | `polls` | naps between tries |
 //! | `phases` | code that several threads run at once |
 //! | `turns` | whether threads that wait at one place take turns, or go on together |
+//! | `wrappers` | functions that ask for locks for several others |
 //! | `frames` | what is shown of a path, and whether a thread works there |
 //! | `frames::kinds` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `frames::awaited` | what a thread at a path waits for, and who asks for it |
@@ -53,8 +54,12 @@ mod summary;
 mod times;
 mod turns;
 mod waits;
+mod wrappers;
 
-pub(crate) use calls::{Call, is_page_fault, is_shared_generator, waits_for_event, waits_outside};
+pub(crate) use calls::{
+    Call, asks_for_lock, is_page_fault, is_shared_generator, waits_for_end, waits_for_event,
+    waits_outside,
+};
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;
 pub use chains::{ChainNode, WaitChains};

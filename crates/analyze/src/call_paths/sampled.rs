@@ -10,8 +10,10 @@ use super::killed::Killed;
 use super::phases::Phases;
 use super::polls::Polls;
 use super::rearmed::Rearmed;
+use super::wrappers::Wrappers;
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
+use crate::languages;
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 
@@ -28,6 +30,10 @@ pub(crate) struct Place {
     /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library. `LockWait`: what is the lock, see [`Frames::lock`].
     pub code: StrIx,
 }
+
+/// Where a runtime's own thread waits for something to do.
+const IDLE: Place =
+    Place { is_awake: false, class: Class::LowParallelism, name: StrIx::NONE, code: StrIx::NONE };
 
 /// Of each thread, when it was at which place.
 #[derive(Clone, Debug, Default)]
@@ -70,35 +76,41 @@ impl Sampled {
         out.polls = Polls::new(trace, cover, &frames);
         out.killed = Killed::new(trace, cover, &frames);
         out.phases = Phases::new(trace, cover, &frames, &out.polls, |path| frames.spins(path));
+        let wrappers = Wrappers::new(trace, &frames, &out.killed);
         let mut rows: QuickMap<Place, u32> = QuickMap::default();
-        let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
+        let mut of_path: QuickMap<(PathIx, bool, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             if !trace.is_target(thread) {
                 continue;
             }
+            let name = trace.strings.get(trace.threads[thread.ix()].name);
+            let serves_java = languages::serves_java(name);
             let track = &mut out.tracks[thread.ix()];
             for (start, owner) in cover.stretches(thread) {
                 let sample = owner.sample();
                 let sample = sample.filter(|&row| trace.samples.path[row].is_some());
-                let value =
-                    match sample.map(|row| (trace.samples.path[row], trace.samples.kind[row])) {
-                        Some((path, kind)) => {
-                            *of_path.entry((path, kind.is_wait())).or_insert_with(|| {
-                                let place = match kind.is_wait() {
-                                    true => wait(&frames, path),
-                                    false => place(trace, &frames, path),
-                                };
-                                let Some(place) = place else {
-                                    return NONE;
-                                };
-                                *rows.entry(place).or_insert_with(|| {
-                                    out.places.push(place);
-                                    out.places.len() as u32 - 1
-                                })
+                let value = match sample
+                    .map(|row| (trace.samples.path[row], trace.samples.kind[row]))
+                {
+                    Some((path, kind)) => {
+                        let key = (path, kind.is_wait(), serves_java);
+                        *of_path.entry(key).or_insert_with(|| {
+                            let place = match kind.is_wait() {
+                                true if serves_java && waits_in_java(&frames, path) => Some(IDLE),
+                                true => wait(trace, &frames, &wrappers, path),
+                                false => place(trace, &frames, path),
+                            };
+                            let Some(place) = place else {
+                                return NONE;
+                            };
+                            *rows.entry(place).or_insert_with(|| {
+                                out.places.push(place);
+                                out.places.len() as u32 - 1
                             })
-                        }
-                        None => NONE,
-                    };
+                        })
+                    }
+                    None => NONE,
+                };
                 track.change_to(start, value);
             }
         }
@@ -131,8 +143,13 @@ impl Sampled {
     }
 }
 
+/// Whether a Java machine's thread waits here, and not for a lock that finalisers of the program may ask for.
+fn waits_in_java(frames: &Frames<'_>, path: PathIx) -> bool {
+    frames.is_in_java(path) && frames.call(path) != Call::Lock
+}
+
 /// What a blocked thread at this path waits for: a lock, the others at a barrier, or a time that it chose.
-fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
+fn wait(trace: &Trace, frames: &Frames<'_>, wrappers: &Wrappers, path: PathIx) -> Option<Place> {
     let class = match frames.call(path) {
         Call::Lock => Class::LockWait,
         Call::Sleep => Class::ExternalWait,
@@ -140,10 +157,15 @@ fn wait(frames: &Frames<'_>, path: PathIx) -> Option<Place> {
         _ if frames.is_idle(path) => Class::LowParallelism,
         _ => return None,
     };
+    let asks = frames.asker_and_caller(path).filter(|_| class == Class::LockWait);
+    let caller = asks.filter(|&(asker, _)| wrappers.has(frames.function(asker)));
     Some(Place {
         is_awake: false,
         class,
-        name: frames.asker(path),
+        name: match caller {
+            Some((_, caller)) => trace.frames.function[caller.ix()],
+            None => frames.asker(path),
+        },
         code: match class {
             Class::LockWait => frames.lock(path),
             _ => StrIx::NONE,

@@ -97,6 +97,18 @@ fn wakes(trace: &Trace) -> QuickMap<ThreadIx, Vec<Time>> {
     out
 }
 
+/// The row of [`Trace::states`] that a sample of a blocked thread shows; none: nothing ended that wait.
+pub(super) fn blocked_at(trace: &Trace, thread: ThreadIx, time: Time) -> Option<usize> {
+    let states = &trace.states;
+    let rows = trace.threads[thread.ix()].states.clone();
+    let rows = rows.start as usize..rows.end as usize;
+    // A sample at the switch may have a stamp just before it.
+    let begun = states.start[rows.clone()].partition_point(|t| t.0 <= time.0 + TOLERANCE_NS);
+    let begun = rows.start + begun;
+    let row = (rows.start..begun).rfind(|&row| states.state[row].is_blocked())?;
+    (row + 1 < rows.end).then_some(row)
+}
+
 /// The turn that follows the wait which a sample shows; none: no thread of the program gave one, or it was too short to be one.
 fn turn_after(
     trace: &Trace,
@@ -106,21 +118,14 @@ fn turn_after(
 ) -> Option<Turn> {
     let states = &trace.states;
     let rows = trace.threads[thread.ix()].states.clone();
-    let rows = rows.start as usize..rows.end as usize;
-    // A sample at the switch may have a stamp just before it.
-    let begun = states.start[rows.clone()].partition_point(|t| t.0 <= time.0 + TOLERANCE_NS);
-    let begun = rows.start + begun;
-    let row = (rows.start..begun).rfind(|&row| states.state[row].is_blocked())? + 1;
-    if row >= rows.end {
-        return None;
-    }
+    let row = blocked_at(trace, thread, time)? + 1;
     let End::Thread(by) = wakers::end(trace, thread, row) else {
         return None;
     };
     let own = wakes.get(&thread).map_or(&[][..], Vec::as_slice);
     let woken = states.start[row];
     let wakes = own.get(own.partition_point(|&t| t <= woken)).copied();
-    let after = trace.states_of(thread).skip(row - rows.start);
+    let after = trace.states_of(thread).skip(row - rows.start as usize);
     let turn = after.take_while(|row| !row.state.is_blocked());
     let runs = turn.filter(|row| row.state == ThreadState::Running);
     let until = |row: &StateRow| wakes.map_or(row.end, |wakes| row.end.min(wakes).max(row.start));

@@ -2,8 +2,9 @@
 use super::{lost_to, seconds};
 use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
-    ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, frame_name, is_gil, is_libc,
-    is_page_fault, is_pythons_own, is_shared_generator, waits_for_event, waits_outside,
+    ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, asks_for_lock, frame_name,
+    is_gil, is_libc, is_page_fault, is_pythons_own, is_shared_generator, waits_for_end,
+    waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
 use crate::demangle::short_name;
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
 const WORKER: f64 = 0.1;
+/// Python's code outside of all functions.
+const PYTHONS_TOP: &str = "py::<module>";
 /// What is named must be behind this part of its class.
 const MOST: f64 = 0.5;
 /// This part of the program's work is worth a hint about what it is: to save less makes a run at
@@ -155,16 +158,29 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     let of_openmp =
         |f: &PathFrame| f.function.contains("._omp_fn") || f.function.contains(".omp_outlined");
     let classes = summary.call_paths.iter().flat_map(|paths| &paths.classes);
-    let mut frames = classes
+    let paths: Vec<&HotPath> = classes
         .filter(|c| c.class == worst.class)
         .flat_map(|c| c.paths.paths.iter().chain(c.meanwhile.iter().flat_map(|m| &m.paths)))
-        .flat_map(|path| &path.frames);
-    let remedy = match frames.any(of_openmp) {
-        true => {
-            "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save"
+        .collect();
+    let is_openmp = paths.iter().flat_map(|path| &path.frames).any(of_openmp);
+    // A part of the library that its own functions jump to has no name where it is stripped.
+    let is_nameless = |path: &&HotPath| match path.frames.as_slice() {
+        [library, region, ..] => {
+            library.function.is_empty() && library.module.contains("omp") && of_openmp(region)
         }
-        false => {
-            "Divide the work into more parts than threads, let each thread take the next part when it is done with one, and begin with the longest"
+        _ => false,
+    };
+    let nameless = paths.iter().find(|path| is_nameless(path));
+    let remedy = match (is_openmp, nameless) {
+        (true, Some(path)) => format!(
+            "Inside of the region threads ran in {}, whose functions have no names: they waited there, or it handed out parts. If it is a loop, let threads take its parts as they become free (schedule(dynamic, 64), schedule(guided)), not in parts as small as schedule(dynamic) alone makes them. kasuri record --openmp tells which it is, and what each would save",
+            path.frames[0].module
+        ),
+        (true, None) => {
+            "If it is a loop, let threads take its parts as they become free: schedule(dynamic) or schedule(guided). kasuri record --openmp tells what each would save".to_owned()
+        }
+        (false, _) => {
+            "Divide the work into more parts than threads, let each thread take the next part when it is done with one, and begin with the longest".to_owned()
         }
     };
     Some(hint(
@@ -225,8 +241,8 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
 /// One function runs alone; where none has most of the time, all that one function called.
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
-/// where it has no name; where it is a call of the kernel's that reads or writes, which nobody
-/// can divide.
+/// where it has no name; where it is a call that reads, writes or waits, or Python's code at the
+/// start of a program or a module, which nobody can divide.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -238,13 +254,24 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     // Nobody calls a page fault: of it the function is named that touched the memory.
     let is_most = path.ns as f64 >= MOST * alone_ns as f64 && !first_is(is_page_fault);
     let (function, cost_ns) = if is_most {
-        if first_is(str::is_empty) || first_is(waits_outside) {
+        let is_wait = path.waited_ns as f64 >= MOST * path.ns as f64
+            || [waits_outside, waits_for_event, asks_for_lock, waits_for_end]
+                .into_iter()
+                .any(first_is);
+        if is_wait || first_is(str::is_empty) || is_loading(path) {
             return None;
         }
         let names: Vec<String> = path.frames.iter().take(2).map(named).collect();
         (names.join(" called by "), path.ns.min(alone_ns))
     } else {
         let phase = alone().find(|c| !c.code.is_empty() && c.thread_share >= MOST)?;
+        let function = phase.code.split(" < ").next().unwrap_or_default();
+        let mut frames = code.paths.paths.iter().flat_map(|path| &path.frames);
+        let is_machines = frames.any(|f| is_java_machines(f) && frame_name(f) == function);
+        // Its outermost function is hardly shown.
+        if is_machines || [PYTHONS_TOP, "JavaMain"].contains(&function) {
+            return None;
+        }
         (phase.code.replace(" < ", " called by "), phase.ns)
     };
     let is_gos = |f: &PathFrame| f.function.starts_with("runtime.") || f.file.ends_with(".go");
@@ -259,17 +286,30 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         return None;
     }
     let alone = cost_ns / others;
-    let rest = summary.wall_ns.saturating_sub(alone).max(1);
+    let saved = cost_ns / i64::from(summary.n_cpus);
+    let rest = summary.wall_ns.saturating_sub(saved).max(1);
     Some(hint(
         "serial_phase",
         cost_ns,
         format!(
-            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: without it the run would be at most {:.2} times as fast",
+            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
             seconds(alone),
             seconds(summary.wall_ns),
+            summary.n_cpus,
             summary.wall_ns as f64 / rest as f64
         ),
     ))
+}
+
+/// Whether Python imports a module there, or a process of it or a Java machine begins.
+fn is_loading(path: &HotPath) -> bool {
+    let imports = path.frames.iter().any(|f| f.file.starts_with("<frozen importlib"));
+    let is_top = |f: &PathFrame| f.function == PYTHONS_TOP && !f.file.ends_with(".py");
+    imports || path.frames.first().is_some_and(|f| is_top(f) || is_java_machines(f))
+}
+
+fn is_java_machines(frame: &PathFrame) -> bool {
+    ["libjli", "libjvm"].iter().any(|begin| frame.module.starts_with(begin))
 }
 
 /// One thread of Go's runs: whether goroutines wait meanwhile is not recorded.
@@ -286,13 +326,14 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
 
 /// The kernel gives memory, one page at a time.
 ///
-/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name. Where others are idle meanwhile
-/// is no time of the faults.
+/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name; where the kernel sends a signal for
+/// [`PART`] of the time: a program that protects its memory to be told of writes. Where others are idle meanwhile is no time of the faults.
 pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let first_is = |path: &&HotPath| {
         let first = path.frames.first();
-        first.is_some_and(|f| is_page_fault(&f.function))
+        let is_signal = path.signals_ns as f64 >= PART * path.ns as f64;
+        first.is_some_and(|f| is_page_fault(&f.function)) && !is_signal
     };
     let faults = work.paths.paths.iter().filter(first_is);
     let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
@@ -384,9 +425,10 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     })
 }
 
-/// Whether a Java machine's own threads wait here for something to compile or to collect.
+/// Whether a Java machine's own threads wait here for something to compile or to collect, or for
+/// the program's first.
 fn is_of_machine(frame: &PathFrame) -> bool {
-    frame.function.contains("PlatformMonitor::wait")
+    frame.function.contains("PlatformMonitor::wait") || frame.module.starts_with("libjli")
 }
 
 /// Threads wait for the lock of an allocator of memory.
@@ -588,7 +630,7 @@ pub(super) fn collector(summary: &Summary) -> Option<Hint> {
             "V8: --max-semi-space-size (Node.js as it is, Deno in --v8-flags, browsers in --js-flags)"
         }
         "python" => "Python: gc.freeze() once it is set up, gc.set_threshold",
-        _ => "Go: GOGC=400 or more, with GOMEMLIMIT",
+        _ => "Go: GOGC=400 or more, with GOMEMLIMIT; kasuri try measures the first",
     };
     (share >= PART).then(|| {
         hint(

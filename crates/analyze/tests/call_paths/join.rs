@@ -2,7 +2,7 @@
 use super::scene::Scene;
 use crate::account::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
-use kasuri_analyze::account::{AccountSummary, Class};
+use kasuri_analyze::account::{AccountSummary, CauseSummary, Class};
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, FlameNode, FlameOptions, HotPath, PathShares, flame,
 };
@@ -658,6 +658,39 @@ fn locks_of_every_kind_are_lock_waits() {
     }
 }
 
+/// A function that several call is the place to know as long as who asks in it is given the lock; one where each waits for ever only asks.
+#[test]
+fn who_asks_for_a_lock_through_one_function_is_named_where_none_is_given_on() {
+    let names = |by: i32| {
+        let mut s = Story::new(2);
+        s.known = vec![11, 12];
+        s.switch(0, 100, 11, Sleeping, 0);
+        s.switch(1, 100, 12, Sleeping, 10);
+        if by == 11 {
+            // Its time limit.
+            s.wake(0, 790, 0, 11, 0);
+            s.switch(0, 790, 0, RunnablePreempted, 11);
+            s.wake(0, 800, 11, 12, 1);
+        } else {
+            s.wake(1, 800, by, 12, 1);
+        }
+        s.switch(1, 810, 10, RunnablePreempted, 12);
+        const OUT: [&str; 3] = ["send", "lock_it", "pthread_mutex_timedlock@libc.so.6"];
+        const IN: [&str; 3] = ["receive", "lock_it", "pthread_mutex_timedlock@libc.so.6"];
+        let samples =
+            [(11, 300, SampleKind::BlockedRead, &OUT[..]), (12, 300, SampleKind::BlockedRead, &IN)];
+        let s = summary(&sampled(s.load(1000), &samples), &Options::default());
+        let locks = s.account.causes.iter().filter(|c| c.class == "lock_wait");
+        let mut names: Vec<String> = locks.map(|c| c.name.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(10), ["lock_it"]);
+    // An interrupt ends that, or one that waited as long itself.
+    assert_eq!(names(0), ["receive", "send"]);
+    assert_eq!(names(11), ["receive"]);
+}
+
 /// A thread that waits for a lock is killed: whoever did that had no lock.
 #[test]
 fn who_kills_a_thread_that_waits_for_a_lock_does_not_hold_it() {
@@ -751,10 +784,20 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
     s.switch(0, 100, 10, Sleeping, 0);
     s.wake(0, 900, 0, 10, 0);
     s.switch(0, 900, 0, RunnablePreempted, 10);
-    for (call, expected) in
-        [("clock_nanosleep@libc.so.6", ("chosen", "nap")), ("poll@libc.so.6", ("interrupt", ""))]
-    {
-        let path: &[&str] = &["main", "nap", call];
+    // Code in Java without a name sleeps, not the machine's function that began the thread, nor the one that Java sleeps by.
+    let java = [
+        "JavaMain@libjli.so",
+        "@",
+        "JVM_Sleep@libjvm.so",
+        "JavaThread::sleep@libjvm.so",
+        "PlatformEvent::park@libjvm.so",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    for (path, expected) in [
+        (&["main", "nap", "clock_nanosleep@libc.so.6"][..], ("chosen", "nap")),
+        (&["main", "nap", "poll@libc.so.6"], ("interrupt", "")),
+        (&java, ("chosen", "")),
+    ] {
         let samples = [(10, 500, SampleKind::BlockedRead, path)];
         let trace = sampled(s.clone().load(1000), &samples);
         let account = summary(&trace, &Options::default()).account;
@@ -762,6 +805,41 @@ fn a_sleep_by_choice_is_a_cause_of_its_own() {
         let cause = cause.expect("it sleeps");
         assert_eq!((cause.note, cause.name.as_str()), expected);
         assert_eq!(cause.ns, 800);
+    }
+}
+
+/// What a Java machine's own threads wait for is nothing that the program waits for.
+#[test]
+fn a_java_machines_own_thread_has_nothing_to_do() {
+    const PARK: [&str; 4] = [
+        "@",
+        "Unsafe_Park@libjvm.so",
+        "Parker::park@libjvm.so",
+        "pthread_cond_timedwait@libc.so.6",
+    ];
+    const MONITOR: [&str; 3] =
+        ["@", "ObjectMonitor::enter@libjvm.so", "pthread_cond_wait@libc.so.6"];
+    for (name, path, expected) in [
+        ("worker", &PARK[..], Some("external_wait")),
+        ("Common-Cleaner", &PARK, None),
+        ("Finalizer", &PARK, None),
+        ("Finalizer", &MONITOR, Some("lock_wait")),
+    ] {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(1, 100, 11, Sleeping, 0);
+        s.wake(1, 900, 0, 11, 1);
+        s.switch(1, 900, 0, RunnablePreempted, 11);
+        s.switch(0, 999, 10, RunnablePreempted, 0);
+        s.switch(1, 999, 11, RunnablePreempted, 0);
+        let mut trace = sampled(s.load(1000), &[(11, 500, SampleKind::BlockedRead, path)]);
+        let name = trace.strings.intern(name);
+        let own = thread(&trace, 11);
+        trace.threads[own.ix()].name = name;
+        let account = summary(&trace, &Options::default()).account;
+        let waits = |c: &&CauseSummary| ["external_wait", "lock_wait"].contains(&c.class);
+        let found = account.causes.iter().find(waits).map(|c| c.class);
+        assert_eq!(found, expected, "{path:?}");
     }
 }
 

@@ -124,6 +124,12 @@ impl Frames<'_> {
         is_all && has_start && n > 0
     }
 
+    /// Whether a Java machine's function is on this path.
+    pub fn is_in_java(&self, path: PathIx) -> bool {
+        let module = |frame: FrameIx| self.trace.strings.get(self.trace.frames.module[frame.ix()]);
+        self.trace.frames_of(path).any(|frame| module_name(module(frame)) == "libjvm.so")
+    }
+
     /// The function that stands for CPython's global interpreter lock, if that is waited for at
     /// this path.
     pub fn gil(&self, path: PathIx) -> Option<FrameIx> {
@@ -155,6 +161,14 @@ impl Frames<'_> {
             Some(frame) => f.module[frame.ix()],
             None => StrIx::NONE,
         }
+    }
+
+    /// The program's function that asks for what is waited for at this path, and the next one of its own that called it.
+    pub fn asker_and_caller(&self, path: PathIx) -> Option<(FrameIx, FrameIx)> {
+        let asker = self.caller(path)?;
+        let outer = self.trace.frames_of(path).skip_while(|&frame| frame != asker).skip(1);
+        let caller = self.programs(&outer.collect::<Vec<_>>())?;
+        self.is_named(caller).then_some((asker, caller))
     }
 
     /// The kind of file at which a thread waits, as the kernel's functions say; without root they
@@ -229,13 +243,28 @@ impl Frames<'_> {
             match f.kind[frame.ix()] {
                 FrameKind::Kernel if calls::moves_bytes_in_kernel(name(frame)) => return true,
                 FrameKind::Kernel => {}
+                // Go makes its system calls itself, through several functions.
+                _ if calls::is_gos_system_call(name(frame)) => {}
                 _ => {
                     let is_system = self.layer[frame.ix()] == Layer::System;
-                    return is_system && calls::moves_bytes(name(frame));
+                    let call = name(frame).strip_prefix("syscall.");
+                    return match call {
+                        Some(call) => calls::moves_bytes(call),
+                        None => is_system && calls::moves_bytes(name(frame)),
+                    };
                 }
             }
         }
         false
+    }
+
+    /// Whether the kernel sends the thread a signal at this path, or begins a handler.
+    pub fn signals(&self, path: PathIx) -> bool {
+        let f = &self.trace.frames;
+        let kernel = (self.trace.frames_of(path))
+            .take_while(|frame| f.kind[frame.ix()] == FrameKind::Kernel)
+            .map(|frame| self.trace.strings.get(f.function[frame.ix()]));
+        kernel.into_iter().any(calls::sends_signal)
     }
 
     /// What was asked of the system at a path, and the parts of a library's lock in which it was,

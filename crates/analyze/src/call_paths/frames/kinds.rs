@@ -209,7 +209,7 @@ pub(super) fn is_entry(name: &str) -> bool {
 /// Spinning: functions that do nothing but wait for another thread without giving up the CPU, or by
 /// asking for it again and again.
 pub(super) fn doing(name: &str, module: &str) -> Doing {
-    const SPIN: [&str; 18] = [
+    const SPIN: [&str; 20] = [
         "gomp_barrier_wait",
         "gomp_barrier_wait_end",
         "gomp_barrier_wait_last",
@@ -225,6 +225,8 @@ pub(super) fn doing(name: &str, module: &str) -> Doing {
         "runtime.procyield",
         "runtime.osyield",
         "runtime.findRunnable",
+        "runtime.selectnbrecv",
+        "runtime.selectnbsend",
         "SpinPause",
         "prolonged_pause",
         "machine_pause",
@@ -274,8 +276,8 @@ pub(super) fn is_omp_task(name: &str) -> bool {
 
 pub(super) fn runtime(name: &str, module: &str) -> Option<Runtime> {
     const ALLOCATORS: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"];
-    const INTERPRETERS: [&str; 7] =
-        ["libpython", "python", "libruby", "libperl", "perl", "libjvm", "libnode"];
+    const INTERPRETERS: [&str; 8] =
+        ["libpython", "python", "libruby", "libperl", "perl", "libjli", "libjvm", "libnode"];
     const MALLOC: [&str; 12] = [
         "malloc",
         "free",
@@ -310,7 +312,8 @@ mod tests {
 
     #[test]
     fn spinning_is_told_by_the_name() {
-        for name in ["do_spin", "gomp_team_barrier_wait_end", "__kmp_wait_template", "sched_yield"]
+        for name in
+            ["do_spin", "gomp_team_barrier_wait_end", "__kmp_wait_template", "runtime.selectnbrecv"]
         {
             assert_eq!(doing(name, "libgomp.so.1"), Doing::Spinning, "{name}");
         }
