@@ -9,6 +9,8 @@
 //! | `blocks` | samples where threads begin to wait, and wake others |
 //! | `calibrate` | the rate that costs little on this machine |
 //! | `events` | perf events that take samples |
+//! | `kept` | what a flight recorder keeps of them |
+//! | `pace` | how many stacks are followed |
 //! | `phase` | clocks that no program is in step with for long |
 //! | `seen` | what the rings held of the events of `blocks` |
 //! | `ring` | their rings and records |
@@ -26,6 +28,8 @@ mod calibrate;
 mod code;
 mod descriptor;
 mod events;
+mod kept;
+mod pace;
 mod phase;
 mod plan;
 mod price;
@@ -354,11 +358,11 @@ impl Sampler {
 
     /// Copies more of each stack when too many copies are too short.
     fn widen(&mut self) {
-        let (judged, cut) = self.state.judged();
+        let (judged, cut) = self.state.copies.judged();
         if cut < CUT_MIN || cut * CUT_ONE_OF <= judged {
             return;
         }
-        self.state.forget_judged();
+        self.state.copies.forget();
         let wider = (self.plan.stack_bytes * 2).min(STACK_BYTES_MAX);
         if wider == self.plan.stack_bytes {
             return;

@@ -2,6 +2,8 @@
 use super::code::{MappedFiles, maps};
 use super::descriptor::Descriptors;
 use super::events::CLOCK;
+use super::kept::{KEPT_MAX, Kept};
+use super::pace::{Copies, Pace};
 use super::plan::Plan;
 use super::python::{Moment, Pythons};
 use super::registers;
@@ -21,11 +23,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 const KTHREADD: i32 = 2;
 /// Most processes that are taken to belong to the program at one time.
 const TREE_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
-/// Most samples that a flight recorder keeps, 40 bytes each.
-const KEPT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// What the tables of a flight recorder may remember, in rows of about 100 bytes, before it is looked at what of it is needed; then
-/// twice as much as was.
-const ROWS_LEAST: usize = if cfg!(test) { 32 } else { 1 << 16 };
 /// Shortest time between two reads of the mappings of a process whose code is unknown, ns.
 const REREAD_NS: u64 = 100_000_000;
 /// Most such reads in that time, of all processes together.
@@ -35,12 +32,6 @@ const REREADS_NS: u64 = REREAD_NS / 5;
 /// How long a process is remembered after its first thread ended, ns: samples of it may be on their way, and others of its
 /// threads may still run.
 const LINGER_NS: u64 = 1_000_000_000;
-/// Share of one CPU that following stacks may take; more, and only some are followed.
-const SHARE_MAX: f64 = 0.2;
-/// Time over which that is judged, ns.
-const JUDGE_NS: u64 = 250_000_000;
-/// Copies of stacks after which all before count half.
-const JUDGED_MAX: u64 = 1024;
 /// Most rows of changes; a recording with more says no more of them.
 const ROWS_MAX: usize = 100_000;
 
@@ -68,14 +59,9 @@ pub(super) struct State {
     /// Samples from before are of no use.
     began_ns: u64,
     /// A flight recorder's samples; else they go to the log at once.
-    kept: Option<VecDeque<Sample>>,
-    /// Samples of the kept time that it had no room for, by when they were taken, to the second.
-    dropped: VecDeque<(u64, u64)>,
-    /// What was remembered after what nobody needs was forgotten last.
-    n_needed: usize,
-    looks: Looks,
-    judged: u64,
-    cut: u64,
+    kept: Option<Kept>,
+    /// Of the clock's samples.
+    pub(super) copies: Copies,
     /// Whether it was said that some threads may not be read.
     said_refused: bool,
     /// Whether it was said that there are too many processes.
@@ -119,16 +105,6 @@ impl Reread {
     }
 }
 
-/// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.
-#[derive(Debug)]
-struct Pace {
-    every: u64,
-    count: u64,
-    began_ns: u64,
-    since_ns: u64,
-    used_ns: u64,
-}
-
 impl State {
     pub(super) fn new(plan: &Plan, keeps: bool, readers: Readers) -> State {
         let Plan { cpu, everyone, .. } = *plan;
@@ -145,21 +121,11 @@ impl State {
             rows: Vec::new(),
             n_rows: 0,
             began_ns: 0,
-            kept: keeps.then(VecDeque::new),
-            dropped: VecDeque::new(),
-            n_needed: 0,
-            looks: Looks::default(),
-            judged: 0,
-            cut: 0,
+            kept: keeps.then(Kept::default),
+            copies: Copies::default(),
             said_refused: false,
             said_many: false,
-            pace: Pace {
-                every: 1,
-                count: 0,
-                began_ns: 0,
-                since_ns: clock::monotonic_ns(),
-                used_ns: 0,
-            },
+            pace: Pace::new(),
             waits: Some(Waits::new(cpu, everyone, readers.clone())),
             lost: HashMap::new(),
             lost_ns: 0,
@@ -227,23 +193,6 @@ impl State {
         &self.tree
     }
 
-    fn judge_copy(&mut self, end: PathEnd) {
-        self.judged += 1;
-        self.cut += u64::from(end == PathEnd::StackCut);
-        if self.judged == JUDGED_MAX {
-            (self.judged, self.cut) = (self.judged / 2, self.cut / 2);
-        }
-    }
-
-    /// Stacks since the last [`State::forget_judged`], older ones counted less, and those among them whose copy was too short.
-    pub(super) fn judged(&self) -> (u64, u64) {
-        (self.judged, self.cut)
-    }
-
-    pub(super) fn forget_judged(&mut self) {
-        (self.judged, self.cut) = (0, 0);
-    }
-
     /// Adds a change, with the present time.
     pub(super) fn row(&mut self, row: SamplingRow) {
         self.n_rows += 1;
@@ -270,19 +219,15 @@ impl State {
 
     /// A drain begins.
     pub(super) fn begin(&mut self) {
-        self.pace.began_ns = clock::thread_cpu_ns();
+        self.pace.begin();
         self.pythons.begin();
     }
 
     /// A drain ends.
     pub(super) fn end(&mut self) {
         let now = clock::monotonic_ns();
-        self.pace.used_ns += clock::thread_cpu_ns().saturating_sub(self.pace.began_ns);
-        let passed = now.saturating_sub(self.pace.since_ns);
-        if passed >= JUDGE_NS {
-            self.judge_pace(passed);
-            self.pace.since_ns = now;
-            self.pace.used_ns = 0;
+        if let Some(change) = self.pace.end(now) {
+            self.row(change);
         }
         self.forget_ended(now);
         if self.kept.is_some() {
@@ -313,30 +258,6 @@ impl State {
         self.readers.forget(pid);
         self.tree.remove(&pid);
         self.before_exec.remove(&pid);
-    }
-
-    /// Follows fewer stacks where this takes more than `SHARE_MAX` of a CPU, and more again below a quarter of that;
-    /// the distance between the two keeps the pace from changing to and fro.
-    fn judge_pace(&mut self, passed: u64) {
-        let share = self.pace.used_ns as f64 / passed as f64;
-        let before = self.pace.every;
-        if share > SHARE_MAX {
-            self.pace.every = (before * 2).min(1024);
-        } else if share < SHARE_MAX / 4.0 {
-            self.pace.every = (before / 2).max(1);
-        }
-        if self.pace.every != before {
-            let every = self.pace.every;
-            self.row(SamplingRow {
-                source: "follow".to_owned(),
-                on: true,
-                reason: format!(
-                    "following stacks took {:.0} % of a CPU: 1 of {every} is followed from now on",
-                    share * 100.0
-                ),
-                ..SamplingRow::default()
-            });
-        }
     }
 
     /// Takes one record of the ring of `cpu`.
@@ -598,7 +519,7 @@ impl State {
 
     /// Samples that the clock took of the program.
     pub(super) fn sampled(&self) -> u64 {
-        self.pace.count
+        self.pace.sampled()
     }
 
     /// Between fork and exec(2) a child runs the recorder's own code, which is not the program's.
@@ -612,15 +533,12 @@ impl State {
         if !is_taken || !self.is_program(common.pid) {
             return;
         }
-        // Where following stacks takes more of a CPU than `SHARE_MAX`, only each `every`-th sample is followed
-        // (`judge_pace`).
-        self.pace.count += 1;
-        if !self.pace.count.is_multiple_of(self.pace.every) {
+        if !self.pace.is_followed() {
             return;
         }
         let kernel = kernel_part(taken.chain);
         let end = self.follow(taken, &kernel, SampleKind::OnCpu);
-        self.judge_copy(end);
+        self.copies.add(end);
     }
 
     /// One from where a thread began to wait, or woke another.
@@ -663,18 +581,11 @@ impl State {
         end
     }
 
-    /// Adds a sample to the log; the flight recorder keeps the last `KEPT_MAX` of them instead.
+    /// Adds a sample to the log, or to what the flight recorder keeps.
     fn keep(&mut self, sample: Sample) {
         match &mut self.kept {
             None => self.unwinder.interner.sample(&sample),
-            Some(kept) => {
-                if kept.len() >= KEPT_MAX
-                    && let Some(first) = kept.pop_front()
-                {
-                    count_dropped(&mut self.dropped, first.time_ns);
-                }
-                kept.push_back(sample);
-            }
+            Some(kept) => kept.push(sample),
         }
     }
 
@@ -693,16 +604,11 @@ impl State {
     /// Flight recorder: forgets what is older than `from_ns` (CLOCK_MONOTONIC).
     pub(super) fn keep_from(&mut self, from_ns: u64) {
         if let Some(kept) = &mut self.kept {
-            while kept.front().is_some_and(|s| s.time_ns < from_ns) {
-                kept.pop_front();
-            }
+            kept.forget_before(from_ns);
             // The last row before the time says how samples were taken then.
             let old = self.rows.partition_point(|r| r.monotonic_ns < from_ns);
             self.rows.drain(..old.saturating_sub(1));
             self.n_rows = self.rows.len();
-            while self.dropped.front().is_some_and(|d| d.0 < from_ns) {
-                self.dropped.pop_front();
-            }
         }
         self.forget_unneeded(from_ns);
     }
@@ -716,19 +622,14 @@ impl State {
             return;
         };
         let before = self.unwinder.n_remembered();
-        let is_much = before > ROWS_LEAST.max(2 * self.n_needed);
-        if !is_much && (before <= ROWS_LEAST || from_ns <= self.looks.next_ns) {
+        if !kept.is_due(before, from_ns) {
             return;
         }
-        let newest_ns = kept.back().map_or(from_ns, |sample| sample.time_ns);
-        self.unwinder.keep(kept.make_contiguous());
-        kept.shrink_to(kept.len() * 2);
+        self.unwinder.keep(kept.needed());
         let interner = &mut self.unwinder.interner;
         self.descriptors.keep(interner);
         self.pythons.keep(interner);
-        self.n_needed = self.unwinder.n_remembered();
-        let was_for_nothing = !is_much && self.n_needed > before / 2;
-        self.looks.set_next(was_for_nothing, from_ns, newest_ns);
+        kept.looked(before, self.unwinder.n_remembered(), from_ns);
         // A record that was lost may have told of the end of these.
         let now = clock::monotonic_ns();
         let known: HashSet<i32> = self.unwinder.pids().into_iter().collect();
@@ -744,9 +645,9 @@ impl State {
         let tables = self.unwinder.interner.tables();
         log.tables(tables);
         tables.names.iter().for_each(|n| log.names(n));
-        self.kept.iter().flatten().for_each(|s| log.sample(s));
+        self.kept.iter().flat_map(Kept::samples).for_each(|s| log.sample(s));
         let mut rows = self.rows.clone();
-        let lost = self.dropped.iter().map(|d| d.1).sum();
+        let lost = self.kept.as_ref().map_or(0, Kept::n_dropped);
         if lost > 0 {
             rows.push(SamplingRow {
                 monotonic_ns: clock::monotonic_ns(),
@@ -760,37 +661,6 @@ impl State {
             });
         }
         (log.take(), rows)
-    }
-}
-
-/// When to look again at what is needed.
-#[derive(Debug, Default)]
-struct Looks {
-    /// Once this is the oldest time that is kept.
-    next_ns: u64,
-    /// Kept times between two looks: more and more where most of it is still needed, since that was work for nothing.
-    rest: u64,
-}
-
-impl Looks {
-    const REST_MAX: u64 = 64;
-
-    fn set_next(&mut self, was_for_nothing: bool, from_ns: u64, newest_ns: u64) {
-        self.rest = match was_for_nothing {
-            true => (self.rest * 2).clamp(1, Looks::REST_MAX),
-            false => 1,
-        };
-        let kept_ns = newest_ns.saturating_sub(from_ns);
-        self.next_ns = from_ns.saturating_add(self.rest.saturating_mul(kept_ns));
-    }
-}
-
-/// Counts a sample that there is no room for; those of a second together.
-fn count_dropped(dropped: &mut VecDeque<(u64, u64)>, time_ns: u64) {
-    const TOGETHER_NS: u64 = 1_000_000_000;
-    match dropped.back_mut() {
-        Some((began_ns, n)) if time_ns < began_ns.saturating_add(TOGETHER_NS) => *n += 1,
-        _ => dropped.push_back((time_ns, 1)),
     }
 }
 
@@ -910,9 +780,9 @@ mod tests {
         // All of it is needed now: looks become rare.
         let mut looks = 0;
         for n in 300..5000 {
-            let before = state.looks.next_ns;
+            let before = state.kept.as_ref().map(Kept::next_look_ns);
             sample(&mut state, n, 7);
-            looks += u32::from(state.looks.next_ns != before);
+            looks += u32::from(state.kept.as_ref().map(Kept::next_look_ns) != before);
         }
         assert!((1..=8).contains(&looks), "{looks}");
     }
