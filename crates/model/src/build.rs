@@ -14,7 +14,7 @@ use crate::lock_calls::{self, Either};
 use crate::merge::{CpuQueue, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
-use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, ThreadState, Trace};
+use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, ThreadState, Time, Trace};
 use std::collections::{HashMap, HashSet};
 
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
@@ -130,6 +130,7 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     trace.kernel_spans = spans.publish(&sched.table, &order, setup.span.end);
     let in_softirq = publish_wakeups(&mut trace, &mut sched, &order);
     publish_migrations(&mut trace, &mut sched, &order);
+    publish_execs(&mut trace, &mut sched, &order);
     trace.sched_events = sched.keeper.take().map(|mut keeper| {
         keeper.log.renumber(|old| order.thread(old));
         keeper.log
@@ -200,6 +201,14 @@ fn publish_migrations(trace: &mut Trace, sched: &mut Sched, order: &Order) {
     trace.migrations.thread = remap(moves.thread, order);
     trace.migrations.from_cpu = moves.from;
     trace.migrations.to_cpu = moves.to;
+}
+
+fn publish_execs(trace: &mut Trace, sched: &mut Sched, order: &Order) {
+    let execs = std::mem::take(&mut sched.execs);
+    let mut execs: Vec<(ThreadIx, Time)> =
+        execs.into_iter().map(|(row, time)| (order.thread(row), time)).collect();
+    execs.sort_unstable();
+    (trace.execs.thread, trace.execs.time) = execs.into_iter().unzip();
 }
 
 fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {

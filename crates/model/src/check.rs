@@ -73,6 +73,7 @@ impl Trace {
         same_lengths!(report, self.occupancy: start, thread, idle);
         same_lengths!(report, self.wakeups: time, waker, wakee, cpu, latency);
         same_lengths!(report, self.migrations: time, thread, from_cpu, to_cpu);
+        same_lengths!(report, self.execs: thread, time);
         same_lengths!(report, self.slices: start, end, thread, name, depth);
         same_lengths!(report, self.slices: start, parent, kind, task, object, open);
         same_lengths!(report, self.args: slice, instant, name, value);
@@ -209,6 +210,8 @@ impl Trace {
     fn check_times(&self, report: &mut Report) {
         report.expect(self.wakeups.time.is_sorted(), || "wake-ups out of order".into());
         report.expect(self.migrations.time.is_sorted(), || "migrations out of order".into());
+        let execs = self.execs.thread.iter().zip(&self.execs.time);
+        report.expect(execs.is_sorted(), || "execs out of order".into());
         report.expect(self.flows.from_time.is_sorted(), || "flows out of order".into());
         for counter in &self.counters {
             report.expect(counter.time.is_sorted(), || "a counter goes back in time".into());

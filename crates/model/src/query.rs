@@ -55,6 +55,20 @@ impl Trace {
         rows.map(move |row| StateRow::of(s, row, end, last))
     }
 
+    /// Of these the ones that have a part of `time`, whole.
+    pub fn states_in(
+        &self,
+        thread: ThreadIx,
+        time: &std::ops::Range<Time>,
+    ) -> impl Iterator<Item = StateRow> + '_ {
+        let (rows, last) = self.state_rows(thread);
+        let (s, end) = (&self.states, rows.end);
+        let begun = s.start[rows.clone()].partition_point(|&start| start <= time.start);
+        let first = rows.start + begun.saturating_sub(1);
+        let n = s.start[first..end].partition_point(|&start| start < time.end);
+        (first..first + n).map(move |row| StateRow::of(s, row, end, last))
+    }
+
     /// Of these the ones in which the thread is ready to run: most of the others are not looked at.
     #[inline]
     pub fn ready_of(&self, thread: ThreadIx) -> impl Iterator<Item = StateRow> + '_ {

@@ -83,6 +83,8 @@ pub(crate) struct Sched {
     pub cpus: Vec<CpuLog>,
     pub wakes: WakeLog,
     pub migrations: MigrationLog,
+    /// Thread, and when it replaced its program.
+    pub execs: Vec<(u32, Time)>,
     pub spans: Spans,
     pub lock_calls: Vec<LockCall>,
     pub probe_calls: ProbeCalls,
@@ -118,6 +120,7 @@ impl Sched {
             cpus: vec![cpu; setup.n_cpus],
             wakes: WakeLog::default(),
             migrations: MigrationLog::default(),
+            execs: Vec::new(),
             spans: Spans::new(setup.n_cpus),
             lock_calls: Vec::new(),
             probe_calls: ProbeCalls::default(),
@@ -737,6 +740,8 @@ impl Sched {
     /// Only a thread other than the main one changes its id by exec: it takes over the main thread's.
     fn exec(&mut self, cpu: u16, time: Time, tid: i32, old_tid: i32) {
         if tid == old_tid || tid <= 0 || old_tid <= 0 {
+            let row = self.table.find(tid);
+            self.push_exec(row, time);
             return;
         }
         let old = self.table.get(old_tid, time);
@@ -750,6 +755,13 @@ impl Sched {
         self.table.rows[row as usize].forget_run();
         self.set(row, time, ThreadState::Running, cpu, NONE);
         self.occupy(cpu, time, Current::Thread(row));
+        self.push_exec(row, time);
+    }
+
+    fn push_exec(&mut self, row: u32, time: Time) {
+        if row != NONE {
+            self.execs.push((row, time));
+        }
     }
 
     fn exit(&mut self, cpu: u16, time: Time, tid: i32, at_once: bool) {

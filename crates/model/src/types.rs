@@ -115,6 +115,8 @@ pub struct Trace {
     pub wakeups: Wakeups,
     /// Moves of a thread to another CPU.
     pub migrations: Migrations,
+    /// When threads replaced the program of their process.
+    pub execs: Execs,
     /// The scheduler's events as they were recorded; none: not kept ([`crate::input::Setup::keeps_events`]).
     pub sched_events: Option<crate::SchedLog>,
     /// Annotated slices, waits and critical sections.
@@ -398,6 +400,48 @@ pub struct Wakeups {
     pub cpu: Vec<u16>,
     /// From waking to running; 0: was still running; negative: did not run before the end, or unknown across a loss.
     pub latency: Vec<Duration>,
+}
+
+/// Programs replaced (sched_process_exec), sorted by (thread, time). A recording without these events has none.
+#[derive(Clone, Debug, Default)]
+pub struct Execs {
+    /// The thread that goes on, in the new program.
+    pub thread: Vec<ThreadIx>,
+    /// When.
+    pub time: Vec<Time>,
+}
+
+impl Execs {
+    /// When a thread replaced its program, in order.
+    pub fn of(&self, thread: ThreadIx) -> &[Time] {
+        let first = self.thread.partition_point(|&t| t < thread);
+        let end = first + self.thread[first..].partition_point(|&t| t == thread);
+        &self.time[first..end]
+    }
+}
+
+/// The time of one program of a thread: from its birth, or the exec that began it, to its end or the next exec.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// The thread.
+    pub thread: ThreadIx,
+    /// Without bounds at both ends of a thread's time.
+    pub time: std::ops::Range<Time>,
+    /// How many programs of the thread follow.
+    pub follow: usize,
+}
+
+impl Trace {
+    /// The lives of a thread, in order; at least one.
+    pub fn lives_of(&self, thread: ThreadIx) -> impl Iterator<Item = Life> + '_ {
+        let execs = self.execs.of(thread);
+        let mut start = Time(i64::MIN);
+        let ends = execs.iter().copied().chain([Time(i64::MAX)]);
+        ends.enumerate().map(move |(nth, end)| {
+            let time = std::mem::replace(&mut start, end)..end;
+            Life { thread, time, follow: execs.len() - nth }
+        })
+    }
 }
 
 /// Migrations in time order (sched_migrate_task).

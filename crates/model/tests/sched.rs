@@ -498,6 +498,44 @@ fn fork_exec_exit_and_a_tid_used_again() {
     assert_eq!(trace.wakeups.latency.iter().map(|l| l.0).collect::<Vec<_>>(), [8, 8, 9]);
 }
 
+/// A thread that replaces its program lives once more; one of another number takes over the first one's.
+#[test]
+fn each_program_of_a_thread_is_a_life() {
+    let exec = |ns, tid, old_tid| event(ns, tid, What::Exec { tid, old_tid });
+    let trace = load(
+        0..1000,
+        vec![vec![
+            switch(100, 0, Running, 20),
+            exec(150, 20, 20),
+            exec(300, 20, 20),
+            switch(400, 20, Sleeping, 11),
+            exec(450, 10, 11), // 11 becomes 10, the first thread of its process
+            switch(500, 10, Sleeping, 0),
+        ]],
+    );
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let thread = |tid| {
+        let at = trace.threads.iter().position(|t| t.tid == tid).expect("thread");
+        ThreadIx(at as u32)
+    };
+    let execs = |tid| trace.execs.of(thread(tid)).iter().map(|t| t.0).collect::<Vec<i64>>();
+    assert_eq!((execs(20), execs(10), execs(11)), (vec![150, 300], vec![450], vec![]));
+    let lives: Vec<(i64, i64, usize)> = trace
+        .lives_of(thread(20))
+        .map(|life| (life.time.start.0, life.time.end.0, life.follow))
+        .collect();
+    assert_eq!(lives, [(i64::MIN, 150, 2), (150, 300, 1), (300, i64::MAX, 0)]);
+    let parts = |time: std::ops::Range<i64>| {
+        let time = Time(time.start)..Time(time.end);
+        trace.states_in(thread(20), &time).map(|row| row.start.0).collect::<Vec<i64>>()
+    };
+    let all: Vec<i64> = trace.states_of(thread(20)).map(|row| row.start.0).collect();
+    assert_eq!(parts(i64::MIN..i64::MAX), all);
+    assert_eq!(parts(100..400), [100]);
+    assert_eq!(parts(100..401), [100, 400]);
+    assert_eq!(parts(400..400), [] as [i64; 0]);
+}
+
 #[test]
 fn a_thread_found_on_a_cpu_was_not_there_before_its_birth() {
     // CPU 1's first event finds 20 there, whose switch from idle was hidden; but it was born at 300 only.

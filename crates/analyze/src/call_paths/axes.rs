@@ -1,4 +1,5 @@
-//! CPU-time axes: a thread's running laid end to end, with its on-CPU samples as points on it.
+//! CPU-time axes: a thread's running laid end to end, with its on-CPU samples as points on it. A thread that replaces its program (exec)
+//! begins another axis: no sample of one program stands for the other. What follows says *thread* for the life of one program.
 //!
 //! The time before a thread's first sample belongs to that sample, and the time after its last one to that: at both ends what a thread
 //! runs for less than a period gets too little, and what follows or precedes it too much, up to an eighth of a period. That is nothing in a
@@ -10,7 +11,7 @@
 use super::cursor::move_on;
 use super::period::Periods;
 use super::waits::TOLERANCE_NS;
-use kasuri_model::{SampleKind, StateRow, StrIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{Life, SampleKind, StateRow, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 
 /// A thread that ran for less than so many periods shares its axis: the ends of a longer one move less than half a point of its time.
@@ -21,10 +22,12 @@ const ALIKE: usize = 8;
 
 /// The axes of all threads.
 pub(super) struct Axes {
-    /// One for each row of [`Trace::threads`], then those that are shared.
+    /// One for each life, by thread, then those that are shared.
     points: Vec<Points>,
-    /// Of threads on a shared axis: which, and the place where each of their runs begins.
-    shared: HashMap<ThreadIx, (usize, Vec<i64>)>,
+    /// By row of [`Trace::threads`]: its first life.
+    first: Vec<u32>,
+    /// Of lives on a shared axis: which, and the place where each of their runs begins.
+    shared: HashMap<usize, (usize, Vec<i64>)>,
 }
 
 /// The axis of one thread.
@@ -46,6 +49,14 @@ pub(super) struct Points {
     misfits: u64,
 }
 
+/// One of those that share an axis.
+struct Kin {
+    /// Its own one.
+    axis: usize,
+    life: Life,
+    runs: Runs,
+}
+
 /// A thread's running on an axis.
 struct Runs {
     rows: Vec<StateRow>,
@@ -54,14 +65,18 @@ struct Runs {
 }
 
 impl Axes {
-    /// Each thread with an axis of its own.
+    /// Each life with an axis of its own.
     pub fn new(trace: &Trace) -> Axes {
-        let threads = (0..trace.threads.len() as u32).map(ThreadIx);
-        let points = threads.map(|thread| match trace.samples_of(thread).is_empty() {
-            true => Points::default(),
-            false => Points::new(trace, thread, &Runs::new(trace, thread)),
-        });
-        Axes { points: points.collect(), shared: HashMap::new() }
+        let mut axes = Axes { points: Vec::new(), first: Vec::new(), shared: HashMap::new() };
+        for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
+            axes.first.push(axes.points.len() as u32);
+            let is_sampled = !trace.samples_of(thread).is_empty();
+            axes.points.extend(trace.lives_of(thread).map(|life| match is_sampled {
+                true => Points::new(trace, &life, &Runs::new(trace, &life)),
+                false => Points::default(),
+            }));
+        }
+        axes
     }
 
     /// Distances of neighbouring samples of a thread: ns of CPU time.
@@ -80,23 +95,24 @@ impl Axes {
 
     /// Puts short threads of one name on an axis together.
     pub fn share(&mut self, trace: &Trace, periods: &Periods) {
-        let mut alike: HashMap<(StrIx, StrIx), Vec<(ThreadIx, Runs)>> = HashMap::new();
+        let mut alike: HashMap<(StrIx, StrIx, usize), Vec<Kin>> = HashMap::new();
         for (row, thread) in trace.threads.iter().enumerate() {
-            let row = ThreadIx(row as u32);
-            let Some(first) = running(trace, row).next() else {
-                continue;
-            };
-            let short = SHORT.saturating_mul(periods.at(first.start));
-            if runs_for_less(trace, row, short) {
-                let runs = Runs::new(trace, row);
-                let process = trace.processes[thread.process.ix()].name;
-                let kin = alike.entry((process, thread.name)).or_default();
-                kin.push((row, runs));
+            let first = self.first[row] as usize;
+            for (nth, life) in trace.lives_of(ThreadIx(row as u32)).enumerate() {
+                let Some(begin) = running(trace, &life).next() else {
+                    continue;
+                };
+                let short = SHORT.saturating_mul(periods.at(begin.start));
+                if runs_for_less(trace, &life, short) {
+                    let runs = Runs::new(trace, &life);
+                    let process = trace.processes[thread.process.ix()].name;
+                    let kin = alike.entry((process, thread.name, life.follow)).or_default();
+                    kin.push(Kin { axis: first + nth, life, runs });
+                }
             }
         }
         for mut kin in alike.into_values() {
-            let is_sampled =
-                |(thread, _): &(ThreadIx, Runs)| !self.points[thread.ix()].at.is_empty();
+            let is_sampled = |of: &Kin| !self.points[of.axis].at.is_empty();
             if kin.len() > 1 && kin.iter().any(is_sampled) {
                 lay_out(&mut kin);
                 self.add_shared(trace, kin);
@@ -104,47 +120,55 @@ impl Axes {
         }
     }
 
-    fn add_shared(&mut self, trace: &Trace, kin: Vec<(ThreadIx, Runs)>) {
+    fn add_shared(&mut self, trace: &Trace, kin: Vec<Kin>) {
         let mut points: Vec<(i64, u32)> = Vec::new();
-        for (thread, runs) in kin {
-            let own = Points::new(trace, thread, &runs);
+        for Kin { axis, life, runs } in kin {
+            let own = Points::new(trace, &life, &runs);
             points.extend(own.at.into_iter().zip(own.sample));
-            self.shared.insert(thread, (self.points.len(), runs.starts));
+            self.shared.insert(axis, (self.points.len(), runs.starts));
         }
         points.sort_unstable();
         let (at, sample): (Vec<i64>, Vec<u32>) = points.into_iter().unzip();
         self.points.push(Points { sample, until: even(&at), at, misfits: 0 });
     }
 
-    /// The axis of a thread.
-    pub fn of(&self, thread: ThreadIx) -> Axis<'_> {
-        match self.shared.get(&thread) {
+    /// The axis of a thread's life, the `nth` of them.
+    pub fn of(&self, thread: ThreadIx, nth: usize) -> Axis<'_> {
+        let own = self.first[thread.ix()] as usize + nth;
+        match self.shared.get(&own) {
             Some((axis, starts)) => Axis { points: &self.points[*axis], starts },
-            None => Axis { points: &self.points[thread.ix()], starts: &[] },
+            None => Axis { points: &self.points[own], starts: &[] },
         }
     }
 }
 
 /// Gives the runs of these threads places one behind the other.
-fn lay_out(kin: &mut [(ThreadIx, Runs)]) {
-    kin.sort_by_key(|(_, runs)| runs.rows.first().map(|row| row.start));
+fn lay_out(kin: &mut [Kin]) {
+    kin.sort_by_key(|of| of.runs.rows.first().map(|row| row.start));
     let mut ran = 0;
-    for (_, runs) in kin {
+    for Kin { runs, .. } in kin {
         runs.starts.iter_mut().for_each(|start| *start += ran);
         ran += runs.rows.iter().map(length).sum::<i64>();
     }
 }
 
-/// A thread's runs.
-fn running(trace: &Trace, thread: ThreadIx) -> impl Iterator<Item = StateRow> + '_ {
-    let rows = trace.states_of(thread);
-    rows.filter(|row| row.state == ThreadState::Running)
+/// A life's runs.
+fn running<'a>(trace: &'a Trace, life: &Life) -> impl Iterator<Item = StateRow> + 'a {
+    let rows = trace.states_in(life.thread, &life.time);
+    let time = life.time.clone();
+    let part = move |row: StateRow| StateRow {
+        start: row.start.max(time.start),
+        end: row.end.min(time.end),
+        ..row
+    };
+    let runs = rows.filter(|row| row.state == ThreadState::Running).map(part);
+    runs.filter(|run| run.start < run.end)
 }
 
 /// Whether a thread ran for less than so many ns in all. Of one that ran for longer only the first runs are read.
-fn runs_for_less(trace: &Trace, thread: ThreadIx, ns: i64) -> bool {
+fn runs_for_less(trace: &Trace, life: &Life, ns: i64) -> bool {
     let mut ran = 0i64;
-    running(trace, thread).all(|row| {
+    running(trace, life).all(|row| {
         ran = ran.saturating_add(length(&row));
         ran < ns
     })
@@ -156,8 +180,8 @@ fn length(row: &StateRow) -> i64 {
 
 impl Runs {
     /// One behind the other from 0.
-    fn new(trace: &Trace, thread: ThreadIx) -> Runs {
-        let rows: Vec<StateRow> = running(trace, thread).collect();
+    fn new(trace: &Trace, life: &Life) -> Runs {
+        let rows: Vec<StateRow> = running(trace, life).collect();
         let mut ran = 0;
         let starts = rows.iter().map(|row| {
             let start = ran;
@@ -186,11 +210,15 @@ impl Runs {
 }
 
 impl Points {
-    fn new(trace: &Trace, thread: ThreadIx, runs: &Runs) -> Points {
+    fn new(trace: &Trace, life: &Life, runs: &Runs) -> Points {
         let mut out = Points::default();
         let s = &trace.samples;
         let mut begun = 0;
-        for sample in trace.samples_of(thread) {
+        let samples = trace.samples_of(life.thread);
+        let first =
+            samples.start + s.time[samples.clone()].partition_point(|&t| t < life.time.start);
+        let end = samples.start + s.time[samples].partition_point(|&t| t < life.time.end);
+        for sample in first..end {
             if s.kind[sample] != SampleKind::OnCpu {
                 continue;
             }

@@ -5,7 +5,7 @@
 //!
 //! The cover of a thread is a list of stretches, each with a sample or none, from its first state to its last. Sums over any
 //! part of it are exact, and parts add up, since an instant belongs to one sample whichever range is asked for.
-use super::axes::{Axes, Axis, Points};
+use super::axes::{Axes, Axis};
 use super::cursor::move_on;
 use super::period::Periods;
 use super::waits::{SHARE_WITHIN_NS, WaitSamples};
@@ -82,6 +82,36 @@ pub struct Weights {
     pub misfits: u64,
 }
 
+/// A way along an axis, from run to run.
+struct Along<'a> {
+    axis: Axis<'a>,
+    /// Of the axis' runs, the next one.
+    run: usize,
+    /// Where the last one ended.
+    place: i64,
+    /// The point that is nearest there.
+    point: usize,
+}
+
+impl<'a> Along<'a> {
+    fn new(axis: Axis<'a>) -> Along<'a> {
+        let point = axis.points.nearest(axis.starts.first().copied().unwrap_or(0));
+        Along { axis, run: 0, place: 0, point }
+    }
+
+    /// The places of the next run.
+    fn pass(&mut self, run: &StateRow) -> Range<i64> {
+        let start = match run.start < run.end {
+            true => self.axis.starts.get(self.run).copied().unwrap_or(self.place),
+            // It is none of the axis.
+            false => return self.place..self.place,
+        };
+        self.run += 1;
+        self.place = start + (run.end - run.start).ns();
+        start..self.place
+    }
+}
+
 impl Cover {
     /// Reads the whole recording: also a range's instants belong to samples that may lie outside of it.
     pub(crate) fn new(trace: &Trace) -> Cover {
@@ -96,9 +126,10 @@ impl Cover {
         cover.misfits = axes.misfits();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             let first = cover.start.len() as u32;
-            let axis = axes.of(thread);
-            if !(trace.samples_of(thread).is_empty() && axis.points.at.is_empty()) {
-                cover.add(trace, thread, &axis, &periods);
+            let lives = trace.execs.of(thread).len() + 1;
+            let mut all = (0..lives).map(|nth| axes.of(thread, nth));
+            if !trace.samples_of(thread).is_empty() || all.any(|axis| !axis.points.at.is_empty()) {
+                cover.add(trace, thread, &axes, &periods);
             }
             cover.threads.push(first..cover.start.len() as u32);
         }
@@ -106,26 +137,35 @@ impl Cover {
         cover
     }
 
-    fn add(&mut self, trace: &Trace, thread: ThreadIx, axis: &Axis<'_>, periods: &Periods) {
-        let (first, mut place, mut run, mut block) = (self.start.len(), 0, 0, 0);
-        let mut point = axis.points.nearest(axis.starts.first().copied().unwrap_or(0));
+    fn add(&mut self, trace: &Trace, thread: ThreadIx, axes: &Axes, periods: &Periods) {
+        let (first, mut block) = (self.start.len(), 0);
         let blocked = |row: &StateRow| row.state.is_blocked();
         let blocks: Vec<StateRow> = trace.states_of(thread).filter(blocked).collect();
-        let waits = WaitSamples::new(trace, &blocks, trace.samples_of(thread));
+        let execs = trace.execs.of(thread);
+        let waits = WaitSamples::new(trace, &blocks, trace.samples_of(thread), execs);
         self.misfits += waits.misfits;
+        let mut along = Along::new(axes.of(thread, 0));
+        let (mut begun, mut life) = (0, 0);
         for row in trace.states_of(thread) {
             if row.state == ThreadState::Running {
-                place = axis.starts.get(run).copied().unwrap_or(place);
-                self.add_run(first, &row, place, axis.points, &mut point, |sample| {
-                    let (at, of) = (trace.samples.time[sample], trace.samples.thread[sample]);
-                    let is_far = (at.0 - row.start.0).abs() > SHARE_WITHIN_NS;
-                    match of == thread {
-                        false if is_far => (0, Owner::NONE),
-                        is_own => (periods.at(at), Owner::of(sample as u32, !is_own)),
+                let next = move_on(&mut begun, execs, |&exec| exec <= row.start);
+                let cuts = execs[next..].iter().copied().take_while(|&exec| exec < row.end);
+                let mut start = row.start;
+                for (nth, end) in cuts.chain([row.end]).enumerate() {
+                    let part = StateRow { start: std::mem::replace(&mut start, end), end, ..row };
+                    if next + nth > life {
+                        life = next + nth;
+                        along = Along::new(axes.of(thread, life));
                     }
-                });
-                place += (row.end - row.start).ns();
-                run += 1;
+                    self.add_run(first, &part, &mut along, |sample| {
+                        let (at, of) = (trace.samples.time[sample], trace.samples.thread[sample]);
+                        let is_far = (at.0 - row.start.0).abs() > SHARE_WITHIN_NS;
+                        match of == thread {
+                            false if is_far => (0, Owner::NONE),
+                            is_own => (periods.at(at), Owner::of(sample as u32, !is_own)),
+                        }
+                    });
+                }
                 continue;
             }
             let mut owner = Owner::OFF;
@@ -139,18 +179,17 @@ impl Cover {
         self.push(first, trace.threads[thread.ix()].alive.end, Owner::NONE);
     }
 
-    /// Cuts a run where the nearest sample changes. `place`: where it begins on the axis; `point`: a cursor; `period_and_owner`: by row of
-    /// [`Trace::samples`].
+    /// Cuts a run where the nearest sample changes. `period_and_owner`: by row of [`Trace::samples`].
     fn add_run(
         &mut self,
         first: usize,
         row: &StateRow,
-        place: i64,
-        points: &Points,
-        point: &mut usize,
+        along: &mut Along<'_>,
         period_and_owner: impl Fn(usize) -> (i64, Owner),
     ) {
-        let end = place + (row.end - row.start).ns();
+        let places = along.pass(row);
+        let (place, end) = (places.start, places.end);
+        let (points, point) = (along.axis.points, &mut along.point);
         let mut at = place;
         while at < end {
             // Points whose last instant is behind us are done with.

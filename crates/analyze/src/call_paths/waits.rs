@@ -5,7 +5,7 @@
 //! outside to the block that lasts then.
 use super::cursor::move_on;
 use kasuri_base::quick::QuickMap;
-use kasuri_model::{SampleKind, StateRow, ThreadState, Trace};
+use kasuri_model::{SampleKind, StateRow, ThreadState, Time, Trace};
 use std::ops::Range;
 
 /// Clocks of samples and of the scheduler's events may differ by so much: a sample this near to a run or a block is of it.
@@ -33,8 +33,13 @@ pub(super) struct WaitSamples {
 }
 
 impl WaitSamples {
-    /// `blocks`: the thread's, in order; `samples`: its rows of [`Trace::samples`].
-    pub fn new(trace: &Trace, blocks: &[StateRow], samples: Range<usize>) -> WaitSamples {
+    /// `blocks`: the thread's, in order; `samples`: its rows of [`Trace::samples`]; `execs`: when it replaced its program.
+    pub fn new(
+        trace: &Trace,
+        blocks: &[StateRow],
+        samples: Range<usize>,
+        execs: &[Time],
+    ) -> WaitSamples {
         let mut out = WaitSamples {
             of_block: vec![None; blocks.len()],
             at_switch: vec![false; blocks.len()],
@@ -57,13 +62,13 @@ impl WaitSamples {
                 *place = Some((sample as u32, false));
             }
         }
-        out.share(blocks);
+        out.share(blocks, execs);
         out
     }
 
-    /// Gives blocks without a sample that of a similar block: of the same state, of about the same length, taken at the switch, and
-    /// near in time. Of samples that are near each other they take turns, so that each has its share.
-    fn share(&mut self, blocks: &[StateRow]) {
+    /// Gives blocks without a sample that of a similar block: of the same program, of the same state, of about the same length, taken
+    /// at the switch, and near in time. Of samples that are near each other they take turns, so that each has its share.
+    fn share(&mut self, blocks: &[StateRow], execs: &[Time]) {
         // Samples at switches are on for short times in turn, whatever the length of the block that begins then: so the
         // sampled blocks of a length are a fair choice of all of that length. Readings from outside are not: they find long blocks.
         let mut alike: QuickMap<Likeness, Alike> = QuickMap::default();
@@ -72,7 +77,8 @@ impl WaitSamples {
                 let ns = length_ns(block);
                 let classes = length_class(ns - LENGTHENED_NS)..=length_class(ns);
                 for class in classes {
-                    let same = alike.entry((block.state, class)).or_default();
+                    let program = execs_after(execs, block.start);
+                    let same = alike.entry((program, block.state, class)).or_default();
                     same.sampled.push(at);
                 }
             }
@@ -84,7 +90,8 @@ impl WaitSamples {
             if self.of_block[at].is_some() {
                 continue;
             }
-            let same = alike.get_mut(&(block.state, length_class(length_ns(block))));
+            let program = execs_after(execs, block.start);
+            let same = alike.get_mut(&(program, block.state, length_class(length_ns(block))));
             let other = same.and_then(|same| same.next(blocks, at));
             let sample = other.and_then(|other| self.of_block[other]);
             self.of_block[at] = sample.map(|(row, _)| (row, true));
@@ -92,8 +99,13 @@ impl WaitSamples {
     }
 }
 
-/// State, and length to within a power of two.
-type Likeness = (ThreadState, u32);
+/// Which of a thread's programs runs at a time: so many follow.
+fn execs_after(execs: &[Time], time: Time) -> usize {
+    execs.len() - execs.partition_point(|&exec| exec <= time)
+}
+
+/// Program, state, and length to within a power of two.
+type Likeness = (usize, ThreadState, u32);
 
 /// Blocks that are like each other.
 #[derive(Default)]

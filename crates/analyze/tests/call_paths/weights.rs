@@ -151,6 +151,36 @@ fn a_short_block_without_a_sample_takes_the_path_of_one_like_it() {
     assert_eq!(weights.unsampled[0].blocked, Duration((15 + 5 + 5) * MS));
 }
 
+/// What a thread did before it replaced its program has no sample of what came after, nor the other way round.
+#[test]
+fn no_sample_stands_for_another_program_of_its_thread() {
+    let mut s = Scene::new(100 * MS);
+    s.period(20 * MS as u64);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, Sleeping), // not sampled, as long as the others
+        (15 * MS, Running),  // replaces its program after 5 ms
+        (30 * MS, Sleeping), // sampled
+        (35 * MS, Running),  // sampled
+        (50 * MS, Sleeping), // of the same program: estimated
+        (55 * MS, Running),  // the last of its programs, from the first moment
+    ]);
+    s.sample(t, 30 * MS, SampleKind::Blocked, &["main", "wait"]);
+    s.sample(t, 40 * MS, SampleKind::OnCpu, &["main", "work"]);
+    let mut trace = s.done();
+    let before = weigh(&trace);
+    assert_eq!(ms(&before), [15.0, 85.0]);
+    for at in [20, 55] {
+        trace.execs.thread.push(t);
+        trace.execs.time.push(Time(at * MS));
+    }
+    let weights = weigh(&trace);
+    assert_eq!(ms(&weights), [5.0 + 5.0, 10.0 + 15.0]);
+    assert_eq!(weights.estimated, Duration(5 * MS));
+    assert_eq!(weights.unsampled[0].blocked, Duration(5 * MS));
+    assert_eq!(weights.unsampled[0].on_cpu, Duration((10 + 5 + 45) * MS));
+}
+
 /// Two kinds of waits of 2 us by turns, 10 us apart. Samples are taken in short times in turn, and lengthen the blocks that they show.
 #[test]
 fn in_a_storm_of_waits_each_kind_has_its_share() {
