@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Coroutines and threads that wait for each other. C++20. */
-#include "check.h"
+#include "check.hpp"
 
 #include <ito/coroutine.hpp>
 #include <ito/io.h>
@@ -136,16 +136,6 @@ static const struct check_test tests[] = {
     TEST(a_thread_waits_for_a_coroutine), TEST(long_chains_need_no_stack), TEST(exceptions_come_through),
     TEST(coroutines_block_like_threads),  TEST(when_all_waits_for_all),    {nullptr, nullptr}};
 
-static std::optional<ito::runtime> runtime;
-static int start() {
-    runtime.emplace();
-    return 0;
-}
-static int stop() {
-    runtime.reset();
-    return 0;
-}
-
 int main(int argc, char **argv) {
-    return check_main(argc, argv, tests, start, stop);
+    return check_in_runtime(argc, argv, tests);
 }

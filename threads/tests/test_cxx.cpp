@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The C++ face: exceptions through join and over migrations, standard lock types, RAII. */
-#include "check.h"
+#include "check.hpp"
 
 #include <ito.hpp>
 #include <ito/fork.h>
@@ -789,16 +789,6 @@ static const struct check_test tests[] = {
     TEST(a_runtime_that_is_left_names_its_threads),
     {nullptr, nullptr}};
 
-static std::optional<ito::runtime> runtime;
-static int start() {
-    runtime.emplace();
-    return 0;
-}
-static int stop() {
-    runtime.reset();
-    return 0;
-}
-
 int main(int argc, char **argv) {
-    return check_main(argc, argv, tests, start, stop);
+    return check_in_runtime(argc, argv, tests);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Algorithms, pipelines, channels, select and stop requests in C++; built as C++17 and as C++20, which has stop tokens. */
-#include "check.h"
+#include "check.hpp"
 
 #include <ito.hpp>
 
@@ -396,16 +396,6 @@ static const struct check_test tests[] = {
 #endif
     {nullptr, nullptr}};
 
-static std::optional<ito::runtime> runtime;
-static int start() {
-    runtime.emplace();
-    return 0;
-}
-static int stop() {
-    runtime.reset();
-    return 0;
-}
-
 int main(int argc, char **argv) {
-    return check_main(argc, argv, tests, start, stop);
+    return check_in_runtime(argc, argv, tests);
 }

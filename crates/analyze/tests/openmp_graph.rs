@@ -1,4 +1,5 @@
 //! The task graph of OpenMP programs: waits of code outside of tasks are edges. By hand, and random programs against the definition.
+use crate::task_graph::heaviest;
 use kasuri_analyze::task_graph::strands;
 use kasuri_analyze::{Options, TaskGraph, summary};
 use kasuri_base::random::Rng;
@@ -408,23 +409,6 @@ impl Program<'_> {
         let ends = (first..=self.tasks.len()).map(|id| self.last(id));
         let after: Vec<usize> = ends.chain([node]).collect();
         (self.node(&after), end)
-    }
-}
-
-/// By the definition, as slow as it is: edges go from lower to higher numbers here.
-fn heaviest(weight: &[i64], edges: &[(usize, usize)]) -> i64 {
-    let mut end = weight.to_vec();
-    loop {
-        let mut grew = false;
-        for &(from, to) in edges {
-            if end[to] < end[from] + weight[to] {
-                end[to] = end[from] + weight[to];
-                grew = true;
-            }
-        }
-        if !grew {
-            return end.into_iter().max().unwrap();
-        }
     }
 }
 

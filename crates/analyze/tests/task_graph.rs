@@ -637,7 +637,7 @@ impl Dag {
 }
 
 /// By the definition, as slow as it is: the heaviest chain of every number of nodes, until it grows no more.
-fn heaviest(weight: &[i64], edges: &[(usize, usize)]) -> i64 {
+pub fn heaviest(weight: &[i64], edges: &[(usize, usize)]) -> i64 {
     let mut end = weight.to_vec();
     loop {
         let mut grew = false;

@@ -1,9 +1,9 @@
 //! What `kasuri try` knows of a program before it tries anything: from the account of one run, from the program's files, from the machine.
 use anyhow::bail;
 use kasuri_analyze::Summary;
-use kasuri_analyze::call_paths::RuntimeUse;
+use kasuri_analyze::call_paths::{RuntimeUse, allocates};
 use kasuri_trial::process::{Run, Usage};
-use kasuri_trial::remedy::{Facts, MUTEX_LOCK, NAMES, allocates, read_by};
+use kasuri_trial::remedy::{Facts, MUTEX_LOCK, NAMES, read_by};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
@@ -125,9 +125,9 @@ fn allocating(summary: &Summary) -> Option<f64> {
         paths.classes.iter().filter(|class| ["work", "system_calls"].contains(&class.class))
     {
         for path in &class.paths.paths {
-            let function = path.frames.first().map_or("", |frame| frame.function.as_str());
+            let is_one = path.frames.first().is_some_and(|f| allocates(&f.function, &f.module));
             all += path.ns;
-            allocating += if allocates(function) { path.ns } else { 0 };
+            allocating += if is_one { path.ns } else { 0 };
         }
         all += class.paths.other_ns;
     }

@@ -160,14 +160,14 @@ fn survey(bytes: &[u8], at: usize) -> Survey {
     }
 }
 
-/// A place in the file.
-type Place = (u32, u32);
+/// A part of the file.
+type Span = (u32, u32);
 
 /// One row of a function's lines.
 struct Line {
     address: u64,
     line: u32,
-    file: Place,
+    file: Span,
 }
 
 /// The lines of one record.
@@ -181,7 +181,7 @@ struct Lines<'a> {
     left: u64,
     /// Addresses of the function.
     code: RangeInclusive<u64>,
-    file: Place,
+    file: Span,
 }
 
 impl Lines<'_> {
@@ -225,8 +225,8 @@ impl Iterator for Lines<'_> {
 #[derive(Clone, Copy)]
 struct Named {
     from_ns: u64,
-    name: Place,
-    file: Place,
+    name: Span,
+    file: Span,
     line: u32,
 }
 
@@ -235,7 +235,7 @@ struct Named {
 struct Code {
     start: u64,
     size: u64,
-    name: Place,
+    name: Span,
     /// The record of its lines, and the address that it had there.
     lines: Option<(Range<usize>, u64)>,
 }
@@ -343,7 +343,7 @@ impl Reader<'_> {
     }
 
     fn is_same(&self, a: &Named, b: &Named) -> bool {
-        let text = |place: Place| self.bytes.get(place.0 as usize..place.1 as usize);
+        let text = |span: Span| self.bytes.get(span.0 as usize..span.1 as usize);
         a.line == b.line && text(a.name) == text(b.name) && text(a.file) == text(b.file)
     }
 
@@ -372,8 +372,8 @@ impl Reader<'_> {
     }
 
     fn into_functions(self, is_timed: bool) -> Vec<Vec<Since>> {
-        let text = |place: Place| {
-            let bytes = self.bytes.get(place.0 as usize..place.1 as usize);
+        let text = |span: Span| {
+            let bytes = self.bytes.get(span.0 as usize..span.1 as usize);
             String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
         };
         let call = |named: &Named| {
@@ -451,7 +451,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// A text that ends with a zero inside of this range, as far as it is looked at.
-fn text_at(bytes: &[u8], range: Range<usize>) -> Option<Place> {
+fn text_at(bytes: &[u8], range: Range<usize>) -> Option<Span> {
     let start = range.start;
     let bytes = bytes.get(range)?;
     let len = bytes.iter().position(|b| *b == 0)?;

@@ -133,35 +133,6 @@ pub fn read_by(file: &str) -> &'static [&'static str] {
     }
 }
 
-/// The functions of a C library that allocate and free memory, as call paths name them.
-pub fn allocates(function: &str) -> bool {
-    const NAMES: [&str; 12] = [
-        "malloc",
-        "free",
-        "calloc",
-        "realloc",
-        "cfree",
-        "_int_malloc",
-        "_int_free",
-        "_int_realloc",
-        "malloc_consolidate",
-        "unlink_chunk",
-        "sysmalloc",
-        "systrim",
-    ];
-    let name = function
-        .strip_prefix("__libc_")
-        .or(function.strip_prefix("__GI___libc_"))
-        .unwrap_or(function);
-    // The compiler's copies: `_int_free.isra.0`, `unlink_chunk.constprop.0`.
-    let name = name.split('.').next().unwrap_or(name);
-    NAMES.contains(&name)
-        || name.starts_with("tcache_")
-        || name.starts_with("_int_free_")
-        || name.starts_with("operator new(")
-        || name.starts_with("operator delete(")
-}
-
 type Rule = fn(&Facts) -> Vec<Remedy>;
 const RULES: [Rule; 12] = [
     settings, threads, schedule, waiting, placement, mutexes, nodes, memory, allocators, collector,

@@ -66,13 +66,13 @@ pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
-pub use frames::{is_of_a_library, is_pythons_own};
+pub use frames::{allocates, is_of_a_library, is_pythons_own};
 pub use hot::{Caller, HotPath, PathFrame, frame_name, is_libc};
 pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
-pub(crate) use frames::{Frames, allocates};
+pub(crate) use frames::Frames;
 pub(crate) use hot::path_frame;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

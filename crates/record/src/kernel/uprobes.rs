@@ -25,13 +25,13 @@ pub struct LockFunction {
     /// The lock function's name as the user wrote it.
     pub name: String,
     binary: PathBuf,
-    lock: Place,
-    unlock: Option<Place>,
+    lock: ProbePoint,
+    unlock: Option<ProbePoint>,
 }
 
 /// The place of a function in the file, and the argument that identifies the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ProbePoint {
     offset: u64,
     /// A fetch argument of uprobe_events (`%di:x64`); `None`: there is only one lock.
     lock: Option<String>,
@@ -112,7 +112,7 @@ fn program_file(name: &std::ffi::OsStr) -> PathBuf {
 }
 
 /// Parses `SYMBOL[+OFFSET][@ARGUMENT]`.
-fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, String> {
+fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<ProbePoint, String> {
     let (function, argument) = match text.rsplit_once('@') {
         Some((function, argument)) => (function, argument),
         None => (text, "1"),
@@ -130,7 +130,7 @@ fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, Strin
         .segments()
         .find(|s| (s.address()..s.address() + s.size()).contains(&address))
         .ok_or_else(|| format!("`{name}` lies in no segment that is loaded"))?;
-    Ok(Place {
+    Ok(ProbePoint {
         offset: address - segment.address() + segment.file_range().0,
         lock: fetch(argument)?,
     })
@@ -233,7 +233,7 @@ fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
 pub(crate) fn definitions(functions: &[LockFunction]) -> Vec<Uprobe> {
     let mut out = Vec::new();
     for (n, f) in functions.iter().enumerate() {
-        let mut add = |kind: char, event: &str, place: &Place, fetched: bool| {
+        let mut add = |kind: char, event: &str, place: &ProbePoint, fetched: bool| {
             let mut text = format!("{}:{:#x}", f.binary.display(), place.offset);
             if let Some(lock) = place.lock.as_ref().filter(|_| fetched) {
                 let _ = write!(text, " lock={lock}");

@@ -108,9 +108,39 @@ pub fn is_of_a_library(function: &str, module: &str, file: &str) -> bool {
         || is_of_gos_library(function, file)
 }
 
-/// Whether a function of this name is an allocator's. `module`: without its folders.
+/// Whether a function of this name allocates memory, or gives it back. `module`: without its folders.
 pub fn allocates(function: &str, module: &str) -> bool {
     runtime(function, module) == Some(Runtime::Allocator)
+        || begins(
+            function,
+            &["operator new(", "operator new[](", "operator delete(", "operator delete[]("],
+        )
+}
+
+/// Whether a function of a C library does.
+fn is_malloc(function: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "malloc",
+        "free",
+        "calloc",
+        "realloc",
+        "cfree",
+        "_int_malloc",
+        "_int_free",
+        "_int_realloc",
+        "malloc_consolidate",
+        "unlink_chunk",
+        "sysmalloc",
+        "systrim",
+    ];
+    let name = function.strip_prefix("__GI_").unwrap_or(function);
+    let name = name.strip_prefix("__libc_").unwrap_or(name);
+    // The compiler's copies: `_int_free.isra.0`, `unlink_chunk.constprop.0`.
+    let name = name.split('.').next().unwrap_or(name);
+    // `__libc_malloc_impl` of musl.
+    NAMES.contains(&name)
+        || begins(name, &["tcache_", "_int_free_"])
+        || function.starts_with("__libc_malloc")
 }
 
 /// Whether a file comes with Python.
@@ -278,20 +308,6 @@ pub(super) fn runtime(name: &str, module: &str) -> Option<Runtime> {
     const ALLOCATORS: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"];
     const INTERPRETERS: [&str; 8] =
         ["libpython", "python", "libruby", "libperl", "perl", "libjli", "libjvm", "libnode"];
-    const MALLOC: [&str; 12] = [
-        "malloc",
-        "free",
-        "calloc",
-        "realloc",
-        "cfree",
-        "_int_malloc",
-        "_int_free",
-        "_int_realloc",
-        "malloc_consolidate",
-        "unlink_chunk",
-        "sysmalloc",
-        "tcache_init",
-    ];
     let in_libc = begins(module, &["libc.so", "libc-", "ld-musl"]);
     match module {
         m if begins(m, &["libgomp.so"]) => Some(Runtime::Libgomp),
@@ -299,9 +315,7 @@ pub(super) fn runtime(name: &str, module: &str) -> Option<Runtime> {
         m if begins(m, &ALLOCATORS) => Some(Runtime::Allocator),
         m if begins(m, &["libtbb.so", "libtbb-"]) => Some(Runtime::Tbb),
         m if m == "node" || begins(m, &INTERPRETERS) => Some(Runtime::Interpreter),
-        _ if in_libc && (MALLOC.contains(&name) || name.starts_with("__libc_malloc")) => {
-            Some(Runtime::Allocator)
-        }
+        _ if in_libc && is_malloc(name) => Some(Runtime::Allocator),
         _ => None,
     }
 }
@@ -331,7 +345,22 @@ mod tests {
         assert_eq!(runtime("", "libgomp.so.1.0.0"), Some(Runtime::Libgomp));
         assert_eq!(runtime("f", "libtbbmalloc.so.2"), Some(Runtime::Allocator));
         assert_eq!(runtime("_int_malloc", "libc.so.6"), Some(Runtime::Allocator));
+        for name in [
+            "_int_free.isra.0",
+            "__libc_malloc_impl",
+            "__libc_calloc",
+            "__GI___libc_free",
+            "systrim",
+            "tcache_put",
+        ] {
+            assert_eq!(runtime(name, "libc.so.6"), Some(Runtime::Allocator), "{name}");
+            assert_eq!(runtime(name, "program"), None, "{name}");
+        }
         assert_eq!(runtime("memcpy", "libc.so.6"), None);
+        for name in ["operator new(unsigned long)", "operator delete[](void*)"] {
+            assert!(allocates(name, "libstdc++.so.6"), "{name}");
+        }
+        assert!(!allocates("operator new", "program"), "a function of that name has parameters");
         assert_eq!(runtime("free", "program"), None);
     }
 

@@ -62,20 +62,20 @@ pub(super) enum Moment {
 }
 
 /// A register (its number), or a word of the frame (its distance from the end, below 0).
-type Place = i64;
+type Slot = i64;
 
 /// How often each place held what was looked for.
 #[derive(Debug, Default)]
-struct Votes(HashMap<Place, u32>);
+struct Votes(HashMap<Slot, u32>);
 
 impl Votes {
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, place: Slot) {
         let votes = self.0.entry(place).or_default();
         *votes = votes.saturating_add(1);
     }
 
     /// The place with the most; of equal ones a register.
-    fn best(&self) -> Option<Place> {
+    fn best(&self) -> Option<Slot> {
         let best = self.0.iter().max_by_key(|&(&place, &n)| (n, place))?;
         (*best.1 >= VOTES_MIN).then_some(*best.0)
     }
@@ -356,7 +356,7 @@ fn types(python: &Python, bias: u64) -> Types {
 }
 
 /// The registers and words of one frame of the loop.
-type Words = Vec<(Place, u64)>;
+type Words = Vec<(Slot, u64)>;
 /// Functions with their lines, innermost first.
 type Functions = Vec<(Rc<Code>, u32)>;
 
@@ -371,13 +371,13 @@ const fn saved(cpu: Cpu) -> &'static [usize] {
 fn words(cpu: Cpu, frame: &EvalFrame, stack: &Stack<'_>) -> Words {
     let is_known = |r: &usize| frame.is_innermost || saved(cpu).contains(r);
     let registers = (0..kasuri_unwind::N_REGISTERS).filter(is_known);
-    let registers = registers.filter_map(|r| Some((r as Place, frame.registers.get(r)?)));
+    let registers = registers.filter_map(|r| Some((r as Slot, frame.registers.get(r)?)));
     let (start, end) = (frame.stack.start, frame.stack.end);
     let inside = (start.next_multiple_of(8)..end.saturating_sub(7)).step_by(8);
     let words = inside.filter_map(|address| {
         let at = usize::try_from(address.checked_sub(stack.base)?).ok()?;
         let word = u64::from_le_bytes(*stack.bytes.get(at..)?.first_chunk()?);
-        Some((-((end - address) as Place), word))
+        Some((-((end - address) as Slot), word))
     });
     registers.chain(words).collect()
 }
@@ -448,7 +448,7 @@ impl<S: memory::Source> StackOf<'_, S> {
 
     /// The words of the frame that called frame `n`, if that one was interrupted in its own code: when it was entered just before, its
     /// registers are still its caller's.
-    fn entered<'w>(&self, frames: &'w [Words], n: usize) -> &'w [(Place, u64)] {
+    fn entered<'w>(&self, frames: &'w [Words], n: usize) -> &'w [(Slot, u64)] {
         let caller = frames.get(1).filter(|_| n == 0 && self.is_innermost);
         caller.map_or(&[], |words| words)
     }
@@ -458,9 +458,9 @@ impl<S: memory::Source> StackOf<'_, S> {
     /// may not be its own yet.
     fn instruction(
         &mut self,
-        words: &[(Place, u64)],
+        words: &[(Slot, u64)],
         now: Option<&Rc<Code>>,
-        caller: &[(Place, u64)],
+        caller: &[(Slot, u64)],
     ) -> Option<(Rc<Code>, u32)> {
         for (place, word) in words {
             if now.is_some_and(|code| code.holds(*word)) {
