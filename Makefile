@@ -213,17 +213,22 @@ fmt: ## format everything
 	cargo fmt --all
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 
-FUZZ_SECONDS ?= 30
-# libFuzzer's instrumentation is an unstable option of the compiler: RUSTC_BOOTSTRAP lets the stable one take it.
 collection: rust ## twelve sick programs: what Kasuri says of each, the cure and what it brought, as pages in target/collection; wants a quiet machine
 	examples/collection/collect
 
-fuzz: ## run every fuzz target for FUZZ_SECONDS, from where it ended last time (needs cargo-fuzz)
-	export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$(CURDIR)/target/fuzz; \
-	for t in $$(cargo fuzz list); do \
-	  found=target/fuzz/corpus/$$t; mkdir -p $$found; \
+FUZZ_SECONDS ?= 30
+FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+# What libFuzzer wants to know of the code: LLVM's pass by name, which the stable compiler takes.
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks
+fuzz: ## run every fuzz target (FUZZ_TARGETS) for FUZZ_SECONDS, from where it ended last time
+	cd fuzz && CARGO_TARGET_DIR=$(CURDIR)/target/fuzz RUSTFLAGS="$(FUZZ_FLAGS)" \
+	  cargo build --locked --release --target $(shell rustc -vV | sed -n 's/^host: //p') $(FUZZ_TARGETS:%=--bin %)
+	for t in $(FUZZ_TARGETS); do \
+	  found=target/fuzz/corpus/$$t; mkdir -p $$found target/fuzz/findings; \
 	  seeds=$$(ls -d tests/corpus/format/$$t tests/corpus/$$t 2>/dev/null || true); \
-	  cargo fuzz run $$t $$found $$seeds -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024; \
+	  target/fuzz/*/release/$$t $$found $$seeds -artifact_prefix=target/fuzz/findings/$$t- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 || exit 1; \
 	done
 
 # ---- bench --------------------------------------------------------------------------------------------------------

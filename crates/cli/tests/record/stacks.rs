@@ -127,8 +127,9 @@ pub fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathB
     dir.join("run.kasuri")
 }
 
-/// How much of the time of the program's waits shorter than 8 us has a path, and all of that time, ns. Longer ones are those in which
-/// another program had the CPU.
+/// How much of the time of the program's waits shorter than 8 us has a path, and all of that time, ns, of threads of which one of these
+/// waits was sampled. Longer ones are those in which another program had the CPU. Two threads that wake each other go on for long in
+/// a way in which one of them is preempted and never waits: a short time in turn that falls there meets no wait of it.
 fn short_waits(bytes: &[u8]) -> (i64, i64) {
     let file = kasuri_import::File { name: "run.kasuri", bytes };
     let trace = kasuri_import::load(&[file], &Default::default()).expect("a sound recording");
@@ -138,13 +139,18 @@ fn short_waits(bytes: &[u8]) -> (i64, i64) {
     for thread in (0..trace.threads.len() as u32).map(kasuri_model::ThreadIx) {
         let process = &trace.processes[trace.threads[thread.ix()].process.ix()];
         let states = trace.states_of(thread);
+        let (mut of_thread, mut is_met) = ((0, 0), false);
         for row in states.filter(|row| process.is_target && row.state.is_blocked()) {
             if row.end.0 - row.start.0 < 8_000 {
                 for (owner, length) in cover.between(thread, row.start, row.end) {
-                    all += length.ns();
-                    known += owner.sample().map_or(0, |_| length.ns());
+                    of_thread.1 += length.ns();
+                    of_thread.0 += owner.sample().map_or(0, |_| length.ns());
+                    is_met |= owner.sample().is_some() && !owner.is_estimated();
                 }
             }
+        }
+        if is_met {
+            (known, all) = (known + of_thread.0, all + of_thread.1);
         }
     }
     (known, all)

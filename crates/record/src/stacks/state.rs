@@ -74,6 +74,8 @@ pub(super) struct State {
     lost_ns: u64,
     /// Processes that run our own code until they call exec(2).
     before_exec: HashSet<i32>,
+    /// Processes that may run another program than that whose mappings are known: the record of an exec may be among those lost.
+    doubted: HashSet<i32>,
     /// What interpreters of Python run, and the CPUs with samples that were followed later than
     /// they should be.
     pythons: Pythons,
@@ -95,6 +97,11 @@ struct Reread {
 }
 
 impl Reread {
+    /// Whether those of a process were read a moment ago.
+    fn was_read(&self, pid: i32, now: u64) -> bool {
+        now.saturating_sub(self.since_ns) < REREAD_NS && self.pids.contains(&pid)
+    }
+
     /// Whether those of a process may be read now; then they are.
     fn may(&mut self, pid: i32, now: u64) -> bool {
         if now.saturating_sub(self.since_ns) >= REREAD_NS {
@@ -130,6 +137,7 @@ impl State {
             lost: HashMap::new(),
             lost_ns: 0,
             before_exec: HashSet::new(),
+            doubted: HashSet::new(),
             pythons: Pythons::new(cpu, readers.clone()),
             late: HashSet::new(),
             descriptors: Descriptors::default(),
@@ -258,6 +266,7 @@ impl State {
         self.readers.forget(pid);
         self.tree.remove(&pid);
         self.before_exec.remove(&pid);
+        self.doubted.remove(&pid);
     }
 
     /// Takes one record of the ring of `cpu`.
@@ -312,6 +321,7 @@ impl State {
             self.unwinder.set_maps(pid, Vec::new());
             self.pythons.forget(pid);
             self.before_exec.remove(&pid);
+            self.doubted.remove(&pid);
             // Its memory is another one.
             self.readers.forget(pid);
             if let Some(waits) = &mut self.waits {
@@ -353,6 +363,10 @@ impl State {
             return;
         }
         self.unwinder.fork(parent, pid);
+        match self.doubted.contains(&parent) {
+            true => self.doubted.insert(pid),
+            false => self.doubted.remove(&pid),
+        };
     }
 
     fn say_many(&mut self) {
@@ -413,9 +427,7 @@ impl State {
         };
         let now = clock::monotonic_ns();
         let found = look(&mut waits, now, &mut |pid, tid, registers, stack, time_ns| {
-            if !self.unwinder.has_code_at(pid, registers.ip) {
-                self.read_maps(pid, now);
-            }
+            self.find_code(pid, registers.ip, now);
             let user = Some((registers, stack));
             self.pythons.take_read();
             let python = &mut self.pythons.look(tid, Moment::Waits(time_ns));
@@ -470,7 +482,13 @@ impl State {
         let count = self.lost.entry(cpu).or_default();
         *count = count.saturating_add(n);
         self.seen.lost.insert(cpu);
+        self.doubt();
         Some(())
+    }
+
+    /// Records were lost: the mappings of any process may have changed.
+    fn doubt(&mut self) {
+        self.doubted.extend(self.unwinder.pids());
     }
 
     /// Says what was lost, at most once a second.
@@ -556,12 +574,8 @@ impl State {
     fn follow(&mut self, taken: &Taken<'_>, kernel: &[u64], kind: SampleKind) -> PathEnd {
         let pid = taken.common.pid;
         let registers = taken.registers.map(|words| registers::from_perf(&words));
-        if let Some(registers) = &registers
-            && !self.unwinder.has_code_at(pid, registers.ip)
-        {
-            // A mapping without a record: the process was there before the events were opened, or the record was
-            // lost.
-            self.read_maps(pid, taken.common.time_ns);
+        if let Some(registers) = &registers {
+            self.find_code(pid, registers.ip, taken.common.time_ns);
         }
         let user = registers.as_ref().zip(stack(taken));
         let python = &mut self.pythons.look(taken.common.tid, Moment::Before);
@@ -586,6 +600,19 @@ impl State {
         match &mut self.kept {
             None => self.unwinder.interner.sample(&sample),
             Some(kept) => kept.push(sample),
+        }
+    }
+
+    /// Sees to it that the code at `address` is known, where it can be. Mappings without a record: the process was there before the
+    /// events were opened, or the record was lost. What a process had mapped before a loss may be of another program than what runs now:
+    /// it is read anew, and where that is not possible nothing is known. Not of the same process again and again, where much is lost.
+    fn find_code(&mut self, pid: i32, address: u64, now: u64) {
+        if self.doubted.contains(&pid) && !self.reread.was_read(pid, now) {
+            self.doubted.remove(&pid);
+            self.unwinder.forget(pid);
+        }
+        if !self.unwinder.has_code_at(pid, address) {
+            self.read_maps(pid, now);
         }
     }
 
@@ -701,6 +728,45 @@ mod tests {
         reread.used_ns += REREADS_NS;
         assert!(!reread.may(2, now + REREAD_NS), "it took too long");
         assert!(reread.may(2, now + 2 * REREAD_NS));
+    }
+
+    /// After a loss a process may run another program: what was mapped before says nothing of it, as of a child that it forks then.
+    #[test]
+    fn what_was_mapped_before_a_loss_is_not_taken_for_what_is_there_now() {
+        let Some(mut state) = state() else { return };
+        let own = std::process::id() as i32;
+        let mapping = |start| Mapping {
+            start,
+            end: start + 4096,
+            offset: 0,
+            backing: backing("/bin/before", (1, 0), (8, 1)),
+        };
+        // Where nothing is mapped, in no process.
+        let (before, code) = (
+            4096,
+            what_was_mapped_before_a_loss_is_not_taken_for_what_is_there_now as fn() as usize
+                as u64,
+        );
+        for pid in [NOBODY, own] {
+            state.tree.insert(pid);
+            state.unwinder.set_maps(pid, vec![mapping(before)]);
+            state.find_code(pid, before, 5 * REREAD_NS);
+            assert!(state.unwinder.has_code_at(pid, before), "nothing was lost");
+        }
+        state.doubt();
+        state.new_process(NOBODY + 1, NOBODY);
+        for pid in [NOBODY, NOBODY + 1, own] {
+            state.find_code(pid, before, 5 * REREAD_NS);
+            assert!(!state.unwinder.has_code_at(pid, before), "{pid}");
+        }
+        assert!(state.unwinder.has_code_at(own, code), "what is there now is known");
+        // A moment later it counts as read; an exec that is told of ends the doubt.
+        state.unwinder.set_maps(own, vec![mapping(before)]);
+        state.doubt();
+        state.find_code(own, before, 5 * REREAD_NS + 1);
+        assert!(state.unwinder.has_code_at(own, before));
+        state.find_code(own, before, 6 * REREAD_NS);
+        assert!(!state.unwinder.has_code_at(own, before));
     }
 
     #[test]

@@ -65,7 +65,9 @@ impl<S: Source> Memory<S> {
         if !self.pages.is_empty() {
             self.likely.values_mut().for_each(|left| *left -= 1);
             self.likely.retain(|_, left| *left > 0);
-            for (&at, _) in self.pages.iter().filter(|(_, known)| known.is_needed) {
+            // Of those that there are: what is no program's memory is not asked for.
+            let is_likely = |known: &Known| known.is_needed && known.page.is_some();
+            for (&at, _) in self.pages.iter().filter(|(_, known)| is_likely(known)) {
                 if self.likely.len() < LIKELY_MAX || self.likely.contains_key(&at) {
                     self.likely.insert(at, LIKELY_FOR);
                 }
