@@ -523,10 +523,11 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
     })
 }
 
-/// Threads of one process ran on one CPU alone and took turns there, while other programs had the others: where nothing is idle,
+/// A process ran on one CPU alone, and its threads took turns there, while other programs had the others: where nothing is idle,
 /// only that tells a mask.
 ///
-/// Not given: where one of them was ever seen elsewhere; where they waited for each other for less than a tenth of the run each.
+/// Not given: where a thread of it that ran for a hundredth of the run was seen elsewhere (of threads of one kind that the kernel leaves together, another has
+/// the other CPU); where they waited for each other for less than a tenth of the run each.
 fn kept_together(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     if summary.n_cpus < 2 || ready.is_empty() {
         return None;
@@ -552,7 +553,9 @@ fn kept_together(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) 
     for threads in waited.values_mut() {
         threads.retain(|_, ns| *ns >= least.max(KEPT_NS));
     }
-    waited.retain(|_, threads| threads.len() > 1);
+    waited.retain(|&(process, cpu), threads| {
+        threads.len() > 1 && stays_on(cut, summary, process, cpu)
+    });
     let sum = |threads: &BTreeMap<usize, i64>| threads.values().sum::<i64>();
     let (&(_, cpu), threads) = waited.iter().max_by_key(|(_, threads)| sum(threads))?;
     let cost_ns = sum(threads).min(summary.wall_ns);
@@ -565,13 +568,28 @@ fn kept_together(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) 
         kind: "misplaced",
         cost_ns,
         text: format!(
-            "placement: {} threads ({}{more}) ran on CPU {cpu} alone, and waited there for each other for {}. Others had the other CPUs meanwhile, so whether the kernel or a mask kept them there is not recorded. If an affinity mask (taskset, sched_setaffinity, OMP_PROC_BIND) does, let them run on all {} CPUs. To see the masks while it runs",
+            "placement: {} threads ({}{more}) ran on CPU {cpu} alone, and waited there for each other for {}. Other programs had the others meanwhile, so whether the kernel or a mask kept them there is not recorded. If an affinity mask (taskset, sched_setaffinity, OMP_PROC_BIND) does, let them run on all {} CPUs. To see the masks while it runs",
             threads.len(),
             names.collect::<Vec<_>>().join(", "),
             seconds(sum(threads)),
             summary.n_cpus,
         ),
         command: Some(SEE_MASKS.into()),
+    })
+}
+
+/// Whether all threads of the process that ran for a hundredth of the run did so on this CPU alone.
+fn stays_on(cut: &Cut<'_>, summary: &Summary, process: ProcessIx, cpu: u16) -> bool {
+    let info = &cut.trace.processes[process.ix()];
+    let runs: HashMap<i32, i64> = summary.threads.iter().map(|t| (t.tid, t.on_cpu_ns)).collect();
+    let is_busy = |thread: &usize| {
+        let ran = runs.get(&cut.trace.threads[*thread].tid).copied().unwrap_or(0);
+        ran > summary.wall_ns / BEGINNING
+    };
+    let mut busy = (info.threads.start as usize..info.threads.end as usize).filter(is_busy);
+    busy.all(|thread| {
+        let seen = seen_on(cut, thread);
+        (0..seen.len()).all(|other| !seen[other] || other == usize::from(cpu))
     })
 }
 

@@ -264,9 +264,8 @@ fn threads_kept_to_one_cpu_beside_an_idle_one() {
 fn threads_kept_to_one_cpu_beside_another_programs() {
     let busy = || {
         let mut s = pinned_together(false);
-        s.known.push(99);
         s.cpus[1].clear();
-        s.switch(1, 0, 0, Sleeping, 99);
+        s.switch(1, 0, 0, Sleeping, 91);
         s
     };
     let kept = |s: Story| {
@@ -280,13 +279,19 @@ fn threads_kept_to_one_cpu_beside_another_programs() {
     let mut s = busy();
     s.cpus[1].clear();
     s.switch(1, 0, 0, Sleeping, 11);
-    s.switch(1, MS / 10, 11, Sleeping, 99);
+    s.switch(1, MS / 10, 11, Sleeping, 91);
     assert_eq!(kept(s).len(), 1);
+    // A third thread has the other CPU: the kernel leaves these two together.
+    let mut s = busy();
+    s.cpus[1].clear();
+    s.known.push(12);
+    s.switch(1, 0, 0, Sleeping, 12);
+    assert_eq!(kept(s), [] as [&str; 0]);
     // One has run on the other.
     let mut s = busy();
     s.cpus[1].clear();
     s.switch(1, 0, 0, Sleeping, 11);
-    s.switch(1, 4 * MS, 11, Sleeping, 99);
+    s.switch(1, 4 * MS, 11, Sleeping, 91);
     s.cpus[0].retain(|e| e.time.0 > 10 * MS || e.time.0 == 0);
     s.wake(0, 5 * MS, 10, 11, 0);
     s.cpus[0].sort_by_key(|e| e.time);

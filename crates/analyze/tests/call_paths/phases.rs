@@ -819,7 +819,8 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     }
     let loads: &[&str] = &[fault];
     let tells: &[&str] = &[START, "fill", fault, "force_sig_fault@[kernel]"];
-    for path in [loads, tells] {
+    let machine: &[&str] = &[START, "ObjArrayAllocator::initialize@libjvm.so", fault];
+    for path in [loads, tells, machine] {
         assert_eq!(advice(&two(path, path, WAIT), "page_faults"), "");
     }
 }
