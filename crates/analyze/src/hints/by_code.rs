@@ -242,7 +242,8 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
 /// where it has no name; where it is a call that reads, writes or waits, or Python's code at the
-/// start of a program or a module, which nobody can divide.
+/// start of a program or a module, which nobody can divide; where a run without it would be no more
+/// than [`PART`] faster.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -288,6 +289,9 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let alone = cost_ns / others;
     let saved = cost_ns / i64::from(summary.n_cpus);
     let rest = summary.wall_ns.saturating_sub(saved).max(1);
+    if (saved as f64) < PART * rest as f64 {
+        return None;
+    }
     Some(hint(
         "serial_phase",
         cost_ns,
@@ -456,15 +460,17 @@ pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
 
 /// Calls that read or write take much of the work.
 ///
-/// Not given: for less than [`PART`] of it. How many bytes each call moves is not recorded, and
-/// it says so.
+/// Not given: for less than [`PART`] of it, or where threads waited for a disk for longer. How many
+/// bytes each call moves is not recorded, and it says so.
 pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let paths = &work.paths.paths;
     let most = paths.iter().max_by_key(|path| path.moves_ns)?;
     let cost_ns: i64 = paths.iter().map(|path| path.moves_ns).sum();
     let share = cost_ns as f64 / work.ns.max(1) as f64;
-    (share >= PART).then(|| {
+    // For a disk, bytes that are moved together may lie anywhere.
+    let waits = lost_to(summary, &["io_wait"]) > cost_ns;
+    (share >= PART && !waits).then(|| {
         hint(
             "small_calls",
             cost_ns,
