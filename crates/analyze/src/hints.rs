@@ -33,9 +33,6 @@ const BEGINNING: i64 = 100;
 /// work for an idle CPU at once, and again every few milliseconds.
 const KEPT_NS: i64 = 50_000_000;
 
-/// Shows the masks of a program's threads.
-const SEE_MASKS: &str = "grep Cpus_allowed_list /proc/PID/task/*/status";
-
 /// The hints, most to gain first.
 pub(crate) fn hints(
     cut: &Cut<'_>,
@@ -53,7 +50,7 @@ pub(crate) fn hints(
     out.extend(killed_hang(cut, summary, sampled));
     out.extend(oversubscription(cut, summary));
     out.extend(interference(cut, summary));
-    out.extend(misplaced(cut, summary, &ready).or_else(|| kept_together(cut, summary, &ready)));
+    out.extend(misplaced(cut, summary, &ready));
     out.extend(schedule(summary));
     out.extend(cpu_limit(cut, summary));
     out.extend(by_code::gil(summary));
@@ -519,74 +516,6 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
             info.tid,
             summary.n_cpus,
         ),
-        command: Some(SEE_MASKS.into()),
+        command: Some("grep Cpus_allowed_list /proc/PID/task/*/status".into()),
     })
-}
-
-/// Threads of one process ran on one CPU alone and took turns there, while other programs had the others: where nothing is idle,
-/// only that tells a mask.
-///
-/// Not given: where one of them was ever seen elsewhere; where they waited for each other for less than a tenth of the run each.
-fn kept_together(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
-    if summary.n_cpus < 2 || ready.is_empty() {
-        return None;
-    }
-    let mut home: QuickMap<usize, Option<u16>> = QuickMap::default();
-    let mut own: QuickMap<(ProcessIx, u16), Vec<(Time, Time)>> = QuickMap::default();
-    let mut waited: BTreeMap<(ProcessIx, u16), BTreeMap<usize, i64>> = BTreeMap::new();
-    for (thread, row) in ready {
-        let only = *home.entry(*thread).or_insert_with(|| {
-            let seen = seen_on(cut, *thread);
-            let mut cpus = (0..seen.len()).filter(|&cpu| seen[cpu]);
-            cpus.next().filter(|_| cpus.next().is_none()).map(|cpu| cpu as u16)
-        });
-        if only == Some(row.cpu) {
-            let process = cut.trace.threads[*thread].process;
-            let runs = own.entry((process, row.cpu));
-            let runs = runs.or_insert_with(|| own_runs(cut, process, row.cpu));
-            let turns = turns_ns(cut, runs, row);
-            *waited.entry((process, row.cpu)).or_default().entry(*thread).or_default() += turns;
-        }
-    }
-    let least = summary.wall_ns / 10;
-    for threads in waited.values_mut() {
-        threads.retain(|_, ns| *ns >= least.max(KEPT_NS));
-    }
-    waited.retain(|_, threads| threads.len() > 1);
-    let sum = |threads: &BTreeMap<usize, i64>| threads.values().sum::<i64>();
-    let (&(_, cpu), threads) = waited.iter().max_by_key(|(_, threads)| sum(threads))?;
-    let cost_ns = sum(threads).min(summary.wall_ns);
-    let names = threads.keys().take(SHOWN).map(|&thread| {
-        let info = &cut.trace.threads[thread];
-        format!("{} ({})", cut.trace.strings.get(info.name), info.tid)
-    });
-    let more = if threads.len() > SHOWN { ", .." } else { "" };
-    Some(Hint {
-        kind: "misplaced",
-        cost_ns,
-        text: format!(
-            "placement: {} threads ({}{more}) ran on CPU {cpu} alone, and waited there for each other for {}. Others had the other CPUs meanwhile, so whether the kernel or a mask kept them there is not recorded. If an affinity mask (taskset, sched_setaffinity, OMP_PROC_BIND) does, let them run on all {} CPUs. To see the masks while it runs",
-            threads.len(),
-            names.collect::<Vec<_>>().join(", "),
-            seconds(sum(threads)),
-            summary.n_cpus,
-        ),
-        command: Some(SEE_MASKS.into()),
-    })
-}
-
-/// When the CPU ran threads of the process.
-fn own_runs(cut: &Cut<'_>, process: ProcessIx, cpu: u16) -> Vec<(Time, Time)> {
-    let threads = &cut.trace.threads;
-    let runs = cut.trace.occupancy_of(usize::from(cpu));
-    let own =
-        runs.filter(|run| run.thread.is_some() && threads[run.thread.ix()].process == process);
-    own.map(|run| (run.start, run.end)).collect()
-}
-
-/// For how much of a wait others of these ran.
-fn turns_ns(cut: &Cut<'_>, runs: &[(Time, Time)], wait: &StateRow) -> i64 {
-    let first = runs.partition_point(|run| run.1 <= wait.start);
-    let inside = runs[first..].iter().take_while(|run| run.0 < wait.end);
-    inside.map(|run| cut.overlap(run.0.max(wait.start), run.1.min(wait.end))).sum()
 }

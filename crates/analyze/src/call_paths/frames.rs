@@ -5,7 +5,7 @@
 mod awaited;
 mod kinds;
 
-pub use kinds::{Runtime, allocates, is_of_a_library, is_pythons_own, module_name};
+pub use kinds::{Runtime, allocates, is_of_a_library, is_of_machine, is_pythons_own, module_name};
 
 use super::calls::{self, Call};
 use super::turns::Turns;

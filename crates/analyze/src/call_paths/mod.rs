@@ -72,7 +72,7 @@ pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
-pub(crate) use frames::Frames;
+pub(crate) use frames::{Frames, is_of_machine};
 pub(crate) use hot::path_frame;
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

@@ -3,8 +3,8 @@ use super::{lost_to, seconds};
 use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
     ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, asks_for_lock, frame_name,
-    is_gil, is_libc, is_page_fault, is_pythons_own, is_shared_generator, waits_for_end,
-    waits_for_event, waits_outside,
+    is_gil, is_libc, is_of_machine, is_page_fault, is_pythons_own, is_shared_generator,
+    waits_for_end, waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
 use crate::demangle::short_name;
@@ -242,7 +242,8 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
 ///
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
 /// where it has no name; where it is a call that reads, writes or waits, or Python's code at the
-/// start of a program or a module, which nobody can divide.
+/// start of a program or a module, which nobody can divide; where a run without it would be no more
+/// than [`PART`] faster.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -267,9 +268,9 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         let phase = alone().find(|c| !c.code.is_empty() && c.thread_share >= MOST)?;
         let function = phase.code.split(" < ").next().unwrap_or_default();
         let mut frames = code.paths.paths.iter().flat_map(|path| &path.frames);
-        let is_machines = frames.any(|f| is_java_machines(f) && frame_name(f) == function);
+        let of_machine = frames.any(|f| is_machines(f) && frame_name(f) == function);
         // Its outermost function is hardly shown.
-        if is_machines || [PYTHONS_TOP, "JavaMain"].contains(&function) {
+        if of_machine || [PYTHONS_TOP, "JavaMain"].contains(&function) {
             return None;
         }
         (phase.code.replace(" < ", " called by "), phase.ns)
@@ -288,6 +289,9 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let alone = cost_ns / others;
     let saved = cost_ns / i64::from(summary.n_cpus);
     let rest = summary.wall_ns.saturating_sub(saved).max(1);
+    if (saved as f64) < PART * rest as f64 {
+        return None;
+    }
     Some(hint(
         "serial_phase",
         cost_ns,
@@ -301,15 +305,16 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     ))
 }
 
-/// Whether Python imports a module there, or a process of it or a Java machine begins.
+/// Whether Python imports a module there, or a process of it begins, or a language's machine does its own.
 fn is_loading(path: &HotPath) -> bool {
     let imports = path.frames.iter().any(|f| f.file.starts_with("<frozen importlib"));
     let is_top = |f: &PathFrame| f.function == PYTHONS_TOP && !f.file.ends_with(".py");
-    imports || path.frames.first().is_some_and(|f| is_top(f) || is_java_machines(f))
+    imports || path.frames.first().is_some_and(|f| is_top(f) || is_machines(f))
 }
 
-fn is_java_machines(frame: &PathFrame) -> bool {
-    ["libjli", "libjvm"].iter().any(|begin| frame.module.starts_with(begin))
+/// Whether it is a function of a language's machine, not of the program's.
+fn is_machines(frame: &PathFrame) -> bool {
+    is_of_machine(&frame.function, &frame.module)
 }
 
 /// One thread of Go's runs: whether goroutines wait meanwhile is not recorded.
@@ -326,7 +331,7 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
 
 /// The kernel gives memory, one page at a time.
 ///
-/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name; where the kernel sends a signal for
+/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name, or is a language's machine's; where the kernel sends a signal for
 /// [`PART`] of the time: a program that protects its memory to be told of writes. Where others are idle meanwhile is no time of the faults.
 pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
@@ -339,7 +344,8 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
     let mut by: Vec<(&PathFrame, i64)> = Vec::new();
     for path in faults {
-        let Some(own) = path.frames.get(1).filter(|f| !f.function.is_empty()) else {
+        let own = path.frames.get(1).filter(|f| !f.function.is_empty() && !is_machines(f));
+        let Some(own) = own else {
             continue;
         };
         match by.iter_mut().find(|by| named(by.0) == named(own)) {
@@ -380,7 +386,7 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
     };
     let is_nap = |at: usize| {
         let ends = nodes.get(at + 1).is_some_and(|end| end.did == "timer");
-        let is_idle = |waiter: &ChainNode| waiter.frames.iter().any(is_of_machine);
+        let is_idle = |waiter: &ChainNode| waiter.frames.iter().any(has_nothing_to_do);
         nodes[at].call == "sleep"
             && nodes[at].waits >= NAPS
             && ends
@@ -427,7 +433,7 @@ pub(super) fn naps(summary: &Summary) -> Option<Hint> {
 
 /// Whether a Java machine's own threads wait here for something to compile or to collect, or for
 /// the program's first.
-fn is_of_machine(frame: &PathFrame) -> bool {
+fn has_nothing_to_do(frame: &PathFrame) -> bool {
     frame.function.contains("PlatformMonitor::wait") || frame.module.starts_with("libjli")
 }
 
@@ -454,15 +460,17 @@ pub(super) fn allocator_lock(summary: &Summary) -> Option<Hint> {
 
 /// Calls that read or write take much of the work.
 ///
-/// Not given: for less than [`PART`] of it. How many bytes each call moves is not recorded, and
-/// it says so.
+/// Not given: for less than [`PART`] of it, or where threads waited for a disk for longer. How many
+/// bytes each call moves is not recorded, and it says so.
 pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let paths = &work.paths.paths;
     let most = paths.iter().max_by_key(|path| path.moves_ns)?;
     let cost_ns: i64 = paths.iter().map(|path| path.moves_ns).sum();
     let share = cost_ns as f64 / work.ns.max(1) as f64;
-    (share >= PART).then(|| {
+    // For a disk, bytes that are moved together may lie anywhere.
+    let waits = lost_to(summary, &["io_wait"]) > cost_ns;
+    (share >= PART && !waits).then(|| {
         hint(
             "small_calls",
             cost_ns,

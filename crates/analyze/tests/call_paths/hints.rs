@@ -181,7 +181,8 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     }
     let loads: &[&str] = &[fault];
     let tells: &[&str] = &[START, "fill", fault, "force_sig_fault@[kernel]"];
-    for path in [loads, tells] {
+    let machine: &[&str] = &[START, "ObjArrayAllocator::initialize@libjvm.so", fault];
+    for path in [loads, tells, machine] {
         assert_eq!(advice(&two(path, path, WAIT), "page_faults"), "");
     }
 }
@@ -479,6 +480,26 @@ fn a_write_without_a_buffer_is_one_of_whoever_asked_for_it() {
     }
     let buffered: &[&str] = &[START, "emit", "fwrite@libc.so.6", "__memmove_avx@libc.so.6"];
     assert_eq!(advice(&first_of_hundred(60, buffered, 999), "small_calls"), "");
+}
+
+/// Calls that wait for a disk cost more than the bytes that they move.
+#[test]
+fn reads_that_wait_for_a_disk_have_no_hint_about_their_size() {
+    let read: &[&str] = &[START, "look_up", "pread64@libc.so.6", "__x64_sys_pread64@[kernel]"];
+    for (state, has_hint) in [(Sleeping, true), (ThreadState::DiskSleep, false)] {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(1, 10, 11, state, 0);
+        s.wake(1, 990, 0, 11, 1);
+        s.switch(1, 990, 0, RunnablePreempted, 11);
+        s.switch(0, 999, 10, RunnablePreempted, 0);
+        s.switch(1, 999, 11, RunnablePreempted, 0);
+        let at = |k: i64| if k % 2 == 0 { read } else { &[START, "compute"][..] };
+        let samples: Vec<_> =
+            (0..100).map(|k| (10, 10 * k + 5, SampleKind::OnCpu, at(k))).collect();
+        let found = advice(&sampled(s.load(1000), &samples), "small_calls");
+        assert_eq!(!found.is_empty(), has_hint, "{found}");
+    }
 }
 
 /// Neighbours are told alike: a tenth more or less changes a number, not what is said.

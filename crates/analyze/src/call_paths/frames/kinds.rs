@@ -143,6 +143,11 @@ fn is_malloc(function: &str) -> bool {
         || function.starts_with("__libc_malloc")
 }
 
+/// Whether a function of this name is a language's machine's own, which its programs cannot change. `module`: without its folders.
+pub fn is_of_machine(function: &str, module: &str) -> bool {
+    runtime(function, module) == Some(Runtime::Interpreter)
+}
+
 /// Whether a file comes with Python.
 pub fn is_pythons_own(file: &str) -> bool {
     (file.contains("/lib/python3") && !file.contains("-packages/")) || file.starts_with("<frozen ")
