@@ -376,6 +376,7 @@ fn a_limit_that_keeps_rings_from_growing_is_named() {
         let facts = facts(&dir.path().join("run.kasuri"));
         assert_eq!(facts.annotations + facts.lost, counted(&dir.path().join("counts")), "{what}");
         assert_eq!(facts.lost > 0, counts, "{what}");
+        assert!(!what.contains("none lost"), "{what}");
         assert_eq!(
             what.contains(&format!(
                 "{} annotations LOST (limit of the program: {words})",

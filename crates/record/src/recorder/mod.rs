@@ -395,9 +395,12 @@ impl<'a> Recorder<'a> {
     }
 
     fn name_refused(&mut self, notify: Notify<'_>) {
-        if self.live.session.refused() > 0 {
+        let refused = self.live.session.refused();
+        if refused > 0 {
             self.say_refused(notify);
             self.live.meta.missing.push(self.refusal());
+            let why = format!("{refused} annotated programs found no room");
+            self.live.summary.losses.unknown.push(why);
         }
         let foreign = match self.live.session.foreign() {
             _ if !session::READS_RINGS => {
