@@ -39,7 +39,7 @@ fn library() -> PathBuf {
 fn sums_are(graph: &serde_json::Value, [work, span]: [f64; 2], case: &str) -> f64 {
     let more = |key: &str, ms: f64| graph[key].as_f64().unwrap() / 1e6 - ms;
     let (more_work, more_span) = (more("work_ns", work), more("span_ns", span));
-    assert!(more_work >= 0.0 && more_span >= -0.1, "{case}");
+    assert!(more_work >= -0.1 && more_span >= -0.1, "{case}");
     assert!(more_span <= more_work + 0.1, "{case}");
     more_work
 }
@@ -408,11 +408,13 @@ fn forked_tasks(least: f64) {
         for key in ["unknown_edges", "circular"] {
             assert_eq!(graph[key], 0, "{key}, {case}");
         }
-        // No less than what the tasks spin. More on a machine whose host takes CPU time away, which is in the events and not in
+        // No less than what the tasks spin, but for the microseconds of each switch that the kernel's clock of CPU time has before
+        // or behind its event (2.4 us of these 17 ms were seen). More on a machine whose host takes CPU time away, which is in the events and not in
         // the clock that the tasks look at; never more than what the whole program had.
         let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
         let cpu_ms = summary["on_cpu_ns"].as_f64().unwrap() / 1e6;
-        assert!(ms("work_ns") >= 17.0 && ms("work_ns") <= 1.01 * cpu_ms, "{cpu_ms} ms, {case}");
+        assert!(ms("work_ns") >= 0.99 * 17.0, "{case}");
+        assert!(ms("work_ns") <= 1.01 * cpu_ms, "{cpu_ms} ms, {case}");
         assert!(ms("span_ns") > least * ms("work_ns"), "{case}");
     };
     ["1", "2", "3"].into_iter().for_each(chain);
