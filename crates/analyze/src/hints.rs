@@ -165,21 +165,26 @@ fn killed_hang(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Option<Hi
 
 /// The places where threads wait, each once, with as many callers as tell apart those that called one function.
 fn places(paths: &[&[PathFrame]]) -> Vec<String> {
-    let mut out = Vec::new();
+    // By place: its number, in order of paths, and its callers.
+    let mut places: HashMap<String, (usize, Vec<&PathFrame>)> = HashMap::new();
     for path in paths {
-        let call = by_code::call_in(path);
-        let same = || paths.iter().filter(|other| by_code::call_in(other) == call);
-        let callers: HashSet<&str> =
-            same().filter_map(|path| path.get(2)).map(|f| f.function.as_str()).collect();
-        let place = match path.get(2).filter(|_| callers.len() > 1) {
-            Some(caller) => format!("{call} called by {}", frame_name(caller)),
-            None => call,
-        };
-        if !out.contains(&place) {
-            out.push(place);
+        let n = places.len();
+        let (_, callers) = places.entry(by_code::call_in(path)).or_insert((n, Vec::new()));
+        let outer = by_code::caller_in(path).and_then(|at| path.get(at + 1));
+        if let Some(caller) = outer
+            && callers.len() <= SHOWN
+            && callers.iter().all(|one| one.function != caller.function)
+        {
+            callers.push(caller);
         }
     }
-    out
+    let mut places: Vec<(String, (usize, Vec<&PathFrame>))> = places.into_iter().collect();
+    places.sort_unstable_by_key(|(_, (n, _))| *n);
+    let names = places.into_iter().flat_map(|(place, (_, callers))| match callers.len() > 1 {
+        true => callers.iter().map(|f| format!("{place} called by {}", frame_name(f))).collect(),
+        false => vec![place],
+    });
+    names.collect()
 }
 
 /// What was seen of a hang, and in which code.
@@ -518,4 +523,40 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
         ),
         command: Some("grep Cpus_allowed_list /proc/PID/task/*/status".into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a mailed recording as many threads may hang as its author likes.
+    #[test]
+    fn callers_are_told_apart_and_few_of_many() {
+        let frame = |function: &str, file: &str| PathFrame {
+            function: function.into(),
+            file: file.into(),
+            ..PathFrame::default()
+        };
+        let path = |caller: &str| ["lock", "lock_it", caller].map(|name| frame(name, "")).to_vec();
+        let named = |paths: &[Vec<PathFrame>]| {
+            let paths: Vec<&[PathFrame]> = paths.iter().map(Vec::as_slice).collect();
+            places(&paths)
+        };
+        let two = [path("send"), path("receive"), path("send")];
+        assert_eq!(
+            named(&two),
+            ["lock called by lock_it called by send", "lock called by lock_it called by receive"]
+        );
+        assert_eq!(named(&two[..1]), ["lock called by lock_it"]);
+        let many: Vec<Vec<PathFrame>> = (0..1000).map(|n| path(&n.to_string())).collect();
+        assert_eq!(named(&many).len(), SHOWN + 1);
+        // Who called is the user's function, and its caller comes behind that.
+        let wait = frame("wait", "/usr/lib/python3.11/threading.py");
+        let python = [frame("acquire", ""), wait, frame("job", "job.py"), frame("main", "job.py")];
+        let direct = [frame("acquire", ""), frame("job", "job.py"), frame("start", "job.py")];
+        assert_eq!(
+            named(&[python.to_vec(), direct.to_vec()]),
+            ["acquire called by job called by main", "acquire called by job called by start"]
+        );
+    }
 }

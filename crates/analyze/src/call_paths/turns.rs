@@ -11,6 +11,9 @@ use kasuri_model::{PathIx, ProcessIx, StateRow, ThreadIx, ThreadState, Time, Tra
 const TURN_NS: i64 = 100_000;
 /// Threads are woken together if no more lies between.
 const TOGETHER_NS: i64 = 100_000;
+/// A block lies no more rows of its thread before the end of what a sample of it may show: nobody changes state so often in
+/// twice [`TOLERANCE_NS`].
+const NEAR: usize = 256;
 /// One thread at a time had its turn if fewer than this part of the turns lay beside others.
 const PART: usize = 4;
 
@@ -105,7 +108,7 @@ pub(super) fn blocked_at(trace: &Trace, thread: ThreadIx, time: Time) -> Option<
     // A sample at the switch may have a stamp just before it.
     let begun = states.start[rows.clone()].partition_point(|t| t.0 <= time.0 + TOLERANCE_NS);
     let begun = rows.start + begun;
-    let row = (rows.start..begun).rfind(|&row| states.state[row].is_blocked())?;
+    let row = (rows.start..begun).rev().take(NEAR).find(|&row| states.state[row].is_blocked())?;
     (row + 1 < rows.end).then_some(row)
 }
 

@@ -56,11 +56,17 @@ fn named(frame: &PathFrame) -> String {
     }
 }
 
+/// Of a call's path: the row of who called, the first that is the user's own.
+pub(super) fn caller_in(frames: &[PathFrame]) -> Option<usize> {
+    let is_users = |f: &PathFrame| !is_pythons_own(&f.file);
+    let outer = frames.get(1..).unwrap_or_default();
+    let first = (!outer.is_empty()).then_some(0);
+    outer.iter().position(is_users).or(first).map(|at| at + 1)
+}
+
 /// A call, and the program's function that made it; of what comes with Python who called that.
 pub(super) fn call_in(frames: &[PathFrame]) -> String {
-    let is_users = |f: &&PathFrame| !is_pythons_own(&f.file);
-    let outer = frames.get(1..).unwrap_or_default();
-    let caller = outer.iter().find(is_users).or(outer.first());
+    let caller = caller_in(frames).map(|at| &frames[at]);
     let known = frames.first().into_iter().chain(caller).filter(|f| !f.function.is_empty());
     let of: Vec<String> = known.map(named).collect();
     of.join(" called by ")
@@ -331,8 +337,10 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
 
 /// The kernel gives memory, one page at a time.
 ///
-/// Not given: where no function of the program's touches it, as while programs are loaded, or it has no name, or is a language's machine's; where the kernel sends a signal for
-/// [`PART`] of the time: a program that protects its memory to be told of writes. Where others are idle meanwhile is no time of the faults.
+/// Not given: where no function of the program's touches it, as while programs are loaded, or it has
+/// no name, or is a language's machine's; where the kernel sends a signal for [`PART`] of the time: a
+/// program that protects its memory to be told of writes. Where others are idle meanwhile is no time
+/// of the faults.
 pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
     let first_is = |path: &&HotPath| {
