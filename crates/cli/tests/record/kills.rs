@@ -221,11 +221,18 @@ fn trial(seed: u64) -> Outcome {
     end_all(dir.path());
     drop(load);
     let left = dir.path().join("run.kasuri.d");
+    let recover = || run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+    // Killed while it removed what it had packed, it leaves the recording, and a directory that is none any more.
+    let is_torn = recorder_died && left.exists() && !left.join("meta.json").exists();
+    if is_torn {
+        let told = said(&recover());
+        assert!(told.contains("while it removed what it had packed"), "{what}: {told}");
+        assert!(facts(&dir.path().join("run.kasuri")).complete, "{what}");
+    }
     // It may have ended by itself before; and a signal that comes while it packs ends the packing.
-    let recovered = left.exists();
+    let recovered = left.exists() && !is_torn;
     assert!(!recovered || kill != Kill::Program, "{what}");
     if recovered {
-        let recover = || run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
         let mut output = recover();
         // A process that the recorder had just forked has its lock for a moment more.
         wait_until(&format!("the lock is free: {what}"), || {
