@@ -118,9 +118,10 @@ impl std::fmt::Display for Hindrance {
 
 /// In words, what kept programs from having more when events were `lost`; none: nothing told.
 pub fn words(all: &[Hindrance], lost: Option<Lost>) -> Option<String> {
-    let with = all.iter().filter(|one| lost.is_none_or(|lost| one.goes_with(lost)));
-    // No more than a control page has: a file may claim any number.
-    let words: Vec<String> = with.take(HINDRANCES).map(Hindrance::to_string).collect();
+    // No more than a control page has: a file may claim any number, and as many losses that ask here.
+    let all = all.iter().take(HINDRANCES);
+    let with = all.filter(|one| lost.is_none_or(|lost| one.goes_with(lost)));
+    let words: Vec<String> = with.map(Hindrance::to_string).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -141,8 +142,12 @@ mod tests {
         // A file may have any text for a cause, and any number of them.
         let evil = Hindrance { cause: "\x1b[31m".into(), errno: i32::MIN, limit: Some(1) };
         assert!(!evil.to_string().contains('\x1b'));
-        let words = words(&vec![evil; 100_000], Some(Lost::Limit)).unwrap();
-        assert!(words.len() < 1000, "{words}");
+        let told = words(&vec![evil.clone(); 100_000], Some(Lost::Limit)).unwrap();
+        assert!(told.len() < 1000, "{told}");
+        // Those beyond are not looked at, whatever they are.
+        let space = Hindrance { cause: "space".into(), ..evil.clone() };
+        let many = [vec![space; HINDRANCES], vec![evil]].concat();
+        assert_eq!(words(&many, Some(Lost::Limit)), None);
     }
 
     #[test]
