@@ -23,7 +23,7 @@ help: ## list the targets
 # ---- dependencies -------------------------------------------------------------------------------------------------
 # Debian / Ubuntu packages: what building needs, and what tests and checks need beside it.
 APT := build-essential cmake pkg-config python3
-APT_TEST := clang clang-format libomp-dev gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
+APT_TEST := abigail-tools clang clang-format libomp-dev gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
        gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
        gcc-i686-linux-gnu libc6-dev-i386-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross \
        qemu-user-static tmux memcached redis-server sysbench python3-pip python3-venv babeltrace2
