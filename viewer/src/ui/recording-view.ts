@@ -78,6 +78,8 @@ export class RecordingView {
   readonly callPaths: CallPathTable;
   readonly pieces: PieceTable;
   readonly flame: FlameTab;
+  /** When what the first picture does not need is there, too. */
+  readonly loaded: Promise<void>;
 
   constructor(
     readonly recording: Recording,
@@ -134,7 +136,7 @@ export class RecordingView {
     // A pair opens what is about both, once both are there.
     if (!state.area && !companion) this.panel.openFirst(["summary", "account", "names", "threads"]);
     keeper.start();
-    void this.load(minimap);
+    this.loaded = this.load(minimap);
   }
 
   /** Leads from a class of the account to the code behind it. */

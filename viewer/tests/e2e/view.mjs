@@ -1,6 +1,7 @@
 // `kasuri view`: the same page, which asks a server for what it shows.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { pathToFileURL } from "node:url";
 
@@ -42,8 +43,9 @@ function withServer(recordings, then) {
   };
 }
 
-/** A picture of the page when nothing on it changes any more: the address is written, and sums of the view follow, a moment after the view rests. */
+/** A picture of the page when nothing on it changes any more: the overview is there; the address is written, and sums of the view follow, a moment after the view rests. */
 async function atRest(page, settled) {
+  await page.evaluate(() => Promise.all(window.kasuri.views.map((app) => app.loaded)));
   let picture;
   for (let same = 0; same < 3; ) {
     await page.waitForTimeout(300);
@@ -76,7 +78,10 @@ export const viewed = [
           await page.mouse.move(0, 0);
           pictures.push(await atRest(page, settled));
         }
-        assert(pictures[0].equals(pictures[1]), `the pictures of ${from}..${to} differ`);
+        if (pictures[0].equals(pictures[1])) continue;
+        const kept = ["served", "file"].map((name) => out(`differs-${name}.png`));
+        kept.forEach((path, i) => writeFileSync(path, pictures[i]));
+        assert.fail(`the pictures of ${from}..${to} differ: ${kept.join(", ")}`);
       }
       await page.goto("about:blank");
       await page.goto(address);
