@@ -25,6 +25,7 @@ pub(crate) mod track;
 mod waiting;
 
 pub use allowed::Bounds;
+pub(crate) use allowed::Masks;
 pub use class::{Cause, Class, ClassSum, N_CLASSES, Note, Sums};
 pub use regions::RegionAccount;
 pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};
