@@ -178,7 +178,7 @@ fn begins(text: &str, with: &[&str]) -> bool {
 }
 
 pub(super) fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
-    const SYSTEM: [&str; 12] = [
+    const SYSTEM: [&str; 13] = [
         "libc.so",
         "libc-",
         "libpthread",
@@ -189,6 +189,8 @@ pub(super) fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
         "libm-",
         "librt.",
         "libstdc++.so",
+        // It unwinds for exceptions.
+        "libgcc_s.so",
         "[vdso]",
         "linux-vdso",
     ];
@@ -377,6 +379,7 @@ mod tests {
             Layer::Interrupt
         );
         assert_eq!(layer(FrameKind::Native, "write", "libc.so.6"), Layer::System);
+        assert_eq!(layer(FrameKind::Native, "", "libgcc_s.so.1"), Layer::System, "exceptions");
         assert_eq!(layer(FrameKind::Native, "start_thread", "libc.so.6"), Layer::Start);
         assert_eq!(layer(FrameKind::Native, "start", "libcurl.so.4"), Layer::Program);
         assert_eq!(layer(FrameKind::Native, "main", "a.out"), Layer::Program);
