@@ -60,6 +60,7 @@ pub(crate) fn hints(
     out.extend(by_code::lock_io(summary));
     out.extend(by_code::starved(cut, summary, sampled));
     out.extend(by_code::imbalance(summary));
+    out.extend(by_code::small_parts(summary));
     out.extend(by_code::serial(summary));
     out.extend(by_code::one_after_another(summary));
     out.extend(by_code::page_faults(summary));

@@ -200,6 +200,34 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     ))
 }
 
+/// To hand out a loop's parts takes much of the work.
+///
+/// Not given: for less than [`PART`] of what the program ran for.
+pub(super) fn small_parts(summary: &Summary) -> Option<Hint> {
+    let code = code(summary, "task_runtime")?;
+    let hands_out = |f: &PathFrame| {
+        (f.function.starts_with("GOMP_loop_") && f.function.ends_with("_next"))
+            || f.function.starts_with("__kmpc_dispatch_next")
+    };
+    let asks = |path: &&HotPath| path.frames.first().is_some_and(hands_out);
+    let asks: Vec<&HotPath> = code.paths.paths.iter().filter(asks).collect();
+    let most = asks.iter().max_by_key(|path| path.ns)?;
+    let cost_ns: i64 = asks.iter().map(|path| path.ns).sum();
+    let share = cost_ns as f64 / summary.on_cpu_ns.max(1) as f64;
+    (share >= PART).then(|| {
+        hint(
+            "small_parts",
+            cost_ns,
+            format!(
+                "small parts: to hand out a loop's parts took {} of CPU time, {:.0} % of what the program used, most of it in {}. Hand out more of the loop at a time: schedule(dynamic, 64) or schedule(guided), or schedule(static) where the parts are equal",
+                seconds(cost_ns),
+                share * 100.0,
+                call_in(&most.frames)
+            ),
+        )
+    })
+}
+
 /// A thread waits for a lock for most of the run, while others use the CPUs: that costs no CPU time, and it gets nowhere.
 ///
 /// Not given: where less than [`MOST`] of the run is in such waits that no idle CPU is charged to; where its function, program or library is not

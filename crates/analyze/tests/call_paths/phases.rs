@@ -136,6 +136,41 @@ fn spinning_is_for_the_last_in_the_phase() {
     assert_eq!(found, [("spinning", "late_thread", "solve".into(), 10, 499)]);
 }
 
+/// The runtime's functions have no names, but the call into it has: what a thread in it does is
+/// what was called.
+#[test]
+fn the_call_tells_what_a_nameless_runtime_does() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let main: &[&str] = &["main", "solve", "GOMP_parallel@libgomp.so.1", "solve._omp_fn.0"];
+    let spin = "a spin loop in libgomp.so.1@libgomp.so.1";
+    for (call, inside, expected) in [
+        ("GOMP_critical_start", spin, ("lock_wait", "by_samples", "")),
+        ("GOMP_ordered_start", spin, ("lock_wait", "by_samples", "")),
+        ("omp_set_lock", "@libgomp.so.1", ("lock_wait", "by_samples", "")),
+        ("GOMP_barrier", spin, ("spinning", "late_thread", "")),
+        ("GOMP_barrier", "@libgomp.so.1", ("spinning", "late_thread", "")),
+        ("GOMP_loop_dynamic_next", "@libgomp.so.1", ("task_runtime", "", "small_parts")),
+    ] {
+        let waits: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0", call, inside];
+        let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+        let samples = [
+            (10, 250, SampleKind::OnCpu, main),
+            (10, 750, SampleKind::OnCpu, main),
+            (11, 250, SampleKind::OnCpu, worker),
+            (11, 750, SampleKind::OnCpu, waits),
+        ];
+        let trace = sampled(trace.clone(), &samples);
+        let found = causes(&trace);
+        assert_eq!((found[0].0, found[0].1), (expected.0, expected.1), "{call} {found:?}");
+        let parts = kinds(&trace).into_iter().find(|kind| *kind == "small_parts");
+        assert_eq!(parts.unwrap_or_default(), expected.2, "{call}");
+    }
+}
+
 /// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may
 /// hand out tasks.
 #[test]
