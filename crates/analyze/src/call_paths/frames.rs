@@ -351,7 +351,11 @@ impl<'t> Frames<'t> {
                     && self.layer[frame.ix()] != Layer::Start
                     && (!is_programs(**frame) || in_runtime(frame))
             };
-            return Some(NotWork::Spin { at: library.iter().rfind(named).copied(), by: program });
+            // A language's own lock is in the program's file.
+            let mut called = user.iter().take_while(|f| is_loop(**f) || self.is_called(**f));
+            let lock = called.find(|f| self.call[f.ix()] == Some(Call::Lock));
+            let at = lock.or(library.iter().rfind(named)).copied();
+            return Some(NotWork::Spin { at, by: program });
         }
         let runtime = library.iter().find(in_runtime).copied()?;
         let is_omp = |frame: FrameIx| {

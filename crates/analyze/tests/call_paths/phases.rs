@@ -171,6 +171,34 @@ fn the_call_tells_what_a_nameless_runtime_does() {
     }
 }
 
+/// Rust's mutex spins for a moment before it sleeps, in code that lies in the program's file.
+#[test]
+fn a_spin_inside_of_a_lock_is_for_that_lock() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let lock = "std::sys::sync::mutex::futex::Mutex::lock_contended";
+    let spin = "a spin loop in prog";
+    let load = "core::sync::atomic::atomic_load";
+    for (path, class) in [
+        (&[START, "worker", "append", lock, load, spin][..], "lock_wait"),
+        (&[START, "worker", "wait_for_flag", load, spin], "spinning"),
+        // What is called with the lock held is not for it.
+        (&[START, "worker", lock, "append", spin], "spinning"),
+    ] {
+        let samples = [
+            (10, 250, SampleKind::OnCpu, &["main", "assemble"][..]),
+            (10, 750, SampleKind::OnCpu, &["main", "assemble"]),
+            (11, 250, SampleKind::OnCpu, &[START, "worker", "append"]),
+            (11, 750, SampleKind::OnCpu, path),
+        ];
+        let found = causes(&sampled(trace.clone(), &samples));
+        assert_eq!(found[0].0, class, "{path:?} {found:?}");
+    }
+}
+
 /// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may
 /// hand out tasks.
 #[test]
