@@ -38,6 +38,28 @@ __attribute__((noinline)) static void add(void) {
     }
 }
 
+// Most of each part of the loop is done in order.
+__attribute__((noinline)) static void encode(void) {
+#pragma omp parallel for ordered schedule(static, 1)
+    for (int i = 0; i < 12 * ROUNDS; i++) {
+        grind(1);
+#pragma omp ordered
+        grind(4);
+    }
+}
+
+// Parts of a loop that are shorter than to hand them out takes.
+__attribute__((noinline)) static void scale(bool cured) {
+    static double cells[1 << 16];
+    omp_set_schedule(omp_sched_dynamic, cured ? 64 : 1);
+    for (int round = 0; round < 10 * ROUNDS; round++) {
+#pragma omp parallel for schedule(runtime)
+        for (int i = 0; i < 1 << 16; i++) {
+            cells[i] = cells[i] * 0.5 + i;
+        }
+    }
+}
+
 __attribute__((noinline)) static void smooth(void) {
 #pragma omp parallel
     grind(4);
@@ -59,6 +81,10 @@ int main(int argc, char **argv) {
         sweep();
     } else if (!strcmp(cause, "lock")) {
         add();
+    } else if (!strcmp(cause, "ordered")) {
+        encode();
+    } else if (!strcmp(cause, "parts")) {
+        scale(cured);
     } else if (!strcmp(cause, "serial")) {
         for (int i = 0; i < ROUNDS; i++) {
             load_input();

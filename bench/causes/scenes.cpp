@@ -8,6 +8,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <stdexcept>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -278,6 +279,25 @@ __attribute__((noinline)) static void handle() {
     }
 }
 
+// Each second field is told by an exception.
+__attribute__((noinline)) static int parse_field(int n) {
+    if (n % 2) {
+        throw std::runtime_error("no number");
+    }
+    return n;
+}
+
+static void parse_fields() {
+    int bad = 0;
+    for (int i = 0; i < 600'000; i++) {
+        try {
+            parse_field(i);
+        } catch (const std::runtime_error &) {
+            bad++;
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     const char *cause = argc > 1 ? argv[1] : "";
     cured = argc > 2 && !strcmp(argv[2], "cured");
@@ -306,6 +326,8 @@ int main(int argc, char **argv) {
         all(4, sample);
     } else if (!strcmp(cause, "settings")) {
         all(4, handle);
+    } else if (!strcmp(cause, "exceptions")) {
+        all(2, parse_fields);
     } else if (!strcmp(cause, "limit")) {
         all(4, crawl);
     } else {

@@ -7,6 +7,7 @@
 mod by_code;
 mod pool;
 
+use crate::account::Masks;
 use crate::account::throttle::Throttled;
 use crate::at_end::{ThreadAtEnd, at_end};
 use crate::call_paths::{
@@ -48,15 +49,18 @@ pub(crate) fn hints(
     out.extend(dead_lock(cut, summary, cover));
     out.extend(hang(cut, summary, cover));
     out.extend(killed_hang(cut, summary, sampled));
-    out.extend(oversubscription(cut, summary));
+    let misplaced = misplaced(cut, summary, &ready).filter(|hint| hint.cost_ns >= worth);
+    // Fewer threads are no remedy where they are many on the CPUs that a mask leaves them.
+    out.extend(oversubscription(cut, summary).filter(|_| misplaced.is_none()));
     out.extend(interference(cut, summary));
-    out.extend(misplaced(cut, summary, &ready));
+    out.extend(misplaced);
     out.extend(schedule(summary));
     out.extend(cpu_limit(cut, summary));
     out.extend(by_code::gil(summary));
     out.extend(by_code::lock_io(summary));
     out.extend(by_code::starved(cut, summary, sampled));
     out.extend(by_code::imbalance(summary));
+    out.extend(by_code::small_parts(summary));
     out.extend(by_code::serial(summary));
     out.extend(by_code::one_after_another(summary));
     out.extend(by_code::page_faults(summary));
@@ -468,10 +472,12 @@ fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
     seen
 }
 
-/// A thread waits in one CPU's queue while another CPU, on which it never ran, is idle: it is kept off that one.
+/// A thread waits in one CPU's queue while another CPU is idle that its affinity mask closes to it,
+/// or, where its mask was not read, on which it never ran.
 ///
-/// Not given: where the thread was ever seen on the idle CPU, or waited beside it for less than [`KEPT_NS`] in all: then the
-/// kernel came late, and pinning was not measured to help; or a CPU limit held threads for half of that time or more.
+/// Not given: where its mask allows the idle CPU, or, not read, the thread was ever seen there;
+/// where it waited beside it for less than [`KEPT_NS`] in all: then the kernel came late, and
+/// pinning was not measured to help; or a CPU limit held threads for half of that time or more.
 fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     if ready.is_empty() {
         return None;
@@ -482,6 +488,7 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
             rows.map(|row| (row.start.max(cut.from), row.end.min(cut.to))).collect()
         })
         .collect();
+    let masks = Masks::new(cut.trace);
     let mut seen: QuickMap<usize, Vec<bool>> = QuickMap::default();
     // Idle time before this moment has been promised to a thread already.
     let mut taken = vec![cut.from; idle.len()];
@@ -495,7 +502,13 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
         };
         let seen = seen.entry(*thread).or_insert_with(|| seen_on(cut, *thread));
         let is_seen = |cpu: usize| seen.get(cpu).copied().unwrap_or(false);
-        let strange = |cpu: &usize| !is_seen(*cpu) && is_seen(usize::from(row.cpu));
+        let mask = masks.at(&cut.trace.threads[*thread], row.start);
+        let strange = |cpu: &usize| match mask {
+            Some(mask) => {
+                cut.trace.cpus[*cpu].recorded && mask.binary_search(&(*cpu as u32)).is_err()
+            }
+            None => !is_seen(*cpu) && is_seen(usize::from(row.cpu)),
+        };
         let best = (0..idle.len()).filter(strange).map(|cpu| (free_on(cpu), cpu)).max();
         if let Some((ns, cpu)) = best.filter(|b| b.0 > 0) {
             taken[cpu] = taken[cpu].max(row.end);
@@ -511,18 +524,32 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
     let worst = |(key, ns): &(&(u16, usize, usize), &i64)| (**ns, std::cmp::Reverse(**key));
     let (&(queue, idle, thread), _) = found.iter().max_by_key(worst)?;
     let info = &cut.trace.threads[thread];
-    Some(Hint {
-        kind: "misplaced",
-        cost_ns,
-        text: format!(
-            "placement: {} of CPU time was idle while ready threads never ran there; most of it on CPU {idle}, while thread {} ({}) waited for CPU {queue}. An affinity mask, a cpuset or numactl keeps the thread there: let it run on all {} CPUs. To see the masks while it runs",
-            seconds(cost_ns),
-            cut.trace.strings.get(info.name),
-            info.tid,
-            summary.n_cpus,
+    let thread = format!("thread {} ({})", cut.trace.strings.get(info.name), info.tid);
+    let all = summary.account.bounds.machine_cpus;
+    let idle_ns = seconds(cost_ns);
+    let (text, command) = match masks.at(info, info.alive.end) {
+        Some(mask) => (
+            format!(
+                "placement: {idle_ns} of CPU time was idle while ready threads were kept off by their affinity masks; most of it on CPU {idle}, while {thread}, pinned to {}, waited for CPU {queue}. Let it run on all {all} CPUs: start it without taskset or numactl, OpenMP without GOMP_CPU_AFFINITY, a container without cpuset. To free it while it runs",
+                cpus(mask),
+            ),
+            format!("taskset -apc 0-{} PID", all.saturating_sub(1)),
         ),
-        command: Some("grep Cpus_allowed_list /proc/PID/task/*/status".into()),
-    })
+        None => (
+            format!(
+                "placement: {idle_ns} of CPU time was idle while ready threads never ran there; most of it on CPU {idle}, while {thread} waited for CPU {queue}. An affinity mask, a cpuset or numactl keeps the thread there: let it run on all {all} CPUs. To see the masks while it runs",
+            ),
+            "grep Cpus_allowed_list /proc/PID/task/*/status".to_owned(),
+        ),
+    };
+    Some(Hint { kind: "misplaced", cost_ns, text, command: Some(command) })
+}
+
+/// `CPU 0`, `CPUs 0, 2`; of many the first few.
+fn cpus(mask: &[u32]) -> String {
+    let few: Vec<String> = mask.iter().take(SHOWN).map(u32::to_string).collect();
+    let more = if mask.len() > SHOWN { "..." } else { "" };
+    format!("{} {}{more}", if mask.len() == 1 { "CPU" } else { "CPUs" }, few.join(", "))
 }
 
 #[cfg(test)]

@@ -445,7 +445,7 @@ pub struct MigrationGroup {
 }
 
 /// The rules for hints, each with its paragraph in docs/design/hints.md.
-pub const HINT_KINDS: [&str; 27] = [
+pub const HINT_KINDS: [&str; 28] = [
     "oversubscription",
     "interference",
     "misplaced",
@@ -457,6 +457,7 @@ pub const HINT_KINDS: [&str; 27] = [
     "lock_io",
     "starved",
     "imbalance",
+    "small_parts",
     "serial_phase",
     "goroutines",
     "uv_pool",

@@ -135,6 +135,7 @@ pub fn cause_text(
             true => format!("oversubscription ({thread} was waited for)"),
             false => format!("{thread}, waited for by others"),
         },
+        (Class::Interference, "stood_still") => "the machine, which stood still".into(),
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
         // Of the recorder's own this says so.
         (Class::Interference, _) if !cause.process.is_empty() => {
@@ -239,7 +240,7 @@ pub fn headline_text(s: &Summary, names: &ThreadNames<'_>) -> String {
     let (others, own): (Vec<&CauseSummary>, Vec<&CauseSummary>) = (a.causes.iter())
         .filter(is_lost)
         .filter(is_large)
-        .partition(|c| class_of(c.class) == Class::Interference);
+        .partition(|c| class_of(c.class) == Class::Interference && c.note != "stood_still");
     // What no thread could use while none ran says nothing of why: that comes first.
     let mut found: Vec<(bool, f64, String)> = (own.into_iter())
         .map(|c| match class_of(c.class) {

@@ -281,8 +281,9 @@ pub struct Peer {
     pub comm: String,
 }
 
-/// A limit on the CPUs of the program, at one instant. Three kinds of rows: a process and its cgroup (`pid`,
-/// `group`), a cgroup's CPU limit and how often it bit (`group`, `text`...), CPUs that the program may use (`cpus`).
+/// A limit on the CPUs of the program, at one instant. Four kinds of rows: a process and its cgroup
+/// (`pid`, `group`), a cgroup's CPU limit and how often it bit (`group`, `text`...), CPUs that the
+/// program may use (`cpus`), threads and their mask (`mask`, `tids`).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitRow {
@@ -315,6 +316,12 @@ pub struct LimitRow {
     /// CPUs that its cpuset allows.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpuset: String,
+    /// An affinity mask: `0-2,5`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub mask: String,
+    /// Threads that have this mask, and had another one, or none that was read, before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tids: Vec<i32>,
 }
 
 /// A change in how call paths are sampled, or samples that were lost, at one instant.

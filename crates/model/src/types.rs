@@ -834,6 +834,8 @@ pub struct Limits {
     pub members: Vec<(Time, i32, String)>,
     /// The CPUs that threads of the program might use, since when; by time. Empty: not known.
     pub allowed: Vec<AllowedCpus>,
+    /// The affinity masks of threads, by time. A thread that is in none: not known.
+    pub masks: Vec<ThreadMasks>,
 }
 
 /// One cgroup's CPU limit.
@@ -869,6 +871,17 @@ pub struct AllowedCpus {
     pub cpus: Vec<u32>,
     /// By the cpuset of its cgroup; empty: not known.
     pub cpuset: Vec<u32>,
+}
+
+/// Threads with one affinity mask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadMasks {
+    /// From then on, until another reading or the thread's end.
+    pub since: Time,
+    /// CPUs that they may use, in order.
+    pub cpus: Vec<u32>,
+    /// The threads' numbers.
+    pub tids: Vec<i32>,
 }
 
 /// Events that are missing.

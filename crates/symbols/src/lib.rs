@@ -18,6 +18,7 @@
 //! | `scopes` | what C++ functions are in that have bare names only |
 //! | [`kallsyms`] | the kernel's symbols as a table that can be kept |
 //! | `spin` | loops that wait for another thread, by their instructions |
+//! | `stubs` | stubs that call functions of other files, and what a call leads to |
 //! | `text` | the kernel's symbols, perf maps |
 //! | [`usdt`] | probes that a program's author put into it |
 //! | `work` | divides the work among threads, keeps to the time, survives what panics |

@@ -1,13 +1,105 @@
 //! Names of the stubs that programs call other files' functions by: they have no symbols, but jump to an address that a relocation has
 //! a name for.
+//!
+//! And which of them a call leads to. A library's function that ends in a jump to another is on no
+//! stack, and where the other has no name, as in a library without symbols of its own, only the
+//! call tells what the program asked for.
 use object::{
-    Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable,
+    RelocationTarget,
 };
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// A stub's size, and how they are aligned: of all linkers on both machines.
 const BYTES: u64 = 16;
+/// Segments of one file that count; programs have some ten.
+const SEGMENTS_MAX: usize = 64;
+
+/// Functions that end so: GNU OpenMP's, to wait or to hand out parts of a loop.
+const JUMPS_ON: [&str; 10] = [
+    "GOMP_atomic_start",
+    "GOMP_barrier",
+    "GOMP_critical_",
+    "GOMP_doacross_",
+    "GOMP_loop_",
+    "GOMP_ordered_",
+    "GOMP_sections_",
+    "GOMP_single_",
+    "omp_set_lock",
+    "omp_set_nest_lock",
+];
+
+/// Of each of the sorted addresses that is a return address - 1, the name of that function of
+/// [`JUMPS_ON`] that was called there.
+pub(crate) fn called(bytes: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<String>> {
+    let mut out = vec![None; addresses.len()];
+    let Ok(file) = object::File::parse(bytes) else {
+        return out;
+    };
+    let call: fn(&[u8], u64) -> Option<Target> = match file.architecture() {
+        Architecture::X86_64 => x86_64_call,
+        Architecture::Aarch64 => aarch64_call,
+        _ => return out,
+    };
+    let mut slots = imported(&file);
+    slots.retain(|_, name| JUMPS_ON.iter().any(|begin| name.starts_with(begin)));
+    if slots.is_empty() {
+        return out;
+    }
+    let mut by_stub: Vec<(usize, u64)> = Vec::new();
+    for segment in file.segments().take(SEGMENTS_MAX) {
+        let Ok(code) = segment.data() else { continue };
+        let from = addresses.partition_point(|(address, _)| *address < segment.address());
+        for (at, (address, _)) in addresses.iter().enumerate().skip(from) {
+            let end = usize::try_from(address - segment.address()).unwrap_or(usize::MAX);
+            let Some(before) = code.get(..end.saturating_add(1)) else { break };
+            match call(before, address.wrapping_add(1)) {
+                Some(Target::Slot(slot)) => {
+                    out[at] = slots.get(&slot).map(|name| (*name).to_owned());
+                }
+                Some(Target::Stub(stub)) => by_stub.push((at, stub)),
+                None => {}
+            }
+        }
+    }
+    let found = stubs(&file, by_stub.iter().map(|(_, stub)| *stub));
+    let found: HashMap<u64, &str> =
+        found.into_iter().map(|(stub, name)| (stub.start, name)).collect();
+    for (at, stub) in by_stub {
+        let name = found.get(&stub).filter(|name| slots.values().any(|slot| slot == *name));
+        out[at] = name.map(|name| (*name).to_owned());
+    }
+    out
+}
+
+/// Where a call leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    /// To this address.
+    Stub(u64),
+    /// To the address that stands there.
+    Slot(u64),
+}
+
+/// The call that ends with this code, at `end`: `call stub`, `call *slot(%rip)`.
+fn x86_64_call(code: &[u8], end: u64) -> Option<Target> {
+    let (rest, offset) = code.split_last_chunk::<4>()?;
+    let target = end.wrapping_add_signed(i32::from_le_bytes(*offset).into());
+    match rest {
+        [.., 0xff, 0x15] => Some(Target::Slot(target)),
+        [.., 0xe8] => Some(Target::Stub(target)),
+        _ => None,
+    }
+}
+
+/// `bl stub`.
+fn aarch64_call(code: &[u8], end: u64) -> Option<Target> {
+    let word = u32::from_le_bytes(*code.last_chunk()?);
+    // 26 bits with a sign.
+    let words = i64::from((word << 6).cast_signed() >> 6);
+    (word >> 26 == 0b10_0101).then(|| Target::Stub((end - 4).wrapping_add_signed(words * 4)))
+}
 
 /// The stub at each of the addresses, and the name of the function that it calls. Other machines' are not known.
 pub(crate) fn stubs<'d>(

@@ -6,7 +6,7 @@
 use crate::dwarf::{self, Debug};
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
-use crate::{Bytes, Timed, Why, jitdump, minidebug, spin, text};
+use crate::{Bytes, Timed, Why, jitdump, minidebug, spin, stubs, text};
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, Names};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -111,6 +111,8 @@ struct Places {
     places: Vec<Place>,
     /// Whether it is in a loop that only waits.
     spins: Vec<bool>,
+    /// What is called there, of functions that the stack may not show.
+    called: Vec<Option<String>>,
 }
 
 impl Places {
@@ -118,8 +120,14 @@ impl Places {
         self.places.get(at).and_then(Place::function)
     }
 
-    /// Puts the loop before what it is in.
-    fn add_loop(&self, at: usize, module: &str, calls: &mut Vec<Call>) {
+    /// Puts what is called there, and the loop, before what it is in.
+    fn add_inner(&self, at: usize, module: &str, calls: &mut Vec<Call>) {
+        // Where nothing else is known names are asked for again.
+        if let Some(name) =
+            self.called.get(at).and_then(Option::as_ref).filter(|_| !calls.is_empty())
+        {
+            calls.insert(0, call(name.clone()));
+        }
         if self.spins.get(at) == Some(&true) {
             calls.insert(0, call(format!("{SPIN_LOOP}{module}")));
         }
@@ -142,7 +150,7 @@ impl Run<'_> {
                 let calls_at = |at| {
                     let function = places.function(at).map(|name| call(name.to_owned()));
                     let mut calls = Vec::from_iter(function);
-                    places.add_loop(at, &task.name, &mut calls);
+                    places.add_inner(at, &task.name, &mut calls);
                     calls
                 };
                 self.tell_calls(task, (0..task.addresses.len()).map(calls_at));
@@ -172,7 +180,12 @@ impl Run<'_> {
             for bytes in files.chain(small.as_deref()) {
                 lookup.read(bytes, &|| (self.stop)());
             }
-            Places { places: lookup.places(), spins: spins.unwrap_or_default() }
+            let called = code.map(|bytes| stubs::called((**bytes).as_ref(), &task.addresses));
+            Places {
+                places: lookup.places(),
+                spins: spins.unwrap_or_default(),
+                called: called.unwrap_or_default(),
+            }
         };
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_default()
     }
@@ -282,7 +295,7 @@ impl Run<'_> {
                 continue;
             }
             complete(&mut calls, places.function(at));
-            places.add_loop(at, &task.name, &mut calls);
+            places.add_inner(at, &task.name, &mut calls);
             batch.push(Names { frame, calls });
             if batch.len() == BATCH {
                 (self.tell)(Event::Names(std::mem::take(&mut batch)));

@@ -456,6 +456,41 @@ fn stubs_of_other_files_functions_have_their_names() {
     }
 }
 
+/// The function that a call leads to stands inside of it: libgomp's may jump on, to one without a
+/// name.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn a_call_of_openmps_names_what_it_calls() {
+    use object::{Object, ObjectSection, ObjectSymbol};
+    let Some(built) = built() else { return };
+    let source = "#include <stdio.h>\nint t;\n__attribute__((noinline)) void add(int n) {\n\
+                  _Pragma(\"omp critical\")\nt += n; puts(\"\"); }\n\
+                  int main(int n, char **v) { (void)v; add(n); return t; }\n";
+    std::fs::write(built.dir.path().join("critical.c"), source).unwrap();
+    for option in ["-fplt", "-fno-plt"] {
+        let options = ["-O2", "-fopenmp", option, "-o", "critical", "critical.c"];
+        if !built.tool("gcc", &options) {
+            continue;
+        }
+        let file = built.file("critical");
+        let read = object::File::parse(&*file).unwrap();
+        let add = read.symbols().find(|s| s.name() == Ok("add")).expect("the function");
+        let text = read.section_by_name(".text").expect("code");
+        assert!((text.address()..text.address() + text.size()).contains(&add.address()));
+        let at: Vec<u64> = (add.address()..add.address() + add.size()).collect();
+        let files = Fake::default().with("/bin/p", file.clone());
+        let (names, _) = names(&tables(ModuleKind::Elf, build_id(&file), &at), &files);
+        for call in ["GOMP_critical_start", "GOMP_critical_end"] {
+            let inside = format!("{call} :0 < add ");
+            let n = names.iter().filter(|name| name.starts_with(&inside)).count();
+            assert!(n <= 1, "{option}: {names:?}");
+            // The last call of a function may be a jump.
+            assert!(n == 1 || call.ends_with("end"), "{option}: {names:?}");
+        }
+        assert!(names.iter().all(|name| !name.starts_with("puts")), "{option}: {names:?}");
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_loop_that_waits_is_the_innermost_call_of_its_addresses() {

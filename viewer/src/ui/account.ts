@@ -111,6 +111,7 @@ const NOTES: Record<string, string> = {
   serial_phase: "one thread ran alone",
   few_threads: "fewer threads than CPUs",
   none_ran: "fewer threads than CPUs, while none ran",
+  stood_still: "the machine stood still",
   not_started: "before the program began",
   ended: "after the program ended",
   wake_up: "being woken",

@@ -4,7 +4,8 @@
 //! A closed CPU is left out of the account: its idle time is no loss of the program's. The recorder reads masks and
 //! cpusets from /proc and cgroupfs every now and then, so a mask that is set right after the start (as `taskset` does) is
 //! recognised by shares of the time, not at every instant.
-use kasuri_model::Trace;
+use kasuri_base::quick::QuickMap;
+use kasuri_model::{Thread, Time, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -59,6 +60,35 @@ fn ran_ns(trace: &Trace, cpu: usize) -> i64 {
     own.map(|run| (run.end - run.start).ns()).sum()
 }
 
+/// The affinity masks that were read of threads.
+pub(crate) struct Masks<'a> {
+    /// By the thread's number the readings of it, by time.
+    of: QuickMap<i32, Vec<(Time, &'a [u32])>>,
+}
+
+impl<'a> Masks<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Masks<'a> {
+        let mut of: QuickMap<i32, Vec<(Time, &[u32])>> = QuickMap::default();
+        for row in &trace.limits.masks {
+            for tid in &row.tids {
+                of.entry(*tid).or_default().push((row.since, &row.cpus));
+            }
+        }
+        Masks { of }
+    }
+
+    /// The CPUs that the thread might use at that time: its last mask until then, or, before all,
+    /// the first. None: not known.
+    pub(crate) fn at(&self, thread: &Thread, time: Time) -> Option<&'a [u32]> {
+        let all = self.of.get(&thread.tid)?;
+        // Its number may have been another thread's, before and after.
+        let first = all.partition_point(|r| r.0 < thread.alive.start);
+        let own = &all[first..all.partition_point(|r| r.0 <= thread.alive.end)];
+        let last = own.partition_point(|r| r.0 <= time).saturating_sub(1);
+        own.get(last).map(|r| r.1)
+    }
+}
+
 /// The bounds of a program that may use `n_cpus` of the CPUs.
 pub(crate) fn bounds(trace: &Trace, n_cpus: usize) -> Bounds {
     let recorded = trace.cpus.iter().filter(|c| c.recorded).count();
@@ -83,7 +113,7 @@ pub(crate) fn bounds(trace: &Trace, n_cpus: usize) -> Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kasuri_model::{AllowedCpus, Cpu, GroupLimit, Time};
+    use kasuri_model::{AllowedCpus, Cpu, GroupLimit};
 
     fn trace(allowed: &[(i64, &[u32])]) -> Trace {
         let cpu = Cpu { recorded: true, ..Cpu::default() };

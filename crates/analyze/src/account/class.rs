@@ -199,11 +199,13 @@ pub enum Note {
     TimeLimit = 18,
     /// No thread of the program had a CPU, and there were fewer of them than CPUs: what they waited for is a cause of its own.
     NoneRan = 19,
+    /// No CPU of the machine ran anything: a pause of a virtual machine.
+    StoodStill = 20,
 }
 
 impl Note {
     /// Each.
-    pub const ALL: [Note; 20] = [
+    pub const ALL: [Note; 21] = [
         Note::None,
         Note::SerialPhase,
         Note::FewThreads,
@@ -224,6 +226,7 @@ impl Note {
         Note::Polled,
         Note::TimeLimit,
         Note::NoneRan,
+        Note::StoodStill,
     ];
 
     /// Its name in JSON; "" for none.
@@ -249,6 +252,7 @@ impl Note {
             Note::Polled => "polled",
             Note::TimeLimit => "time_limit",
             Note::NoneRan => "none_ran",
+            Note::StoodStill => "stood_still",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `barrier` | the last thread at each barrier, and why it was last |
 //! | `track` | a thread's annotations and kernel spans as step functions |
 //! | `allowed` | which CPUs the program might use |
+//! | `stood_still` | when no CPU of the machine ran |
 //! | `throttle` | when CPU limits kept the program off |
 //! | `segments` | the result as columns |
 //! | `rows`, `regions` | the result as rows of a table |
@@ -19,12 +20,14 @@ mod class;
 mod regions;
 mod rows;
 mod segments;
+mod stood_still;
 pub(crate) mod sweep;
 pub(crate) mod throttle;
 pub(crate) mod track;
 mod waiting;
 
 pub use allowed::Bounds;
+pub(crate) use allowed::Masks;
 pub use class::{Cause, Class, ClassSum, N_CLASSES, Note, Sums};
 pub use regions::RegionAccount;
 pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};

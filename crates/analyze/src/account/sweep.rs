@@ -16,6 +16,7 @@ use super::allowed;
 use super::barrier::{self, BarrierWait};
 use super::class::{Cause, Class, Note, Sums};
 use super::segments::{Causes, Column, Segments};
+use super::stood_still;
 use super::throttle::Throttled;
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
@@ -149,6 +150,8 @@ pub(crate) struct Sweep<'t> {
     chosen: Vec<usize>,
     pending: Vec<u32>,
     barriers: Vec<BarrierWait>,
+    /// When no CPU of the machine ran.
+    stood_still: Vec<Range<Time>>,
     specials: Vec<Track>,
     sampled: &'t Sampled,
     codes: Vec<Option<Track>>,
@@ -233,6 +236,7 @@ impl<'t> Sweep<'t> {
             chosen: Vec::new(),
             pending: Vec::new(),
             barriers: barrier::waits(trace, &is_target, &throttled),
+            stood_still: stood_still::times(trace, &is_target),
             is_target,
             specials,
             sampled,

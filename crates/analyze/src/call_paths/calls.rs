@@ -173,7 +173,7 @@ const CALLS: [(Call, &[&str]); 5] = [
 ];
 
 /// Functions of other libraries that wait for a lock begin so.
-const LOCK_BEGINS: [&str; 12] = [
+const LOCK_BEGINS: [&str; 14] = [
     "std::sys::sync::mutex::futex::Mutex::lock_contended",
     "std::sys::sync::rwlock::futex::RwLock::",
     "parking_lot::raw_mutex::RawMutex::lock_slow",
@@ -181,6 +181,9 @@ const LOCK_BEGINS: [&str; 12] = [
     "absl::Mutex::LockSlow",
     "gomp_mutex_lock_slow",
     "GOMP_critical_",
+    // A part of each round of a loop is done in order: one thread at a time.
+    "GOMP_ordered_start",
+    "__kmpc_ordered",
     "__kmpc_critical",
     "__kmpc_set_lock",
     "omp_set_lock",

@@ -335,6 +335,8 @@ impl<'t> Frames<'t> {
         // program again.
         let says = |frame: &&FrameIx| self.doing[frame.ix()] != Doing::Anything;
         let is_spin = |frame: FrameIx| self.doing[frame.ix()] == Doing::Spinning;
+        let in_runtime =
+            |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
         let is_loop = |frame: FrameIx| self.is_loop[frame.ix()];
         let spins = user.first().copied().is_some_and(is_loop)
             || library.iter().find(says).copied().is_some_and(is_spin)
@@ -347,12 +349,14 @@ impl<'t> Frames<'t> {
             let named = |frame: &&FrameIx| {
                 self.is_named(**frame)
                     && self.layer[frame.ix()] != Layer::Start
-                    && !is_programs(**frame)
+                    && (!is_programs(**frame) || in_runtime(frame))
             };
-            return Some(NotWork::Spin { at: library.iter().rfind(named).copied(), by: program });
+            // A language's own lock is in the program's file.
+            let mut called = user.iter().take_while(|f| is_loop(**f) || self.is_called(**f));
+            let lock = called.find(|f| self.call[f.ix()] == Some(Call::Lock));
+            let at = lock.or(library.iter().rfind(named)).copied();
+            return Some(NotWork::Spin { at, by: program });
         }
-        let in_runtime =
-            |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
         let runtime = library.iter().find(in_runtime).copied()?;
         let is_omp = |frame: FrameIx| {
             let runtime = self.runtime[frame.ix()];

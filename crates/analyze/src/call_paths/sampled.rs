@@ -131,7 +131,7 @@ impl Sampled {
         self.places.get(row as usize).map(|place| place.class)
     }
 
-    /// Whether the thread, which runs at `now`, is spinning: for another thread, or for a lock of OpenMP.
+    /// Whether the thread, which runs at `now`, is spinning: for another thread, or for a lock.
     pub fn is_spinning(&self, thread: usize, now: Time) -> bool {
         let row = self.tracks[thread].get(now).0;
         self.is_awake(row) && self.class(row) != Some(Class::TaskRuntime)

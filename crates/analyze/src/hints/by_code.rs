@@ -200,6 +200,34 @@ pub(super) fn imbalance(summary: &Summary) -> Option<Hint> {
     ))
 }
 
+/// To hand out a loop's parts takes much of the work.
+///
+/// Not given: for less than [`PART`] of what the program ran for.
+pub(super) fn small_parts(summary: &Summary) -> Option<Hint> {
+    let code = code(summary, "task_runtime")?;
+    let hands_out = |f: &PathFrame| {
+        (f.function.starts_with("GOMP_loop_") && f.function.ends_with("_next"))
+            || f.function.starts_with("__kmpc_dispatch_next")
+    };
+    let asks = |path: &&HotPath| path.frames.first().is_some_and(hands_out);
+    let asks: Vec<&HotPath> = code.paths.paths.iter().filter(asks).collect();
+    let most = asks.iter().max_by_key(|path| path.ns)?;
+    let cost_ns: i64 = asks.iter().map(|path| path.ns).sum();
+    let share = cost_ns as f64 / summary.on_cpu_ns.max(1) as f64;
+    (share >= PART).then(|| {
+        hint(
+            "small_parts",
+            cost_ns,
+            format!(
+                "small parts: to hand out a loop's parts took {} of CPU time, {:.0} % of what the program used, most of it in {}. Hand out more of the loop at a time: schedule(dynamic, 64) or schedule(guided), or schedule(static) where the parts are equal",
+                seconds(cost_ns),
+                share * 100.0,
+                call_in(&most.frames)
+            ),
+        )
+    })
+}
+
 /// A thread waits for a lock for most of the run, while others use the CPUs: that costs no CPU time, and it gets nowhere.
 ///
 /// Not given: where less than [`MOST`] of the run is in such waits that no idle CPU is charged to; where its function, program or library is not
@@ -249,7 +277,8 @@ pub(super) fn starved(cut: &Cut<'_>, summary: &Summary, sampled: &Sampled) -> Op
 /// Not given: where no second thread does a part of the work: such a program is not parallel;
 /// where it has no name; where it is a call that reads, writes or waits, or Python's code at the
 /// start of a program or a module, which nobody can divide; where a run without it would be no more
-/// than [`PART`] faster.
+/// than [`PART`] faster; where it comes in parts of [`THREAD_NS`] or less, each of which another
+/// thread asks for and waits for: to hand such a part to a third would take longer.
 pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     let code = code(summary, "low_parallelism")?;
     let is_alone = |c: &&CauseSummary| c.class == "low_parallelism" && c.note == "serial_phase";
@@ -289,7 +318,7 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     if path.frames.iter().any(is_gos) {
         return Some(goroutines(&function, cost_ns));
     }
-    if !is_parallel(summary) {
+    if !is_parallel(summary) || takes_turns(&code) {
         return None;
     }
     let alone = cost_ns / others;
@@ -309,6 +338,19 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
             summary.wall_ns as f64 / rest as f64
         ),
     ))
+}
+
+/// Whether what a class of loss has is waits of [`THREAD_NS`] or less for what another thread
+/// writes, by most of their time.
+fn takes_turns(code: &ClassPaths) -> bool {
+    let nodes = || code.chains.iter().flat_map(|chains| &chains.nodes);
+    let heads = || nodes().filter(|n| n.depth == 0 && n.did == "waited");
+    let is_turn = |n: &&ChainNode| {
+        n.call == "read" && n.waits > 1 && n.waits_ns / n.waits.max(1) as i64 <= THREAD_NS
+    };
+    let all: i64 = heads().map(|n| n.ns).sum();
+    let turns: i64 = heads().filter(is_turn).map(|n| n.ns).sum();
+    turns as f64 > MOST * all as f64
 }
 
 /// Whether Python imports a module there, or a process of it begins, or a language's machine does its own.

@@ -1,8 +1,8 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
 use super::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
-use kasuri_model::SampleKind;
 use kasuri_model::ThreadState::{Dead, RunnablePreempted as Preempted, Sleeping};
+use kasuri_model::{SampleKind, ThreadMasks, Time};
 
 const MS: i64 = 1_000_000;
 
@@ -285,6 +285,32 @@ fn late_balancing_is_no_pinning() {
     let mut s = pinned_together(false);
     s.cpus[0].retain(|e| e.time.0 <= 20 * MS);
     assert_eq!(kinds(s, 22 * MS), Vec::<&str>::new());
+}
+
+/// Of threads whose masks were read these tell, not where a thread was seen.
+#[test]
+fn masks_that_were_read_tell_who_is_pinned() {
+    let placement = |once: bool, masks: &[(i64, &[u32], i32)]| {
+        let mut trace = pinned_together(once).load(160 * MS);
+        let row = |(since, cpus, tid): &(i64, &[u32], i32)| ThreadMasks {
+            since: Time(since * MS),
+            cpus: cpus.to_vec(),
+            tids: vec![*tid],
+        };
+        trace.limits.masks = masks.iter().map(row).collect();
+        let found = summary(&trace, &Options::default()).hints;
+        let found = found.into_iter().filter(|h| h.kind == "misplaced");
+        found.map(|h| h.text).next()
+    };
+    // It was there once, before its mask was set.
+    let late = placement(true, &[(1, &[0, 1], 11), (3, &[0], 11), (3, &[0], 10)]);
+    let late = late.expect("a hint");
+    assert!(late.contains("pinned to CPU 0, waited for CPU 0"), "{late}");
+    assert!(late.contains("Let it run on all 2 CPUs"), "{late}");
+    let free = placement(false, &[(1, &[0, 1], 10), (1, &[0, 1], 11)]);
+    assert_eq!(free, None, "never seen on the idle CPU, but free to go there");
+    let another = placement(false, &[(1, &[0, 1], 10), (1, &[0, 1], 11), (2, &[0], 12)]);
+    assert_eq!(another, None, "the mask of another thread");
 }
 
 /// 10 makes so many, one after the other, and each runs for so long.

@@ -46,6 +46,34 @@ fn a_wait_on_a_cpu_is_charged_by_its_kind_but_for_work_in_it() {
     }
 }
 
+/// 10 and 11 are ready, and a stranger and the recorder have their CPUs, for 950 ms without an
+/// event: no scheduler does that. What wakes threads meanwhile, or that nobody is ready, says that
+/// the machine ran.
+#[test]
+fn a_pause_of_the_machine_is_no_ones() {
+    const MS: i64 = 1_000_000;
+    let told = |woken: &[i64], ready: bool| {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.wake(0, MS, 10, 80, 0);
+        let left_as = if ready { Preempted } else { Sleeping };
+        s.switch(0, 10 * MS, 10, left_as, RECORDER);
+        s.switch(1, 10 * MS, 11, left_as, 91);
+        for at in woken {
+            s.wake(0, at * MS, RECORDER, 80, 0);
+        }
+        s.switch(1, 960 * MS, 91, Sleeping, 11);
+        s.switch(0, 960 * MS, RECORDER, Sleeping, 10);
+        let found = summary(&s.load(1000 * MS), &Options::default());
+        let still = found.account.causes.into_iter().filter(|c| c.note == "stood_still");
+        still.map(|c| (c.class, c.ns / MS)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[], true), [("interference", 1900)]);
+    assert_eq!(told(&[950, 955], true), [("interference", 1880)], "then timers fire at once");
+    assert_eq!(told(&[100, 250, 400, 550, 700, 850], true), [], "timers fired all the time");
+    assert_eq!(told(&[], false), [], "nobody wanted a CPU");
+}
+
 /// 10 sleeps from 100 to 500 in a wait while 11 runs: woken by a stranger, by an interrupt, or never.
 #[test]
 fn a_wait_that_ends_from_outside_says_who_ended_it() {

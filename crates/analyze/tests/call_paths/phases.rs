@@ -136,6 +136,69 @@ fn spinning_is_for_the_last_in_the_phase() {
     assert_eq!(found, [("spinning", "late_thread", "solve".into(), 10, 499)]);
 }
 
+/// The runtime's functions have no names, but the call into it has: what a thread in it does is
+/// what was called.
+#[test]
+fn the_call_tells_what_a_nameless_runtime_does() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let main: &[&str] = &["main", "solve", "GOMP_parallel@libgomp.so.1", "solve._omp_fn.0"];
+    let spin = "a spin loop in libgomp.so.1@libgomp.so.1";
+    for (call, inside, expected) in [
+        ("GOMP_critical_start", spin, ("lock_wait", "by_samples", "")),
+        ("GOMP_ordered_start", spin, ("lock_wait", "by_samples", "")),
+        ("omp_set_lock", "@libgomp.so.1", ("lock_wait", "by_samples", "")),
+        ("GOMP_barrier", spin, ("spinning", "late_thread", "")),
+        ("GOMP_barrier", "@libgomp.so.1", ("spinning", "late_thread", "")),
+        ("GOMP_loop_dynamic_next", "@libgomp.so.1", ("task_runtime", "", "small_parts")),
+    ] {
+        let waits: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0", call, inside];
+        let worker: &[&str] = &["gomp_thread_start@libgomp.so.1", "solve._omp_fn.0"];
+        let samples = [
+            (10, 250, SampleKind::OnCpu, main),
+            (10, 750, SampleKind::OnCpu, main),
+            (11, 250, SampleKind::OnCpu, worker),
+            (11, 750, SampleKind::OnCpu, waits),
+        ];
+        let trace = sampled(trace.clone(), &samples);
+        let found = causes(&trace);
+        assert_eq!((found[0].0, found[0].1), (expected.0, expected.1), "{call} {found:?}");
+        let parts = kinds(&trace).into_iter().find(|kind| *kind == "small_parts");
+        assert_eq!(parts.unwrap_or_default(), expected.2, "{call}");
+    }
+}
+
+/// Rust's mutex spins for a moment before it sleeps, in code that lies in the program's file.
+#[test]
+fn a_spin_inside_of_a_lock_is_for_that_lock() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = s.load(1000);
+    let lock = "std::sys::sync::mutex::futex::Mutex::lock_contended";
+    let spin = "a spin loop in prog";
+    let load = "core::sync::atomic::atomic_load";
+    for (path, class) in [
+        (&[START, "worker", "append", lock, load, spin][..], "lock_wait"),
+        (&[START, "worker", "wait_for_flag", load, spin], "spinning"),
+        // What is called with the lock held is not for it.
+        (&[START, "worker", lock, "append", spin], "spinning"),
+    ] {
+        let samples = [
+            (10, 250, SampleKind::OnCpu, &["main", "assemble"][..]),
+            (10, 750, SampleKind::OnCpu, &["main", "assemble"]),
+            (11, 250, SampleKind::OnCpu, &[START, "worker", "append"]),
+            (11, 750, SampleKind::OnCpu, path),
+        ];
+        let found = causes(&sampled(trace.clone(), &samples));
+        assert_eq!(found[0].0, class, "{path:?} {found:?}");
+    }
+}
+
 /// A runtime without names: where no task was ever seen, threads in it wait; where one was, it may
 /// hand out tasks.
 #[test]

@@ -1,13 +1,14 @@
 //! Turns the limits block of a recording into [`Limits`]: CPUs and CPU time that the program was allowed.
 //!
-//! The recorder reads these limits at the start and again while it runs. A row is one of three kinds: a CPU mask
-//! (`cpus` is set), a process's membership in a control group (`pid` is set), or a group's quota (`quota_us` is set),
+//! The recorder reads these limits at the start and again while it runs. A row is one of four
+//! kinds: CPUs that some thread may use (`cpus` is set), threads and their mask (`mask` is set), a
+//! process's membership in a control group (`pid` is set), or a group's quota (`quota_us` is set),
 //! with the counters of throttling at that moment.
 use kasuri_format::meta::LimitRow;
-use kasuri_model::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
+use kasuri_model::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, ThreadMasks, Time};
 use std::collections::HashMap;
 
-/// Numbers of CPUs that all rows together may have: one of ten bytes may name 8,192.
+/// Numbers of CPUs and threads that all rows together may have: one of ten bytes may name 8,192.
 const NUMBERS_MAX: usize = 1 << 22;
 
 /// The limits, by time, and what to say of those that were left out. `at` converts a stamp of CLOCK_MONOTONIC, in ns.
@@ -37,6 +38,13 @@ pub(super) fn limits(
             n_numbers += cpus.len() + cpuset.len();
             match n_numbers <= NUMBERS_MAX {
                 true => out.allowed.push(AllowedCpus { since: time, cpus, cpuset }),
+                false => n_left_out += 1,
+            }
+        } else if !row.mask.is_empty() {
+            let cpus = LimitRow::cpu_list(&row.mask);
+            n_numbers += cpus.len() + row.tids.len();
+            match n_numbers <= NUMBERS_MAX {
+                true => out.masks.push(ThreadMasks { since: time, cpus, tids: row.tids.clone() }),
                 false => n_left_out += 1,
             }
         } else if row.pid != 0 {

@@ -439,6 +439,7 @@ fn limits_are_sorted_by_what_they_limit() {
         LimitRow { group: "/a".into(), text: "50000".into(), quota_us: 50_000, ..row(200) },
         LimitRow { pid: 7, group: "/b".into(), ..row(300) },
         LimitRow { cpus: "0-1,4".into(), cpuset: "0-4".into(), ..row(400) },
+        LimitRow { mask: "0,4".into(), tids: vec![7, 8], ..row(450) },
         // No quota: it limits nothing.
         LimitRow { group: "/c".into(), ..row(500) },
     ];
@@ -461,6 +462,11 @@ fn limits_are_sorted_by_what_they_limit() {
     assert_eq!(allowed.since, Time(400));
     assert_eq!(allowed.cpus, [0, 1, 4]);
     assert_eq!(allowed.cpuset, [0, 1, 2, 3, 4]);
+    let [masks] = &limits.masks[..] else { panic!("{:?}", limits.masks) };
+    assert_eq!(
+        (masks.since, &masks.cpus[..], &masks.tids[..]),
+        (Time(450), &[0, 4][..], &[7, 8][..])
+    );
 }
 
 /// A few bytes may name thousands of CPUs, and thousands of rows the same again.

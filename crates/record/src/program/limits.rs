@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Processes, and threads of each, that one look reads. Further ones share the cgroup and mask of some that were
 /// read, or are missed.
 const MAX_ASKED: usize = 128;
+/// Threads, of all processes together, whose masks one look reads.
+const MAX_MASKS: usize = 1024;
 /// The program's cgroups are looked up whenever a tenth of its time so far has passed, and at least this often.
 const SELDOM: Duration = Duration::from_millis(250);
 /// Shortest distance between two readings of the counters.
@@ -261,6 +263,8 @@ pub struct Limits {
     is_crowded: bool,
     of_process: BTreeMap<i32, String>,
     cpus: (String, String),
+    /// By thread the mask that the recording has last.
+    masks: BTreeMap<i32, String>,
     /// The time of the first look, at which the program exists.
     began: Option<Instant>,
     looked: Option<Instant>,
@@ -277,6 +281,7 @@ impl Limits {
             is_crowded: false,
             of_process: BTreeMap::new(),
             cpus: Default::default(),
+            masks: BTreeMap::new(),
             began: None,
             looked: None,
             counted: None,
@@ -356,21 +361,23 @@ impl Limits {
         }
     }
 
-    /// The union of the masks. Most often the first thread read may use all CPUs, which ends the search.
+    /// The threads' masks, and what they allow together.
     fn find_cpus(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
         let mut union = BTreeSet::new();
-        'all: for &pid in pids {
-            for tid in crate::program::procs::threads(pid).into_iter().take(MAX_ASKED) {
-                union.extend(affinity(tid).unwrap_or_default());
-                if union.is_superset(&self.online) {
-                    break 'all;
-                }
-            }
-        }
+        let threads = |&pid: &i32| crate::program::procs::threads(pid).into_iter().take(MAX_ASKED);
+        let read = pids.iter().flat_map(threads).take(MAX_MASKS);
+        let masks: BTreeMap<i32, String> = read
+            .filter_map(|tid| {
+                let mut mask = affinity(tid)?;
+                mask.retain(|cpu| self.online.contains(cpu));
+                union.extend(&mask);
+                (!mask.is_empty()).then(|| (tid, list(&mask)))
+            })
+            .collect();
+        self.add_masks(masks, rows);
         let Some(&first) = pids.first().filter(|_| !union.is_empty()) else {
             return;
         };
-        union.retain(|cpu| self.online.contains(cpu));
         let cpus = (list(&union), self.cgroups.cpuset(first));
         if cpus != self.cpus {
             self.cpus = cpus.clone();
@@ -381,6 +388,21 @@ impl Limits {
                 ..LimitRow::default()
             });
         }
+    }
+
+    /// A row for each mask that threads have and had not at the look before.
+    fn add_masks(&mut self, masks: BTreeMap<i32, String>, rows: &mut Vec<LimitRow>) {
+        let mut changed: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for (&tid, mask) in masks.iter().filter(|(tid, mask)| self.masks.get(tid) != Some(mask)) {
+            changed.entry(mask.as_str()).or_default().push(tid);
+        }
+        rows.extend(changed.into_iter().map(|(mask, tids)| LimitRow {
+            monotonic_ns: crate::clock::monotonic_ns(),
+            mask: mask.to_owned(),
+            tids,
+            ..LimitRow::default()
+        }));
+        self.masks = masks;
     }
 }
 
@@ -558,6 +580,48 @@ mod tests {
         assert!(limits.missing().is_some());
         assert_eq!(rows.len(), 1, "where the process is is written all the same");
         assert_eq!((rows[0].group.as_str(), limits.of_process.len()), (own.as_str(), 1));
+    }
+
+    /// A thread with the mask it had is no news; a mask of another thread, or another mask, is.
+    #[test]
+    fn masks_are_written_when_they_change() {
+        let mut limits = Limits::new(&[0, 1, 2]);
+        let mut look = |masks: &[(i32, &str)]| {
+            let mut rows = Vec::new();
+            let masks = masks.iter().map(|(tid, mask)| (*tid, (*mask).to_owned()));
+            limits.add_masks(masks.collect(), &mut rows);
+            rows.into_iter().map(|row| (row.mask, row.tids)).collect::<Vec<_>>()
+        };
+        let row = |mask: &str, tids: &[i32]| (mask.to_owned(), tids.to_vec());
+        assert_eq!(look(&[(7, "0-2"), (8, "0"), (9, "0")]), [row("0", &[8, 9]), row("0-2", &[7])]);
+        assert_eq!(look(&[(7, "0-2"), (8, "0"), (9, "1")]), [row("1", &[9])]);
+        assert_eq!(look(&[(7, "0-2"), (9, "1")]), []);
+        assert_eq!(look(&[(8, "0")]), [row("0", &[8])], "the number of another thread");
+    }
+
+    /// This process's threads, each with its own mask.
+    #[test]
+    fn the_mask_of_each_thread_is_read() {
+        let own = affinity(std::process::id() as i32).expect("a mask");
+        let online: Vec<u32> = own.iter().copied().collect();
+        let one = online[0];
+        let mut limits = Limits::new(&online);
+        let rows = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let mut set = rustix::thread::CpuSet::new();
+                set.set(one as usize);
+                rustix::thread::sched_setaffinity(None, &set).expect("a mask of its own");
+                let mut rows = Vec::new();
+                limits.find_cpus(&[std::process::id() as i32], &mut rows);
+                (rustix::thread::gettid().as_raw_nonzero().get(), rows)
+            });
+            thread.join().expect("its rows")
+        });
+        let of_thread = |row: &&LimitRow| row.tids.contains(&rows.0);
+        let found: Vec<_> = rows.1.iter().filter(of_thread).map(|row| &*row.mask).collect();
+        assert_eq!(found, [one.to_string()]);
+        let union = rows.1.iter().find(|row| !row.cpus.is_empty()).expect("what all may use");
+        assert_eq!(union.cpus, list(&own));
     }
 
     #[test]

@@ -82,8 +82,27 @@ impl Sweep<'_> {
         }
         match self.slots[slot].occupant {
             Occupant::Own(thread) => self.charge_run(slot, thread, from, to),
-            _ => self.charge_reason(slot, self.slots[slot].reason, from, to),
+            _ => self.charge_free(slot, from, to),
         }
+    }
+
+    /// Charges time in which the CPU ran no thread of the program, or the machine none at all.
+    fn charge_free(&mut self, slot: usize, from: Time, to: Time) {
+        let reason = self.slots[slot].reason;
+        let first = self.stood_still.partition_point(|still| still.end <= from);
+        let mut at = from;
+        for ix in first..self.stood_still.len() {
+            let still = &self.stood_still[ix];
+            let (begin, end) = (still.start.max(at), still.end.min(to));
+            if begin >= to {
+                break;
+            }
+            self.charge_reason(slot, reason, at, begin);
+            let still = Reason::of(Class::Interference, Note::StoodStill);
+            self.charge_reason(slot, still, begin, end);
+            at = end;
+        }
+        self.charge_reason(slot, reason, at, to);
     }
 
     #[inline]

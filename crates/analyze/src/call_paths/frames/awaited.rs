@@ -223,10 +223,9 @@ impl Frames<'_> {
         }
     }
 
-    /// Whether a function of OpenMP's asks for a lock.
+    /// Whether a library's function asks for a lock.
     pub fn asks_for_lock(&self, frame: FrameIx) -> bool {
-        let runtime = self.runtime[frame.ix()];
-        runtime.is_some_and(Runtime::has_tasks) && self.call[frame.ix()] == Some(Call::Lock)
+        self.call[frame.ix()] == Some(Call::Lock)
     }
 
     /// Whether a thread waits at a barrier at this path.
@@ -282,7 +281,7 @@ impl Frames<'_> {
         self.trace.frames_of(path).take_while(|frame| self.is_called(*frame))
     }
 
-    fn is_called(&self, frame: FrameIx) -> bool {
+    pub(super) fn is_called(&self, frame: FrameIx) -> bool {
         self.layer[frame.ix()] == Layer::System || self.is_library[frame.ix()]
     }
 

@@ -178,7 +178,7 @@ fn begins(text: &str, with: &[&str]) -> bool {
 }
 
 pub(super) fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
-    const SYSTEM: [&str; 12] = [
+    const SYSTEM: [&str; 13] = [
         "libc.so",
         "libc-",
         "libpthread",
@@ -189,6 +189,8 @@ pub(super) fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
         "libm-",
         "librt.",
         "libstdc++.so",
+        // It unwinds for exceptions.
+        "libgcc_s.so",
         "[vdso]",
         "linux-vdso",
     ];
@@ -321,8 +323,15 @@ pub(super) fn runtime(name: &str, module: &str) -> Option<Runtime> {
         m if begins(m, &["libtbb.so", "libtbb-"]) => Some(Runtime::Tbb),
         m if m == "node" || begins(m, &INTERPRETERS) => Some(Runtime::Interpreter),
         _ if in_libc && is_malloc(name) => Some(Runtime::Allocator),
+        // What the program called of it, where the library does not say.
+        _ if is_call_of_gomp(name) => Some(Runtime::Libgomp),
         _ => None,
     }
+}
+
+/// Whether it stands for a call of GNU OpenMP's, whose functions may jump on to nameless ones.
+fn is_call_of_gomp(name: &str) -> bool {
+    begins(name, &["GOMP_", "omp_set_lock", "omp_set_nest_lock"])
 }
 
 #[cfg(test)]
@@ -362,6 +371,7 @@ mod tests {
             assert_eq!(runtime(name, "program"), None, "{name}");
         }
         assert_eq!(runtime("memcpy", "libc.so.6"), None);
+        assert_eq!(runtime("GOMP_critical_start", "program"), Some(Runtime::Libgomp));
         for name in ["operator new(unsigned long)", "operator delete[](void*)"] {
             assert!(allocates(name, "libstdc++.so.6"), "{name}");
         }
@@ -377,6 +387,7 @@ mod tests {
             Layer::Interrupt
         );
         assert_eq!(layer(FrameKind::Native, "write", "libc.so.6"), Layer::System);
+        assert_eq!(layer(FrameKind::Native, "", "libgcc_s.so.1"), Layer::System, "exceptions");
         assert_eq!(layer(FrameKind::Native, "start_thread", "libc.so.6"), Layer::Start);
         assert_eq!(layer(FrameKind::Native, "start", "libcurl.so.4"), Layer::Program);
         assert_eq!(layer(FrameKind::Native, "main", "a.out"), Layer::Program);
