@@ -42,6 +42,9 @@ pub struct Meta {
     pub annotations: AnnotationsMeta,
     /// Things that this recording cannot show, why, and the command that would grant it.
     pub missing: Vec<String>,
+    /// Why events may have been lost that nobody counted; empty: all that was lost is counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncounted: Vec<String>,
     /// Flight recorder: only this much before `end` was asked for, ns.
     pub keep_ns: Option<u64>,
     /// The lock probe: `full`, `light`, or empty without.

@@ -191,6 +191,19 @@ fn each_loss_has_its_cause_time_and_count() {
     assert_eq!(parts.load().losses.len(), expected.len());
 }
 
+#[test]
+fn what_nobody_counted_is_a_loss_of_unknown_size() {
+    let mut parts = program();
+    parts.meta.uncounted = vec!["2 annotated programs found no room".into()];
+    let trace = parts.load();
+    let [loss] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
+    assert_eq!((&*loss.cause, loss.count), (&*parts.meta.uncounted[0], 0));
+    assert_eq!(loss.when, trace.span);
+    // A stranger's file may name any number.
+    parts.meta.uncounted = (0..100_000).map(|n| n.to_string()).collect();
+    assert_eq!(parts.load().losses.len(), 16);
+}
+
 /// One with perf's records: names of CPU 0 at these times, and whether by exec.
 fn named(names: &[(u64, i32, bool)]) -> parts::Parts {
     let mut parts = program();
