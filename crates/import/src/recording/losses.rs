@@ -22,9 +22,6 @@ use std::ops::Range;
 /// The kernel overwrote events before the recorder read them.
 const OVERRUN: &str = "kernel buffer overrun";
 
-/// Reasons of uncounted losses that are told: a recorder has as many kinds at most, a stranger's file any number.
-const UNCOUNTED_MAX: usize = 16;
-
 /// The table, ordered by time.
 pub(super) fn losses(
     trace: &Trace,
@@ -35,7 +32,7 @@ pub(super) fn losses(
     let mut out = Vec::new();
     kernel(trace, recording, gaps, &mut out);
     annotations(trace, recording, clients, &mut out);
-    out.extend(recording.meta().uncounted.iter().take(UNCOUNTED_MAX).map(|why| Loss {
+    out.extend(recording.meta().uncounted.iter().map(|why| Loss {
         cause: why.clone(),
         cpu: None,
         thread: ThreadIx::NONE,
