@@ -139,7 +139,7 @@ mod tests {
         assert!(all.iter().all(|one| one.limit.is_some() == (one.cause == "files")), "{all:?}");
         // A file may have any text for a cause.
         let evil = Hindrance { cause: "\x1b[31m".into(), errno: i32::MIN, limit: Some(1) };
-        assert!(!evil.to_string().contains('\x1b'));
+        assert!(!evil.to_string().contains('\x1b') && !evil.is_of_space());
     }
 
     #[test]
@@ -158,6 +158,15 @@ mod tests {
             assert!(of_limit.contains(&format!("RLIMIT_{name}")), "{of_limit}");
         }
         assert!(of_limit.ends_with("(os error 12)"), "{of_limit}");
+        assert!(!of_limit.contains("full"), "{of_limit}");
+        for letter in ["f", "n", "v", "d", "l"] {
+            assert!(of_limit.contains(&format!("`ulimit -{letter}` allows ")), "{of_limit}");
+        }
+        let keys: Vec<&str> = all.iter().map(|one| &*one.cause).collect();
+        assert_eq!(
+            keys,
+            ["space", "quota", "file_size", "files", "addresses", "data", "locked", "other"]
+        );
         assert!(words(&all, None).is_some() && words(&all, None) == words(&all, Some(Lost::Site)));
         assert_eq!(words(&all, Some(Lost::Full)), None);
         assert_eq!(words(&[], None), None);
