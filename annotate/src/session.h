@@ -76,10 +76,10 @@ KASURI__COLD int kasuri__is_ours(struct kasuri_control *k) {
     return kasuri__has_clock(k);
 }
 
-/* Map and check the session's control page; `c` is not looked at. Return: null when it is not one for this program. */
-KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
+/* Map and check the session's control page. Return: null when it is not one for this program. */
+KASURI__COLD struct kasuri_control *kasuri__open_control(void) {
     struct kasuri_control *k = 0;
-    int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
+    int fd = kasuri__open(0, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (KASURI__CALL(SYS_lseek, fd, 0, SEEK_END, 0) >= (long)sizeof *k)
@@ -93,7 +93,7 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* Tell the session at kasuri__process.session that this program has no memory for a client. */
 KASURI__COLD void kasuri__refuse(long error) {
-    struct kasuri_control *k = kasuri__open_control(0);
+    struct kasuri_control *k = kasuri__open_control();
     if (!k)
         return;
     kasuri__hinder(k, error, 1);
@@ -370,7 +370,7 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
  * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
  * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control(c), *parents = kasuri__process.control;
+    struct kasuri_control *k = kasuri__open_control(), *parents = kasuri__process.control;
     if (!k) { /* a child that does not see the session, as after chroot, says so in its parent's page */
         if (parents && parents->state != KASURI_SESSION_STOPPED)
             __atomic_fetch_add(&parents->refused, 1, __ATOMIC_RELAXED);

@@ -722,14 +722,14 @@ static int a_control_page_is_checked(void) {
                  {offsetof(struct kasuri_control, first_chunks), 0, 0}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         words[cases[i].field / 4] = cases[i].value;
-        struct kasuri_control *k = kasuri__open_control(c);
+        struct kasuri_control *k = kasuri__open_control();
         if ((k != 0) != cases[i].is_good)
             fprintf(stderr, "case %u\n", i);
         EXPECT((k != 0) == cases[i].is_good && (!k || munmap(k, 4096) == 0));
         *control = good;
     }
-    EXPECT(truncate(file("control"), sizeof *control) == 0 && kasuri__open_control(c));
-    EXPECT(truncate(file_name, sizeof *control - 1) == 0 && !kasuri__open_control(c));
+    EXPECT(truncate(file("control"), sizeof *control) == 0 && kasuri__open_control());
+    EXPECT(truncate(file_name, sizeof *control - 1) == 0 && !kasuri__open_control());
     return failed;
 }
 
@@ -748,13 +748,13 @@ static int a_foreign_session_is_counted(void) {
         words[0] = words[1];
         words[1] = low;
         control->foreign = __builtin_bswap32(255);
-        EXPECT(!kasuri__open_control(c) && control->foreign == __builtin_bswap32(256));
+        EXPECT(!kasuri__open_control() && control->foreign == __builtin_bswap32(256));
         control->struct_size = __builtin_bswap32(131);
-        EXPECT(!kasuri__open_control(c) && control->foreign == __builtin_bswap32(256));
+        EXPECT(!kasuri__open_control() && control->foreign == __builtin_bswap32(256));
     }
     *control = good;
     control->clock = KASURI_CLOCK_NATIVE;
-    struct kasuri_control *k = kasuri__open_control(c);
+    struct kasuri_control *k = kasuri__open_control();
     EXPECT((k != 0) == KASURI__NATIVE && control->foreign == (KASURI__NATIVE ? 0 : 1));
     return failed;
 }

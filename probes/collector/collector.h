@@ -42,6 +42,7 @@ struct thread {
         uint32_t is_recorded; /* a recorder was there when it began */
     } spans[DEPTH_MAX];
     uintptr_t asked, held[HELD_MAX]; /* objects of itt.c; 0: none */
+    int asked_barrier;               /* what was asked for began as a wait at a barrier: it ends as one */
 };
 /* This thread's; null: no memory. */
 struct thread *this_thread(void);

@@ -431,7 +431,7 @@ static void end_wait(void *address, int is_held) {
     t->asked = 0;
     struct object *o = object_at((uintptr_t)address, 0);
     uint32_t name = o ? __atomic_load_n(&o->name, __ATOMIC_RELAXED) : 0;
-    if (o && __atomic_load_n(&o->is_barrier, __ATOMIC_RELAXED)) {
+    if (t->asked_barrier) {
         kasuri_wait_end(name, KASURI_WAIT_BARRIER, (uintptr_t)address);
         return;
     }
@@ -445,7 +445,7 @@ static void end_wait(void *address, int is_held) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)name, KASURI_EV_LOCK_GIVEN_UP, (uintptr_t)address, 0));
 }
 static void sync_prepare(void *address) {
-    struct thread *t = kasuri__gate_load() ? this_thread() : 0;
+    struct thread *t = address && kasuri__gate_load() ? this_thread() : 0;
     if (!t)
         return;
     if (t->asked)
@@ -453,7 +453,8 @@ static void sync_prepare(void *address) {
     struct object *o = object_at((uintptr_t)address, 0);
     uint32_t name = o ? __atomic_load_n(&o->name, __ATOMIC_RELAXED) : 0;
     t->asked = (uintptr_t)address;
-    if (o && __atomic_load_n(&o->is_barrier, __ATOMIC_RELAXED))
+    t->asked_barrier = o && __atomic_load_n(&o->is_barrier, __ATOMIC_RELAXED);
+    if (t->asked_barrier)
         kasuri_wait_begin(name, KASURI_WAIT_BARRIER, (uintptr_t)address);
     else
         kasuri_lock_request(name, KASURI_LOCK_EXCLUSIVE, (uintptr_t)address);

@@ -66,7 +66,7 @@ fn losses_text(losses: &[LossSummary]) -> String {
     let more = lost.iter().any(|l| l.count == 0);
     let text = match (lost.is_empty(), sum(&lost), more) {
         (true, ..) => "no events lost".to_owned(),
-        (_, 0, _) => "an unknown number of events lost".to_owned(),
+        (_, 0, _) => "what was lost is not known".to_owned(),
         (_, n, false) => format!("{} lost", plural(n, "event")),
         (_, n, true) => format!("{} or more events lost", count(n)),
     };

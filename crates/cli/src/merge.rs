@@ -78,7 +78,7 @@ impl<'a> Prepared<'a> {
             leave_kernel_events(&mut parts, &frame, &mut merged);
         }
         let trace = kernel(parts, &shifts, span, strings, &mut merged)?;
-        meta.missing.extend(lost_annotations(&trace));
+        meta.uncounted.extend(lost_annotations(&trace));
         Ok(Prepared { base, trace, meta, annotations, merged })
     }
 
@@ -360,7 +360,7 @@ fn missing(parts: &[Part<'_>]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Losses that have no place in a recording's tables, in words.
+/// Losses that have no place in a recording's tables, in words: their sum is known to nobody who reads it.
 fn lost_annotations(trace: &Trace) -> impl Iterator<Item = String> {
     let others = trace.losses.iter().filter(|l| l.cpu.is_none());
     others.map(|l| match l.count {

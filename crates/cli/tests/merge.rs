@@ -70,6 +70,21 @@ fn two_traces_share_one_clock() {
     assert_eq!(n(out), n(&first) + n(&second), "the marks of both");
 }
 
+/// What a part lost is not known any more, which is not "no events lost".
+#[test]
+fn losses_of_parts_are_losses_of_the_whole() {
+    let dir = scratch("losses");
+    let (cut, out) = (dir.join("cut.data"), dir.join("out.kasuri"));
+    let (cut, out) = (cut.to_str().unwrap(), out.to_str().unwrap());
+    let whole = std::fs::read(golden("../perf_data/switches.data")).unwrap();
+    // The last bytes are the header's features: the records before end in the middle of one.
+    std::fs::write(cut, &whole[..whole.len() / 2]).unwrap();
+    let merged = kasuri(&["merge", "--salvage", "-o", out, cut]);
+    assert!(merged.status.success(), "{}", stderr(&merged));
+    let losses = &stat(out)["losses"];
+    assert!(!losses.as_array().unwrap().is_empty(), "{losses}");
+}
+
 #[test]
 fn clocks_that_cannot_be_aligned_are_said_and_an_offset_helps() {
     let dir = scratch("clocks");

@@ -5,12 +5,16 @@
 //! every line that parses. Unknown keys are ignored and absent ones have the default, so files of older and newer recorders
 //! of the same version can be read.
 use crate::hindrance::Hindrance;
+use crate::ring::HINDRANCES;
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
 /// Version of the recording directory and of [`Meta`].
 pub const META_VERSION: u32 = 1;
+
+/// Most reasons of [`Meta::uncounted`] that are read: a recorder has fewer kinds of them.
+pub const UNCOUNTED_MAX: usize = 16;
 
 /// Facts about a recording.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -42,6 +46,9 @@ pub struct Meta {
     pub annotations: AnnotationsMeta,
     /// Things that this recording cannot show, why, and the command that would grant it.
     pub missing: Vec<String>,
+    /// Why events may have been lost that nobody counted; empty: all that was lost is counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncounted: Vec<String>,
     /// Flight recorder: only this much before `end` was asked for, ns.
     pub keep_ns: Option<u64>,
     /// The lock probe: `full`, `light`, or empty without.
@@ -432,7 +439,7 @@ impl Meta {
             )
             .remedy("the recorder ended before it began; record again"));
         }
-        let meta: Meta =
+        let mut meta: Meta =
             serde_json::from_slice(json).map_err(|e| json_error("meta.json", json, 0, &e))?;
         if meta.version != META_VERSION {
             return Err(Error::new(
@@ -444,6 +451,9 @@ impl Meta {
             )
             .remedy("read it with the kasuri that recorded it"));
         }
+        // A stranger's file may name any number, and readers compare each with all.
+        meta.uncounted.truncate(UNCOUNTED_MAX);
+        meta.annotations.hindrances.truncate(HINDRANCES);
         Ok(meta)
     }
 
@@ -509,6 +519,18 @@ pub fn to_lines<T: Serialize>(rows: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_that_readers_compare_with_themselves_are_short() {
+        let mut meta = Meta { version: META_VERSION, ..Meta::default() };
+        meta.uncounted = (0..100_000).map(|n| n.to_string()).collect();
+        meta.annotations.hindrances =
+            (0..100_000).map(|errno| Hindrance { errno, ..Hindrance::default() }).collect();
+        let read = Meta::parse(meta.to_json().as_bytes()).unwrap();
+        assert_eq!(read.uncounted[..], meta.uncounted[..UNCOUNTED_MAX]);
+        let all = &meta.annotations.hindrances;
+        assert_eq!(read.annotations.hindrances[..], all[..HINDRANCES]);
+    }
 
     #[test]
     fn meta_round_trips_and_ignores_unknown_keys() {

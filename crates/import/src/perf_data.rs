@@ -97,6 +97,7 @@ pub(crate) fn open<'a>(
         data,
         switches,
         salvage: options.salvage,
+        has_execs: has("sched/sched_process_exec"),
         start: opened.setup.span.start,
         seen: Mutex::new(Seen { errors, ..Seen::default() }),
     });
@@ -462,6 +463,8 @@ struct Shared<'a> {
     data: PerfData<'a>,
     switches: Switches,
     salvage: bool,
+    /// Execs are recorded as tracepoints.
+    has_execs: bool,
     /// The start of the span. Threads of earlier records are in [`Setup::known`].
     start: Time,
     seen: Mutex<Seen>,
@@ -673,6 +676,12 @@ impl CpuEvents for CpuSource<'_> {
             if time < shared.start {
                 continue;
             }
+            let begun = match record.what {
+                RecordWhat::Record { tid, kind: RecordKind::Comm { exec: true, .. }, .. } => {
+                    (!shared.has_execs).then_some(tid)
+                }
+                _ => None,
+            };
             let event = match record.what {
                 RecordWhat::Tracepoint(data) => self.tracepoint(time, data, strings),
                 RecordWhat::Sample => {
@@ -685,6 +694,9 @@ impl CpuEvents for CpuSource<'_> {
             };
             self.last = self.last.max(time);
             out.extend(event);
+            if let (Some(tid), Some(event)) = (begun, event) {
+                out.push(Event { what: What::Exec { tid, old_tid: tid }, ..event });
+            }
         }
         Ok(())
     }

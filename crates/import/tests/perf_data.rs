@@ -340,6 +340,17 @@ fn records(bytes: &[u8]) -> Vec<(usize, u32, usize)> {
     out
 }
 
+/// The kernel marks names that came with another program; a tracepoint of execs tells it too, and both are one.
+#[test]
+fn each_exec_begins_another_life_once() {
+    for name in ["switches", "per-thread", "mixed", "sched", "task"] {
+        let (bytes, trace) = (bytes(name), trace(name));
+        let marked = |at: usize, kind| kind == 3 && bytes[at + 5] & 1 << 5 != 0;
+        let marked = records(&bytes).iter().filter(|(at, kind, _)| marked(*at, *kind)).count();
+        assert!(marked > 0 && trace.execs.time.len() == marked, "{name}: {marked}");
+    }
+}
+
 /// Where the section of a header feature is described.
 fn feature_at(bytes: &[u8], feature: u32) -> usize {
     let bits = u64_at(bytes, 72);

@@ -277,7 +277,9 @@ impl FlightRecorder {
         dir.add_procs(live.collector.names())?;
         let mut meta =
             Meta { start: anchors[0], end: Some(end), complete: true, ..live.meta.clone() };
-        meta.missing.extend(live.collector.refused());
+        let refused = live.collector.refused();
+        meta.missing.extend(refused.iter().cloned());
+        meta.uncounted.extend(refused);
         meta.annotations.hindrances = live.session.hindrances();
         dir.write_meta(&meta)
     }

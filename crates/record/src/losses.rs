@@ -141,20 +141,53 @@ mod tests {
     }
 
     #[test]
+    fn each_loss_has_its_number_its_cause_and_its_remedy() {
+        let mut losses = Losses { kernel: 1, overwritten: 1, ..Losses::default() };
+        assert_eq!(losses.lines(), ["1 kernel events LOST (buffer full: try --buffer-mb 64)"]);
+        assert!(
+            losses.to_string().ends_with(
+                ", 1 older annotations overwritten (a flight recorder keeps the newest)"
+            )
+        );
+        losses = Losses { annotations: [1; LOST_CAUSES], ..Losses::default() };
+        let line = |losses: &Losses, lost: Lost| losses.lines()[lost as usize].clone();
+        assert_eq!(losses.lines().len(), LOST_CAUSES);
+        assert!(line(&losses, Lost::Full).contains("(ring full: try --ring-mb;"));
+        assert!(line(&losses, Lost::Space).contains("(no space for rings: make their"));
+        assert!(line(&losses, Lost::Limit).contains("(limit of the program: `ulimit -f`, `-n`"));
+        losses.rings_were_small = true;
+        assert!(line(&losses, Lost::Full).contains("(ring full, as shared memory has little room"));
+        // With what was in the way, where it was that.
+        let met = |cause: &str, limit| Hindrance { cause: cause.into(), errno: 28, limit };
+        losses.hindrances = vec![met("space", None), met("files", Some(64))];
+        assert!(line(&losses, Lost::Space).contains(
+            "(no space for rings: their file system was full; /dev/shm as a rule, in a container"
+        ));
+        let files = "1 annotations LOST (limit of the program: `ulimit -n` allows 64 open files (RLIMIT_NOFILE))";
+        assert_eq!(line(&losses, Lost::Limit), files);
+        assert!(!line(&losses, Lost::Big).contains("full"), "{}", line(&losses, Lost::Big));
+    }
+
+    #[test]
     fn losses_of_snapshots_add_up() {
         let one = Losses {
             kernel: 5,
+            kernel_unwritten: 2,
             annotations: [1; LOST_CAUSES],
             overwritten: 3,
+            rings_were_small: true,
+            hindrances: vec![Hindrance { errno: 1, ..Hindrance::default() }],
             unknown: vec!["x".into()],
-            ..Losses::default()
         };
-        let mut sum = one.clone();
+        let mut sum = Losses::default();
+        sum.add(&one);
+        assert_eq!(sum, one);
         sum.add(&one);
         assert_eq!(
             (sum.kernel, sum.annotations_lost(), sum.overwritten),
             (5, 2 * LOST_CAUSES as u64, 6)
         );
-        assert_eq!(sum.unknown.len(), 1);
+        // The kernel's counters are those since the start; what is said is said once.
+        assert_eq!((sum.kernel_unwritten, sum.hindrances.len(), sum.unknown.len()), (4, 1, 1));
     }
 }

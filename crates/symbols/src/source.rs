@@ -6,7 +6,7 @@ use crate::elf::{self, Facts, Loaded};
 use crate::{Bytes, List, Why};
 use kasuri_format::call_paths::{Module, ModuleKind, NONE, Tables};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
 /// Files of modules that are opened at once; those with the most frames come first.
@@ -280,6 +280,19 @@ fn by_link(
     None
 }
 
+/// A path as it reads; None: it leads above the root.
+fn without_dots(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if !out.pop() => return None,
+            Component::ParentDir | Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    Some(out)
+}
+
 fn plain(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
@@ -305,13 +318,19 @@ fn fetch(id: &[u8], files: &dyn Files) -> Option<Bytes> {
     (elf::build_id((*fetched).as_ref()) == id).then_some(fetched)
 }
 
-/// The file to which `dwz` moved what several debug files have in common.
+/// The file to which `dwz` moved what several debug files have in common. Who wrote the link chose its name and its build-id: a
+/// file that has none is never meant, nor one elsewhere than where debug files are.
 fn shared_file(debug: &Path, bytes: &[u8], files: &dyn Files) -> Option<Bytes> {
     let (name, id) = Facts::of(bytes)?.shared_link?;
     if let Some((_, found)) = by_build_id(id, files) {
         return Some(found);
     }
-    let path = debug.parent()?.join(std::str::from_utf8(name).ok()?);
+    let beside = debug.parent()?;
+    let path = without_dots(&beside.join(std::str::from_utf8(name).ok()?))?;
+    let mut places = files.debug_dirs().iter().map(PathBuf::as_path).chain([beside]);
+    if id.is_empty() || !places.any(|place| path.starts_with(place)) {
+        return None;
+    }
     let same = |o: &Opened| elf::build_id((*o.bytes).as_ref()) == id;
     candidates(&path, files).find(same).map(|o| o.bytes)
 }

@@ -75,6 +75,7 @@ struct Fake {
     changed_ns: u64,
     kernel: Option<Vec<u8>>,
     jit: Option<Vec<u8>>,
+    asked: Mutex<Vec<PathBuf>>,
 }
 
 impl Fake {
@@ -86,6 +87,7 @@ impl Fake {
 
 impl Files for Fake {
     fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>> {
+        self.asked.lock().unwrap().push(path.to_owned());
         let bytes = self.files.get(path)?.get(nth)?.clone();
         Some(Ok(Opened { bytes: Arc::new(bytes), changed_ns: self.changed_ns }))
     }
@@ -194,6 +196,49 @@ fn separate_debug_files_are_found_by_build_id_and_by_link() {
     other[at] ^= 1;
     for files in [stripped().with(&by_id, other.clone()), linked().with("/bin/p.debug", other)] {
         assert_eq!(names(&tables, &files).0, [""]);
+    }
+}
+
+/// A recorded program may name any file as the one that `dwz` made.
+#[test]
+fn a_link_to_shared_information_leads_to_debug_files_alone() {
+    let Some(built) = built() else { return };
+    let (p, id) = (built.file("p"), build_id(&built.file("p")));
+    let tables = tables(ModuleKind::Elf, id.clone(), &[built.inside("main")]);
+    let wrong_id = vec![7; 20];
+    for (name, id, asked) in [
+        ("/root/secret", &wrong_id, None),
+        ("../../root/secret", &wrong_id, None),
+        ("/dbg/../root/secret", &wrong_id, None),
+        ("../../../../../../dbg", &wrong_id, None),
+        ("/dbg/.dwz/one", &Vec::new(), None),
+        ("/dbg/.dwz/one", &wrong_id, Some("/dbg/.dwz/one")),
+        ("../dbg/./.dwz/one", &wrong_id, Some("/dbg/.dwz/one")),
+        ("one", &wrong_id, Some("/bin/one")),
+    ] {
+        let link = [name.as_bytes(), b"\0", id].concat();
+        std::fs::write(built.dir.path().join("link"), link).unwrap();
+        let add = ["--add-section", ".gnu_debugaltlink=link", "p", "with"];
+        assert!(built.tool("objcopy", &add));
+        let mut files = Fake::default().with("/bin/p", built.file("with"));
+        files.debug_dirs = vec!["/dbg".into()];
+        // Files of every name are there, but none has the build-id.
+        for path in ["/root/secret", "/dbg", "/dbg/.dwz/one", "/bin/one"] {
+            files = files.with(path, p.clone());
+        }
+        assert_eq!(names(&tables, &files).0, ["main p.c:10"], "{name}");
+        let asked_for = files.asked.into_inner().unwrap();
+        let by_name = asked_for.iter().filter(|path| {
+            !path.starts_with("/dbg/.build-id")
+                && !path.ends_with("p")
+                && !path.ends_with("p.debug")
+        });
+        let by_name: Vec<_> = by_name.collect();
+        assert!(
+            by_name.iter().all(|path| Some(&***path) == asked.map(Path::new)),
+            "{name}: {by_name:?}"
+        );
+        assert_eq!(by_name.is_empty(), asked.is_none(), "{name}: {by_name:?}");
     }
 }
 

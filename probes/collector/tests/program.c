@@ -369,6 +369,103 @@ static int many_names_share_one(void) {
     return failed;
 }
 
+/* -- callers that keep no rule -- */
+
+static uint64_t number_after(uint64_t *seed) {
+    *seed ^= *seed << 13, *seed ^= *seed >> 7, *seed ^= *seed << 17;
+    return *seed;
+}
+#define PICK(n) (number_after(&seed) % (n))
+
+/* Texts: none, empty, of a megabyte, with places that have no end, with control characters, not terminated within their length. */
+static char megabyte[1 << 20];
+static wchar_t wide_text[4096];
+static void *objects[8], *counters[4]; /* of all threads: what one asked for another ends */
+
+/* Calls of all kinds in any order, on things of any thread. `start`: the seed. */
+static void *breaks_rules(void *start) {
+    uint64_t seed = (uintptr_t)start * 0x9e3779b97f4a7c15ull | 1;
+    const char *texts[] = {
+        0, "", megabyte, ";", ";;;;;;", ";a", ";a;b;c;d;;", ";a;unknown;c", "\033[31m\n\001", "\xff", "plain"};
+    const wchar_t *wides[] = {0, L"", wide_text, L"wide"};
+    for (int i = 0; i < 2000; i++) {
+        const char *text = texts[PICK(sizeof texts / sizeof *texts)];
+        const wchar_t *wide = wides[PICK(sizeof wides / sizeof *wides)];
+        void *domain = PICK(4) ? domain_create_call(text) : 0, *string = PICK(4) ? string_handle_create_call(text) : 0;
+        void *object = PICK(5) ? &objects[PICK(8)] : 0;
+        void *counter = __atomic_load_n(&counters[PICK(4)], __ATOMIC_ACQUIRE);
+        struct id id = {PICK(2), PICK(3), ~0ull};
+        uint64_t value = number_after(&seed);
+        struct attributes a = {.size = (uint16_t)(PICK(2) ? sizeof a : PICK(70000)),
+                               .payload_type = (int32_t)PICK(9) - 1};
+        a.payload.u = value;
+        a.message_type = (int32_t)PICK(5) - 1;
+        a.message.ascii = text;
+        if (a.message_type == 2)
+            a.message.wide = wide;
+        if (a.message_type == 3)
+            a.message.registered = PICK(3) ? CALL(void *, core2, 10, (void *, const char *))(domain, text) : 0;
+        struct attributes *of = PICK(6) ? &a : 0;
+        switch (PICK(34)) {
+#define ANY(n, call)                                                                                                   \
+    case n:                                                                                                            \
+        call;                                                                                                          \
+        break;
+            ANY(0, task_begin_call(domain, id, null_id, string))
+            ANY(1, task_begin_fn_call(domain, id, id, 0))
+            ANY(2, task_end_call(domain))
+            ANY(3, task_begin_overlapped_call(domain, id, id, string))
+            ANY(4, task_end_overlapped_call(domain, id))
+            ANY(5, frame_begin_v3_call(domain, PICK(2) ? &id : 0))
+            ANY(6, frame_end_v3_call(domain, PICK(2) ? &id : 0))
+            ANY(7, frame_submit_v3_call(domain, 0, value, 0))
+            ANY(8, marker_call(domain, id, string, (int)value))
+            ANY(9, event_start_call(event_create_call(text, (int)value)))
+            ANY(10, event_start_call((int)value))
+            ANY(11, thread_set_name_call(text))
+            ANY(12, __atomic_store_n(&counters[PICK(4)], counter_create_typed_call(text, text, (int)PICK(20) - 5),
+                                     __ATOMIC_RELEASE))
+            ANY(13, counter_inc_delta_call(counter, value))
+            ANY(14, counter_set_value_call(counter, PICK(3) ? &value : 0))
+            ANY(15, counter_dec_delta_v3_call(domain, string, value))
+            ANY(16, metadata_add_call(domain, PICK(2) ? null_id : id, string, (int)PICK(12) - 2, (size_t)value,
+                                      PICK(3) ? &value : 0))
+            ANY(17, metadata_str_add_call(domain, null_id, string, text, PICK(2) ? (size_t)value : 0))
+            ANY(18, sync_create_call(object, text, texts[PICK(11)], (int)PICK(4)))
+            ANY(19, sync_rename_call(object, text))
+            ANY(20, sync_cancel_call(object))
+            ANY(21, sync_releasing_call(object))
+            ANY(22, CALL(int, core, 9, (const char *))(text))
+            ANY(23, CALL(int, core, 10, (const wchar_t *))(wide))
+            ANY(24, CALL(int, core, 11, (void))())
+            ANY(25, CALL(void, core2, 1, (void *, struct attributes *))(domain, of))
+            ANY(26, CALL(int, core2, 4, (void *, struct attributes *))(domain, of))
+            ANY(27, CALL(int, core2, 5, (void *))(domain))
+            ANY(28, CALL(uint64_t, core2, 2, (void *, struct attributes *))(domain, of))
+            ANY(29, CALL(void, core, 7, (uint64_t))(value))
+            ANY(30, CALL(void, core, 14, (uint32_t, const char *))((uint32_t)syscall(SYS_gettid), text))
+            ANY(31, CALL(uint64_t, core, 6, (const wchar_t *))(wide))
+            ANY(32, sync_acquired_call(object))
+            ANY(33, sync_prepare_call(object))
+        }
+    }
+    return 0;
+}
+
+static int whoever_breaks_all_rules_harms_nobody(void) {
+    pthread_t threads[4];
+    load_itt();
+    load_nvtx();
+    memset(megabyte, 'm', sizeof megabyte - 1);
+    for (size_t i = 0; i + 1 < sizeof wide_text / sizeof *wide_text; i++)
+        wide_text[i] = (wchar_t)(i * 0x9e3779b9u);
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, breaks_rules, (void *)(i + 1));
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], 0);
+    return failed;
+}
+
 static int without_a_recorder_nothing_happens(void) {
     return itt_tasks_marks_and_values() || itt_locks_and_barriers() || nvtx_ranges_and_marks();
 }
@@ -398,6 +495,7 @@ const struct program programs[] = {
     PROGRAM(ends_without_begins_are_ignored, "BEGIN a1|END|"),
     PROGRAM(deep_slices_are_left_out, 0),
     PROGRAM(many_names_share_one, 0),
+    PROGRAM(whoever_breaks_all_rules_harms_nobody, 0),
     PROGRAM(without_a_recorder_nothing_happens, 0),
 };
 const unsigned n_programs = sizeof programs / sizeof *programs;

@@ -393,10 +393,37 @@ fn a_limit_that_keeps_rings_from_growing_is_named() {
         };
         let stat = answer(&["stat", "--json", "run.kasuri"]);
         assert!(stat.contains(words), "{stat:.3000}");
+        // The headline is that of the recorder's last line.
+        let overview = answer(&["stat", "run.kasuri"]);
+        assert!(!overview.contains("no events lost"), "{overview:.3000}");
+        assert_eq!(overview.contains("what was lost is not known"), !counts, "{overview:.3000}");
         let file = std::fs::read(dir.path().join("run.kasuri")).unwrap();
         let meta = Recording::parse(&file).unwrap().meta().clone();
         let [met] = &meta.annotations.hindrances[..] else { panic!("{meta:?}") };
         assert_eq!((&*met.cause, met.limit), (key, number.parse().ok()));
+    }
+}
+
+/// Whoever cannot open the session can tell nobody: here a program with the rights of another user.
+#[test]
+fn an_annotated_program_that_never_comes_is_not_none_lost() {
+    let dir = scratch();
+    let emitter = dir.path().join("emitter");
+    std::fs::copy(program("emitter"), &emitter).unwrap();
+    std::os::unix::fs::chown(&emitter, Some(65534), None).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for (mode, comes) in [(0o755, true), (0o4755, false)] {
+        std::fs::set_permissions(&emitter, std::fs::Permissions::from_mode(mode)).unwrap();
+        let _ = std::fs::remove_file(dir.path().join("counts"));
+        let arguments = ["record", "--no-kernel", "-o", "run.kasuri", "--"];
+        let output =
+            run(kasuri(dir.path()).args(arguments).args(["./emitter", "1", "2000", "counts", "0"]));
+        let what = said(&output);
+        assert_eq!(facts(&dir.path().join("run.kasuri")).annotations > 0, comes, "{what}");
+        assert_eq!(what.contains("none lost"), comes, "{what}");
+        let stat = run(kasuri(dir.path()).args(["stat", "run.kasuri"]));
+        let stat = String::from_utf8_lossy(&stat.stdout);
+        assert_eq!(stat.contains("no events lost"), comes, "{stat:.3000}");
     }
 }
 

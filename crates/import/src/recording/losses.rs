@@ -1,6 +1,6 @@
 //! The table of losses of a recording.
 //!
-//! Losses have three sources:
+//! Counted losses have three sources:
 //!
 //! - Gaps in kernel blocks. A flagged ring-buffer page shows that events are missing, and where, but not how many; the
 //!   kernel's counters (`per_cpu/cpuN/stats`), read about once a second, show how many. All gaps between two readings
@@ -8,6 +8,8 @@
 //!   others 0.
 //! - Losses that a thread reports in its own stream of annotations, with their time.
 //! - Counters in the header of a client's ring, of threads that have no stream.
+//!
+//! What the recorder knows to be uncounted has a row of its own.
 use super::annotation::Clients;
 use super::kernel::{GapCause, MetGap};
 use kasuri_format::container::Recording;
@@ -30,6 +32,14 @@ pub(super) fn losses(
     let mut out = Vec::new();
     kernel(trace, recording, gaps, &mut out);
     annotations(trace, recording, clients, &mut out);
+    out.extend(recording.meta().uncounted.iter().map(|why| Loss {
+        cause: why.clone(),
+        cpu: None,
+        thread: ThreadIx::NONE,
+        when: trace.span.clone(),
+        count: 0,
+        remedy: String::new(),
+    }));
     out.sort_by_key(|l| (l.when.start, l.cpu, l.thread));
     out
 }

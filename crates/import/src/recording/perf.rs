@@ -92,7 +92,15 @@ impl CpuEvents for PerfCpu<'_> {
                 break;
             };
             let records = self.recording.perf_block(ix).map_err(source)?.records;
-            out.extend(records.iter().map(|record| self.event(record, strings)));
+            for record in &records {
+                let event = self.event(record, strings);
+                let exec = matches!(record.kind, RecordKind::Comm { exec: true, .. });
+                out.push(event);
+                if exec {
+                    let what = What::Exec { tid: record.tid, old_tid: record.tid };
+                    out.push(Event { what, ..event });
+                }
+            }
         }
         Ok(())
     }

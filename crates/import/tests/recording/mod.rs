@@ -192,6 +192,53 @@ fn each_loss_has_its_cause_time_and_count() {
 }
 
 #[test]
+fn what_nobody_counted_is_a_loss_of_unknown_size() {
+    let mut parts = program();
+    parts.meta.uncounted = vec!["2 annotated programs found no room".into()];
+    let trace = parts.load();
+    let [loss] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
+    assert_eq!((&*loss.cause, loss.count), (&*parts.meta.uncounted[0], 0));
+    assert_eq!(loss.when, trace.span);
+    // A stranger's file may name any number.
+    parts.meta.uncounted = (0..100_000).map(|n| n.to_string()).collect();
+    assert_eq!(parts.load().losses.len(), 16);
+}
+
+/// One with perf's records: names of CPU 0 at these times, and whether by exec.
+fn named(names: &[(u64, i32, bool)]) -> parts::Parts {
+    let mut parts = program();
+    parts.meta.kernel.source = "perf".into();
+    let mut records = Vec::new();
+    for &(at, tid, exec) in names {
+        records.extend_from_slice(&3u32.to_ne_bytes());
+        records.extend_from_slice(&(u16::from(exec) << 13).to_ne_bytes());
+        records.extend_from_slice(&48u16.to_ne_bytes());
+        for number in [tid, tid] {
+            records.extend_from_slice(&number.to_ne_bytes());
+        }
+        records.extend_from_slice(b"worker\0\0");
+        for number in [tid, tid] {
+            records.extend_from_slice(&number.to_ne_bytes());
+        }
+        records.extend_from_slice(&(START + at).to_ne_bytes());
+        records.extend_from_slice(&[0; 8]);
+    }
+    parts.perf = vec![(0, records)];
+    parts
+}
+
+/// Without tracefs the kernel says in a name's record that it came with another program.
+#[test]
+fn a_name_that_came_by_exec_begins_another_life() {
+    let trace = named(&[(100, 7, true), (200, 7, false), (300, 7, true)]).load();
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let at: Vec<(i32, i64)> = (trace.execs.thread.iter().zip(&trace.execs.time))
+        .map(|(t, at)| (tid(&trace, *t), at.0))
+        .collect();
+    assert_eq!(at, [(7, 100), (7, 300)]);
+}
+
+#[test]
 fn lost_annotations_name_their_thread_and_program() {
     let mut parts = program();
     // Thread number 1001 was given out twice: the losses are those of the first.

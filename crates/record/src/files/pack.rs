@@ -73,7 +73,7 @@ impl Packed {
     /// Counts the losses that a packed file states.
     pub(crate) fn count_recording(&mut self, recording: &Recording<'_>) {
         self.count_kernel_losses(recording.kernel_losses());
-        self.losses.hindrances.clone_from(&recording.meta().annotations.hindrances);
+        self.count_known(recording.meta());
         for client in recording.client_losses() {
             self.count_annotations(client.lost, recording.meta());
         }
@@ -93,13 +93,26 @@ impl Packed {
         }
     }
 
+    /// Takes what the metadata say of losses.
+    fn count_known(&mut self, meta: &Meta) {
+        self.losses.hindrances.clone_from(&meta.annotations.hindrances);
+        self.losses.unknown.clone_from(&meta.uncounted);
+    }
+
     /// Marks the loss as unknown, because damaged parts may have held events.
     pub(crate) fn doubt(&mut self) {
         if !self.damage.is_empty() {
-            let why = format!("{} left out", self.damage[0]);
-            self.losses.unknown.push(why);
+            let why = left_out(&self.damage[0]);
+            if !self.losses.unknown.contains(&why) {
+                self.losses.unknown.push(why);
+            }
         }
     }
+}
+
+/// Why losses are not known where a part is damaged.
+fn left_out(damage: &str) -> String {
+    format!("{damage} left out")
 }
 
 /// A file mapped for reading.
@@ -198,7 +211,7 @@ pub(crate) fn losses(dir: &Held) -> Losses {
         let meta = read_meta(dir)?;
         let rows: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", packed);
         packed.count_kernel_losses(&rows);
-        packed.losses.hindrances.clone_from(&meta.annotations.hindrances);
+        packed.count_known(&meta);
         read_client_losses(&[dir], &meta, packed)?;
         for (id, input) in inputs(&[dir], "p", ".chunks")? {
             client(id, &[(id, input)], &meta, packed);
@@ -250,6 +263,7 @@ fn pack_into(
     let torn = torn_files(dirs[0], &std::mem::take(&mut meta.files));
     meta.complete &= torn.is_empty();
     meta.missing.extend(torn.iter().cloned());
+    meta.uncounted.extend(torn.first().map(|torn| left_out(torn)));
     let write_error = |e: io::Error| format!("cannot write {}: {e}", output.display());
     let is_sent = matches!(begun, Begun::Stream(..));
     let (mut writer, mut packed) = match begun {
@@ -267,7 +281,7 @@ fn pack_into(
     packed.damage.extend(torn);
     let rows = read_rows(dirs, &mut packed);
     packed.count_kernel_losses(&rows.losses);
-    packed.losses.hindrances.clone_from(&meta.annotations.hindrances);
+    packed.count_known(&meta);
     if !is_sent {
         write_rows(&rows, &mut writer).map_err(write_error)?;
     }

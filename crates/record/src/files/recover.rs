@@ -91,14 +91,15 @@ fn recover_directory(
             repair_chunk_files(&dir)?;
         }
     }
-    let mut doubts = taken.refused;
+    meta.uncounted.append(&mut taken.refused);
     if Sent::of(&dir).bytes() > 0 {
         let why = "events that were sent to elsewhere, until the stream broke";
         meta.missing.push(format!("{why}: this is the rest"));
-        doubts.push(why.to_owned());
+        meta.uncounted.push(why.to_owned());
     }
     if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
-        doubts.push("kernel events that its killed recorder had not yet read".to_owned());
+        let why = "kernel events that its killed recorder had not yet read";
+        meta.uncounted.push(why.to_owned());
     }
     let amend = complete(meta);
     let dirs: Vec<&Held> =
@@ -107,8 +108,7 @@ fn recover_directory(
     if let Some(elsewhere) = taken.elsewhere {
         elsewhere.discard();
     }
-    let mut packed = packed?;
-    packed.losses.unknown.extend(doubts);
+    let packed = packed?;
     let mut recovered = remove_packed(left, &dir, output, notify);
     recovered.packed = packed;
     recovered.was_whole = false;

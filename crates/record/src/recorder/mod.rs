@@ -101,6 +101,8 @@ struct Recorder<'a> {
     removed: Vec<String>,
     /// Whether the user was told of programs that found no room.
     refused_said: bool,
+    /// Whether the program's own file has gates.
+    is_annotated: bool,
     /// Anchors and metadata that the disk had no room for.
     amend: Amend,
     /// Sends the recording while it is made.
@@ -400,7 +402,7 @@ impl<'a> Recorder<'a> {
             self.say_refused(notify);
             self.live.meta.missing.push(self.refusal());
             let why = format!("{refused} annotated programs found no room");
-            self.live.summary.losses.unknown.push(why);
+            self.live.meta.uncounted.push(why);
         }
         let foreign = match self.live.session.foreign() {
             _ if !session::READS_RINGS => {
@@ -413,6 +415,10 @@ impl<'a> Recorder<'a> {
             ),
         };
         notify(Notice::Warning(format!("not recorded: {foreign}")));
+        self.live
+            .meta
+            .uncounted
+            .push("annotations of programs that could not take part".to_owned());
         self.live.meta.missing.push(foreign);
     }
 

@@ -25,7 +25,7 @@ use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
 use crate::program::{collector, ends, locks, namespaces, openmp};
-use crate::rings::attach::Attachment;
+use crate::rings::attach::{self, Attachment};
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
 use crate::stacks::{Plan, Sampler};
@@ -76,6 +76,7 @@ impl<'a> Recorder<'a> {
             usdt: None,
             removed,
             refused_said: false,
+            is_annotated: false,
             amend: Amend { memory: options.memory, ..Amend::default() },
             stream: None,
             remote,
@@ -224,7 +225,8 @@ impl<'a> Recorder<'a> {
 
     /// Makes the process that will become the program, or opens the one to attach to.
     fn fork(&mut self, signals: &Signals) -> Result<()> {
-        if !self.options.command().is_empty() {
+        if let Some(program) = self.options.command().first() {
+            self.is_annotated = attach::is_annotated(program);
             let child = Child::fork(
                 self.options.command(),
                 Some(self.live.session.path()),

@@ -19,10 +19,12 @@ use crate::guard::bounds::{MAX_GATES, MAX_SEARCHED};
 use crate::guard::held;
 use crate::guard::safefs::{self, Held};
 use crate::guard::sigbus::Guarded;
+use crate::program::locks::find_program;
 use crate::program::{namespaces, procs};
 use crate::rings::session;
 use object::{Object, ObjectSection, ObjectSegment};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -254,6 +256,16 @@ fn parse_mapping(line: &str) -> Option<(&str, Mapped)> {
         is_data: permissions.starts_with("rw") && permissions.ends_with('p'),
     };
     Some((file, mapped))
+}
+
+/// Whether the program in this file annotates: then it attaches before its `main`, if it can.
+pub(crate) fn is_annotated(program: &OsStr) -> bool {
+    let file = find_program(program).and_then(|path| safefs::open_regular(&path).ok());
+    let map = file.and_then(|file| Guarded::read_only(&file).ok());
+    map.is_some_and(|map| {
+        object::File::parse(map.bytes())
+            .is_ok_and(|elf| elf.section_by_name(GATE_SECTION).is_some())
+    })
 }
 
 /// Addresses of the gates of one file, for each time it is mapped.

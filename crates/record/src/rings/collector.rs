@@ -210,6 +210,11 @@ impl Collector {
         bytes
     }
 
+    /// Whether any program ever had a ring here.
+    pub fn met_any(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
     /// Bytes in the recording's chunk files.
     pub fn bytes(&self) -> u64 {
         self.bytes
