@@ -501,6 +501,30 @@ pub fn is_python_process_lock(name: &str, file: &str) -> bool {
     name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py")
 }
 
+/// Where a thread of libuv's pool waits for something to do: the function that waits, and its caller.
+pub const UV_POOL: [&str; 2] = ["uv_cond_wait", "worker"];
+
+/// Whether a thread of a library's pool waits for something to do: `callers` are the functions that called the wait, innermost first.
+pub fn waits_for_tasks(callers: &[Cow<'_, str>]) -> bool {
+    // All that they wait for is that; they do what there is to do elsewhere.
+    const POOLS: [&str; 6] = [
+        "rayon_core::sleep::Sleep::sleep",
+        "<rayon_core::sleep::Sleep>::sleep",
+        "tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
+        "<tokio::runtime::scheduler::multi_thread::park::Inner>::park_condvar",
+        "node::TaskQueue<",
+        "node::(anonymous namespace)::PlatformWorkerThread",
+    ];
+    let mut callers = callers.iter().map(|name| &**name);
+    match callers.next() {
+        Some(wait) if wait == UV_POOL[0] => {
+            callers.next().is_some_and(|by| by == UV_POOL[1] || begins(by, &POOLS))
+        }
+        Some(wait) => begins(wait, &POOLS),
+        None => false,
+    }
+}
+
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
 pub fn is_python_queue(name: &str, module: &str) -> bool {
     name.starts_with("_queue_SimpleQueue_get") || module.starts_with("_queue.")

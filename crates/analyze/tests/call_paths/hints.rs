@@ -1,5 +1,5 @@
 //! Hints that name code; their figures worked out by hand.
-use super::join::sampled;
+use super::join::{lock_without_annotations, sampled};
 use super::said::{START, WAIT, advice, held, hints, kinds, two};
 use crate::account::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
@@ -561,6 +561,26 @@ fn a_pool_of_libuv_without_a_free_thread_has_a_hint() {
     let found = advice(&trace(800), "uv_pool");
     assert!(found.contains("none of its threads (1) was free"), "{found}");
     assert_eq!(advice(&trace(50), "uv_pool"), "");
+}
+
+/// 11 was given something to do, and does not have the lock of its pool again until 10 lets go of it.
+#[test]
+fn who_waits_for_something_to_do_in_a_pool_asks_for_no_lock() {
+    let lock = ["__pthread_mutex_cond_lock@libc.so.6", "__lll_lock_wait@libc.so.6"];
+    let uv = ["worker@node", "uv_cond_wait@node", "pthread_cond_wait@libc.so.6"];
+    let rayon = [
+        "rayon_core::registry::WorkerThread::wait_until_cold",
+        "rayon_core::sleep::Sleep::sleep",
+        "std::sync::condvar::Condvar::wait",
+    ];
+    let own = ["take", "wait", "pthread_cond_wait@libc.so.6"];
+    for (wait, is_lock) in [(uv, false), (rayon, false), (own, true)] {
+        let path = [&[START][..], &wait, &lock].concat();
+        let samples = [(11, 500, SampleKind::BlockedRead, &path[..])];
+        let s = summary(&sampled(lock_without_annotations(), &samples), &Options::default());
+        let found = s.account.causes.iter().any(|c| c.class == "lock_wait");
+        assert_eq!(found, is_lock, "{wait:?}");
+    }
 }
 
 /// A thread of a Java machine that has nothing to compile waits for nobody's naps.
