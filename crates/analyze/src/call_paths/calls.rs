@@ -247,6 +247,11 @@ pub fn is_page_fault(name: &str) -> bool {
     ["asm_exc_page_fault", "el0_da", "do_mem_abort"].contains(&name)
 }
 
+/// Whether the kernel handles there a write to a page that processes share since one made the other: the writer gets a copy.
+pub fn copies_page(name: &str) -> bool {
+    ["do_wp_page", "wp_page_copy", "do_cow_fault"].contains(&name)
+}
+
 /// Whether the kernel sends a signal in this function, or begins its handler.
 pub fn sends_signal(name: &str) -> bool {
     const BEGINS: [&str; 6] = [

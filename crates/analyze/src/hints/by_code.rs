@@ -9,7 +9,7 @@ use crate::call_paths::{
 use crate::cut::Cut;
 use crate::demangle::short_name;
 use crate::{Hint, Summary, ThreadSummary};
-use kasuri_base::call_path::CALLERS_NOT_KNOWN;
+use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_base::quick::QuickMap;
 use kasuri_model::{ThreadIx, Time};
 use std::collections::{BTreeMap, HashSet};
@@ -335,7 +335,7 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
     )
 }
 
-/// The kernel gives memory, one page at a time.
+/// The kernel gives memory, one page at a time, or copies it where processes share it.
 ///
 /// Not given: where no function of the program's touches it, as while programs are loaded, or it has
 /// no name, or is a language's machine's; where the kernel sends a signal for [`PART`] of the time: a
@@ -350,19 +350,35 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     };
     let faults = work.paths.paths.iter().filter(first_is);
     let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
-    let mut by: Vec<(&PathFrame, i64)> = Vec::new();
+    let mut by: Vec<(&PathFrame, i64, i64)> = Vec::new();
     for path in faults {
         let own = path.frames.get(1).filter(|f| !f.function.is_empty() && !is_machines(f));
         let Some(own) = own else {
             continue;
         };
         match by.iter_mut().find(|by| named(by.0) == named(own)) {
-            Some(by) => by.1 += path.ns,
-            None => by.push((own, path.ns)),
+            Some(by) => (by.1, by.2) = (by.1 + path.ns, by.2 + path.copies_ns),
+            None => by.push((own, path.ns, path.copies_ns)),
         }
     }
-    let (own, cost_ns) = by.into_iter().max_by_key(|by| by.1)?;
+    let (own, cost_ns, copies_ns) = by.into_iter().max_by_key(|by| by.1)?;
     let function = named(own);
+    if copies_ns as f64 >= MOST * cost_ns as f64 {
+        let python = match own.module == PYTHON {
+            true => {
+                ". To look at an object of Python's is to write its count of references: keep much data in few objects (array, bytes)"
+            }
+            false => "",
+        };
+        return Some(hint(
+            "page_faults",
+            cost_ns,
+            format!(
+                "page faults: {function} wrote to memory that its process shares with another since a fork: the kernel copies each such page first, and that took {} of CPU time. Make processes before the memory is filled, or write less of it{python}",
+                seconds(cost_ns)
+            ),
+        ));
+    }
     // Go asks the kernel itself.
     let remedy = match is_go(own) {
         true => "Keep memory and use it again (sync.Pool, one slice for all rounds)",

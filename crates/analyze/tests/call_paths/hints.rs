@@ -179,6 +179,11 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     for fills in [&[START, "fill", fault][..], &[START, "fill", "memset@libc.so.6", fault]] {
         assert!(advice(&two(fills, fills, WAIT), "page_faults").contains("fill"));
     }
+    // Memory that another process has, too, is none that was given back.
+    let shares: &[&str] = &[START, "py::total@[python]", fault, "do_wp_page@[kernel]"];
+    let found = advice(&two(shares, shares, WAIT), "page_faults");
+    assert!(found.contains("py::total wrote to memory") && found.contains("references"), "{found}");
+    assert!(!found.contains("malloc"), "{found}");
     let loads: &[&str] = &[fault];
     let tells: &[&str] = &[START, "fill", fault, "force_sig_fault@[kernel]"];
     let machine: &[&str] = &[START, "ObjArrayAllocator::initialize@libjvm.so", fault];

@@ -278,11 +278,20 @@ impl Frames<'_> {
 
     /// Whether the kernel sends the thread a signal at this path, or begins a handler.
     pub fn signals(&self, path: PathIx) -> bool {
+        self.is_in_kernel(path, calls::sends_signal)
+    }
+
+    /// Whether it copies a page for the thread there, which the thread writes and processes share.
+    pub fn copies_page(&self, path: PathIx) -> bool {
+        self.is_in_kernel(path, calls::copies_page)
+    }
+
+    fn is_in_kernel(&self, path: PathIx, is_it: fn(&str) -> bool) -> bool {
         let f = &self.trace.frames;
-        let kernel = (self.trace.frames_of(path))
+        let mut kernel = (self.trace.frames_of(path))
             .take_while(|frame| f.kind[frame.ix()] == FrameKind::Kernel)
             .map(|frame| self.trace.strings.get(f.function[frame.ix()]));
-        kernel.into_iter().any(calls::sends_signal)
+        kernel.any(is_it)
     }
 
     /// What was asked of the system at a path, and the parts of a library's lock in which it was,
