@@ -759,14 +759,15 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
 }
 
 /// Whether threads of one process, which share its memory, ran beside its busiest one for [`PART`] of
-/// the time that it ran.
+/// the time that the program's busiest thread ran.
 fn shares_memory(summary: &Summary) -> bool {
     let mut of_process: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
     for thread in summary.threads.iter().filter(|t| t.is_target) {
         let (all, most) = of_process.entry(thread.pid).or_default();
         (*all, *most) = (*all + thread.on_cpu_ns, (*most).max(thread.on_cpu_ns));
     }
-    of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * most.max(1) as f64)
+    let busiest = of_process.values().map(|&(_, most)| most).max().unwrap_or_default();
+    of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * busiest.max(1) as f64)
 }
 
 /// Whether threads beside the busiest one ran for [`PART`] of the time that it ran. Those of another
@@ -786,8 +787,8 @@ fn is_parallel(summary: &Summary) -> bool {
 /// Little was lost, as far as that was recorded.
 ///
 /// Not given: beside hints about the program that are worth half as much; where threads waited
-/// for [`PART`] of it, or it lost more than it used; for a function with less than [`PART`] or without a name; where no
-/// two threads of one process work.
+/// for [`PART`] of it, or more than a third was lost; for a function with less than [`PART`] or without a name; where no
+/// two threads of one process do a part of the work.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
@@ -797,7 +798,7 @@ pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let left = summary.capacity_ns.saturating_sub(others).max(1);
     let waits = ["lock_wait", "waiting_for_own_threads", "io_wait", "external_wait", "spinning"];
     let waited = lost_to(summary, &waits) as f64;
-    if useful < left / 2 || waited >= PART * useful as f64 {
+    if useful < left / 3 * 2 || waited >= PART * useful as f64 {
         return None;
     }
     if function.is_empty() || !shares_memory(summary) {

@@ -537,6 +537,9 @@ fn where_all_cpus_are_busy_it_is_said_what_is_not_recorded() {
     let samples = [(10, 500, SampleKind::OnCpu, count), (11, 500, SampleKind::OnCpu, count)];
     let found = advice(&sampled(s.load(1000), &samples), "busy");
     assert!(found.contains("100 % of that in count"), "{found}");
+    // Not where a third was lost.
+    assert_ne!(advice(&two(count, count, WAIT), "busy"), "");
+    assert_eq!(advice(&first_of_hundred(100, count, 250), "busy"), "");
     // Not where one of them waits.
     let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
     assert_eq!(advice(&two(count, count, lock), "busy"), "");
