@@ -398,6 +398,11 @@ pub fn collector(name: &str, module: &str) -> Option<Language> {
     }
 }
 
+/// Whether CPython ends there: it looks for garbage once more, however rarely it did before.
+pub fn ends_python(name: &str) -> bool {
+    begins(name, &["Py_FinalizeEx", "Py_EndInterpreter"])
+}
+
 /// Whether a library's function of this name waits at a barrier.
 pub fn is_barrier(name: &str) -> bool {
     let name = &*without_type(name);
