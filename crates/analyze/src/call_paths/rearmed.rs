@@ -148,14 +148,19 @@ impl Rearmed {
         self.whole.extend(parts.iter().chain(asks).map(|&part| (part, whole)));
     }
 
-    /// The thread looked again and again, and went on once it had Python's lock: who gave that to it ends the wait.
+    /// The thread looked again and again, and went on: who gave Python's lock to it at last ends the wait.
     fn seen_with_lock(&mut self, trace: &Trace, thread: ThreadIx, parts: &[u32], asks: &[u32]) {
-        let last = asks.last().filter(|&ask| parts.last().is_some_and(|part| part < ask));
-        let last = last.filter(|&ask| ask + 1 < trace.threads[thread.ix()].states.end);
-        if let Some(&last) = last.filter(|_| parts.len() >= LEAST)
-            && matches!(wakers::end(trace, thread, last as usize + 1), End::Thread(_))
-        {
-            self.join(parts, asks, last + 1);
+        let end = trace.threads[thread.ix()].states.end;
+        let is_given = |&&ask: &&u32| {
+            let next = ask + 1;
+            next < end && matches!(wakers::end(trace, thread, next as usize), End::Thread(_))
+        };
+        if let Some(&last) = asks.iter().rev().find(is_given) {
+            let before = |rows: &[u32]| rows.partition_point(|&row| row <= last);
+            let (parts, asks) = (&parts[..before(parts)], &asks[..before(asks)]);
+            if parts.len() >= LEAST {
+                self.join(parts, asks, last + 1);
+            }
         }
     }
 }
