@@ -11,7 +11,7 @@ use crate::demangle::short_name;
 use crate::{Hint, Summary, ThreadSummary};
 use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_base::quick::QuickMap;
-use kasuri_model::{ThreadIx, Time};
+use kasuri_model::{PathIx, StrIx, ThreadIx, Time};
 use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
@@ -77,19 +77,52 @@ fn hint(kind: &'static str, cost_ns: i64, text: String) -> Hint {
 }
 
 /// Threads of Python wait for its global lock.
-pub(super) fn gil(summary: &Summary) -> Option<Hint> {
+///
+/// Where most of them hand out work to other processes, more processes are no remedy.
+pub(super) fn gil(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let is_it = |c: &&CauseSummary| {
         c.class == "lock_wait" && (is_gil(&c.name) || c.name.starts_with("GIL"))
     };
     let cost_ns = summary.account.causes.iter().filter(is_it).map(|c| c.ns).sum();
-    Some(hint(
-        "gil",
-        cost_ns,
-        format!(
-            "Python's GIL: threads in Python run one at a time; {} of CPU time was lost while they waited for their turn. Divide the work over processes (concurrent.futures.ProcessPoolExecutor, multiprocessing), or use a Python without the GIL (3.13t and later)",
-            seconds(cost_ns)
+    let lost = seconds(cost_ns);
+    let text = match hands_out(cut) {
+        true => format!(
+            "Python's GIL: threads that hand out work to processes run one at a time; {lost} of CPU time was lost while they waited for their turn. Hand out larger parts (chunksize of map), so that each takes a process longer"
         ),
-    ))
+        false => format!(
+            "Python's GIL: threads in Python run one at a time; {lost} of CPU time was lost while they waited for their turn. Divide the work over processes (concurrent.futures.ProcessPoolExecutor, multiprocessing), or use a Python without the GIL (3.13t and later)"
+        ),
+    };
+    Some(hint("gil", cost_ns, text))
+}
+
+/// Whether half or more of the waits for Python's global lock are of threads that hand out work to processes.
+fn hands_out(cut: &Cut<'_>) -> bool {
+    const FILES: [&str; 3] = [
+        "/concurrent/futures/process.py",
+        "/multiprocessing/pool.py",
+        "/multiprocessing/queues.py",
+    ];
+    let (trace, s) = (cut.trace, &cut.trace.samples);
+    let f = &trace.frames;
+    let has = |path: PathIx, of: &[StrIx], is_it: &dyn Fn(&str) -> bool| {
+        trace.frames_of(path).any(|frame| is_it(trace.strings.get(of[frame.ix()])))
+    };
+    let is_file = |file: &str| FILES.iter().any(|end| file.ends_with(end));
+    let mut known: QuickMap<PathIx, (bool, bool)> = QuickMap::default();
+    let (mut all, mut handing) = (0u32, 0u32);
+    for row in (0..s.time.len()).filter(|&row| s.kind[row].is_wait()) {
+        let path = s.path[row];
+        if !path.is_some() || !cut.contains(s.time[row]) || !cut.is_target(s.thread[row]) {
+            continue;
+        }
+        let (is_wait, is_handing) = *known
+            .entry(path)
+            .or_insert_with(|| (has(path, &f.function, &is_gil), has(path, &f.file, &is_file)));
+        all += u32::from(is_wait);
+        handing += u32::from(is_wait && is_handing);
+    }
+    all > 0 && f64::from(handing) >= MOST * f64::from(all)
 }
 
 /// A lock is held during a call that waits for something outside of the program.
@@ -292,6 +325,11 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     if !is_parallel(summary) {
         return None;
     }
+    // Its global lock lets one thread at a time run.
+    let among = match path.frames.iter().any(|f| f.module == PYTHON) {
+        true => "processes",
+        false => "threads",
+    };
     let alone = cost_ns / others;
     let saved = cost_ns / i64::from(summary.n_cpus);
     let rest = summary.wall_ns.saturating_sub(saved).max(1);
@@ -302,7 +340,7 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         "serial_phase",
         cost_ns,
         format!(
-            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
+            "serial phase: {function} ran alone for {} of {}. Divide it among {among}, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
             seconds(alone),
             seconds(summary.wall_ns),
             summary.n_cpus,

@@ -49,6 +49,7 @@ fn a_serial_phase_has_its_function_and_its_ceiling() {
         let divided = last.contains("load@") || last.contains("job.py");
         let found = advice(&two(path, &["worker", "multiply"], WAIT), "serial_phase");
         assert_eq!(!found.is_empty(), divided, "{path:?}: {found}");
+        assert_eq!(found.contains("among processes"), divided, "{found}");
     }
     // Only one thread works at all: nothing is known of a part that could be divided.
     let mut s = Story::new(2);
@@ -147,6 +148,12 @@ fn waits_for_pythons_gil_have_a_hint() {
     ];
     let found = kinds(&two(&["main", "run"], &["worker", "multiply"], gil));
     assert_eq!(found, ["gil"]);
+    // Processes have the work already.
+    let hands_out =
+        "py::_ExecutorManagerThread.run@[python]@/lib/python3.11/concurrent/futures/process.py:9";
+    let handing = [&gil[..1], &[hands_out], &gil[1..]].concat();
+    let texts = [gil, &handing].map(|wait| advice(&two(&["main"], &["worker"], wait), "gil"));
+    assert_eq!(texts.map(|text| text.contains("chunksize")), [false, true]);
     let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
     let found = kinds(&two(&["main", "run"], &["worker", "multiply"], lock));
     assert_eq!(found, [] as [&str; 0]);
