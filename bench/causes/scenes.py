@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Causes as public reports of programs in Python have them (bench/causes/run): threads that write one log, which is synced to the disk with each line; a
-queue whose consumer is slow; a pool of one connection to a data base; processes that compute under one lock; a program that is begun for each item."""
+queue whose consumer is slow; a pool of one connection to a data base; processes that compute under one lock; a program that is begun for each item; children that read what
+their parent made; small parts for processes; a thread that looks whether another is done."""
+import array
+import concurrent.futures
 import hashlib
 import logging
 import os
@@ -65,6 +68,24 @@ def tally(lock, total):
             total.value += crunch(i)
 
 
+def total(prices):
+    found = 0
+    for i in range(len(prices)):
+        found += prices[i]
+    return found
+
+
+def square(i):
+    return i * i
+
+
+def digest():
+    block = b""
+    for _ in range(1_200_000):
+        block = hashlib.md5(block).digest()
+    done.set()
+
+
 class Connection:
     def query(self):
         time.sleep(0.01)
@@ -83,6 +104,34 @@ if sys.argv[1:] == ["workers"]:
     multiprocessing.set_start_method("fork")
     lock, total = multiprocessing.Lock(), multiprocessing.Value("q", 0, lock=False)
     all_of([multiprocessing.Process(target=tally, args=(lock, total)) for _ in range(3)])
+    sys.exit()
+
+if sys.argv[1:2] == ["forked"]:
+    prices = (i * 1.5 for i in range(1_500_000))
+    prices = array.array("d", prices) if sys.argv[2:] == ["cured"] else list(prices)
+    for _ in range(4):
+        children = []
+        for _ in range(2):
+            children.append(os.fork())
+            if children[-1] == 0:
+                total(prices)
+                os._exit(0)
+        for child in children:
+            os.waitpid(child, 0)
+    sys.exit()
+
+if sys.argv[1:2] == ["small_parts"]:
+    with concurrent.futures.ProcessPoolExecutor(2) as processes:
+        list(processes.map(square, range(9000), chunksize=500 if sys.argv[2:] == ["cured"] else 1))
+    sys.exit()
+
+if sys.argv[1:] == ["looks"]:
+    done = threading.Event()
+    worker = threading.Thread(target=digest)
+    worker.start()
+    while not done.wait(0.005):
+        pass
+    worker.join()
     sys.exit()
 
 if sys.argv[1:] == ["programs"]:

@@ -56,7 +56,7 @@ pub(crate) fn hints(
     out.extend(misplaced);
     out.extend(schedule(summary));
     out.extend(cpu_limit(cut, summary));
-    out.extend(by_code::gil(summary));
+    out.extend(by_code::gil(cut, summary));
     out.extend(by_code::lock_io(summary));
     out.extend(by_code::starved(cut, summary, sampled));
     out.extend(by_code::imbalance(summary));

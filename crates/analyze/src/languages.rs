@@ -113,6 +113,14 @@ pub fn names_by(missing: &[String]) -> Option<&str> {
     missing.iter().map(String::as_str).find(|text| text.starts_with("names of functions in "))
 }
 
+/// Of what is missing, for what goroutines wait; none: that is not asked.
+pub fn goroutines_by(missing: &[String]) -> Option<&str> {
+    missing
+        .iter()
+        .map(String::as_str)
+        .find(|text| text.starts_with("for which lock or channel a goroutine"))
+}
+
 /// What a path tells.
 #[derive(Clone, Copy, Default)]
 struct Told {

@@ -65,7 +65,7 @@ pub use cut::Options;
 pub use demangle::{demangled, short_name};
 pub use held_up::{HeldUp, TimedCalls};
 pub use interference::THIS_RECORDER;
-pub use languages::names_by;
+pub use languages::{goroutines_by, names_by};
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use openmp::rows::*;

@@ -179,6 +179,9 @@ fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
     }
 }
 
+/// In which Go's scheduler waits for timers and files where no goroutine can run.
+const GOS_POLL: &str = "runtime.netpoll";
+
 /// What ended a wait from outside.
 fn external_text(cause: &CauseSummary, place: &str) -> String {
     let (name, code) = (&cause.name, &cause.code);
@@ -190,6 +193,9 @@ fn external_text(cause: &CauseSummary, place: &str) -> String {
         "time_limit" => format!("a time limit in {code}{place}: no thread ended that wait before"),
         "interrupt" if name.is_empty() && code.is_empty() => {
             "sleep ended by a timer, a device, the network".into()
+        }
+        "interrupt" if name.is_empty() && code.ends_with(GOS_POLL) => {
+            "a timer, a device or the network: no goroutine could run".into()
         }
         "interrupt" if name.is_empty() => {
             format!("a timer, a device or the network, waited for in {code}{place}")

@@ -8,7 +8,7 @@ use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
     CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse, WaitChains, points_off,
 };
-use kasuri_analyze::{Summary, names_by};
+use kasuri_analyze::{Summary, goroutines_by, names_by};
 use unicode_width::UnicodeWidthStr;
 
 /// The waits of a class with what they waited for, where these are the best answer.
@@ -170,8 +170,17 @@ pub fn path_notes(s: &Summary, paths: &CallPathSummary, always: bool) -> Vec<Str
         spinning_text(paths),
         (always || lacks_stacks).then(|| coverage_text(paths)),
         (always || lacks_names).then(|| explained_text(paths, &s.missing)).flatten(),
+        goroutines_text(s),
     ];
     notes.into_iter().flatten().collect()
+}
+
+/// Where CPUs were idle until something from outside came: for what goroutines waited meanwhile is not recorded.
+fn goroutines_text(s: &Summary) -> Option<String> {
+    let classes = s.account.classes.iter().filter(|class| class.class == "external_wait");
+    let waited: i64 = classes.map(|class| class.ns).sum();
+    let is_much = waited as f64 > WORTH_A_NOTE * s.capacity_ns as f64;
+    goroutines_by(&s.missing).filter(|_| is_much).map(|text| format!("not recorded: {text}"))
 }
 
 /// How far the time that spins may be off. `None`: nothing spins.
@@ -270,4 +279,26 @@ fn spinning(paths: &CallPathSummary) -> Option<f64> {
     let class = Class::Spinning.key();
     let spinning = paths.classes.iter().find(|c| c.class == class)?;
     Some((spinning.ns as f64 / paths.on_cpu.ns.max(1) as f64).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_analyze::account::ClassSum;
+
+    #[test]
+    fn of_go_it_is_said_that_what_goroutines_wait_for_is_not_recorded() {
+        let text = "for which lock or channel a goroutine waits: ..".to_owned();
+        let told = |class, ns, missing: &[String]| {
+            let mut s =
+                Summary { capacity_ns: 1000, missing: missing.to_vec(), ..Summary::default() };
+            s.account.classes.push(ClassSum { class, ns, cpus: 0.0 });
+            goroutines_text(&s)
+        };
+        let missing = [text.clone()];
+        assert_eq!(told("external_wait", 800, &missing), Some(format!("not recorded: {text}")));
+        assert_eq!(told("external_wait", 50, &missing), None);
+        assert_eq!(told("work", 800, &missing), None);
+        assert_eq!(told("external_wait", 800, &[]), None);
+    }
 }

@@ -558,7 +558,10 @@ impl<'t> Sweep<'t> {
             }
         }
         // An annotated wait for another thread may be one for a lock that is built with it, which samples tell.
-        let place = self.sampled.wait(thread, now);
+        let place = match self.sampled.asks_to_look(self.workers[thread].row as usize) {
+            true => NONE,
+            false => self.sampled.wait(thread, now),
+        };
         self.workers[thread].place = match wait {
             NONE => place,
             _ if self.sampled.class(place) == Some(Class::LockWait)

@@ -250,6 +250,11 @@ pub fn is_page_fault(name: &str) -> bool {
     ["asm_exc_page_fault", "el0_da", "do_mem_abort"].contains(&name)
 }
 
+/// Whether the kernel handles there a write to a page that processes share since one made the other: the writer gets a copy.
+pub fn copies_page(name: &str) -> bool {
+    ["do_wp_page", "wp_page_copy", "do_cow_fault"].contains(&name)
+}
+
 /// Whether the kernel sends a signal in this function, or begins its handler.
 pub fn sends_signal(name: &str) -> bool {
     const BEGINS: [&str; 6] = [
@@ -396,6 +401,11 @@ pub fn collector(name: &str, module: &str) -> Option<Language> {
     }
 }
 
+/// Whether CPython ends there: it looks for garbage once more, however rarely it did before.
+pub fn ends_python(name: &str) -> bool {
+    begins(name, &["Py_FinalizeEx", "Py_EndInterpreter"])
+}
+
 /// Whether a library's function of this name waits at a barrier.
 pub fn is_barrier(name: &str) -> bool {
     let name = &*without_type(name);
@@ -502,6 +512,30 @@ pub fn is_python_wait(name: &str, file: &str) -> bool {
 /// Whether a function of Python's takes a lock between processes, which is made of a semaphore.
 pub fn is_python_process_lock(name: &str, file: &str) -> bool {
     name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py")
+}
+
+/// Where a thread of libuv's pool waits for something to do: the function that waits, and its caller.
+pub const UV_POOL: [&str; 2] = ["uv_cond_wait", "worker"];
+
+/// Whether a thread of a library's pool waits for something to do: `callers` are the functions that called the wait, innermost first.
+pub fn waits_for_tasks(callers: &[Cow<'_, str>]) -> bool {
+    // All that they wait for is that; they do what there is to do elsewhere.
+    const POOLS: [&str; 6] = [
+        "rayon_core::sleep::Sleep::sleep",
+        "<rayon_core::sleep::Sleep>::sleep",
+        "tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
+        "<tokio::runtime::scheduler::multi_thread::park::Inner>::park_condvar",
+        "node::TaskQueue<",
+        "node::(anonymous namespace)::PlatformWorkerThread",
+    ];
+    let mut callers = callers.iter().map(|name| &**name);
+    match callers.next() {
+        Some(wait) if wait == UV_POOL[0] => {
+            callers.next().is_some_and(|by| by == UV_POOL[1] || begins(by, &POOLS))
+        }
+        Some(wait) => begins(wait, &POOLS),
+        None => false,
+    }
 }
 
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.

@@ -547,9 +547,12 @@ impl<'t> Frames<'t> {
             None => (own(), first),
         };
         // Whatever it calls.
-        let collector = user
-            .iter()
-            .find_map(|&frame| Some((Runtime::Collector(self.collector[frame.ix()]?), frame)));
+        let is_end = |frame: &FrameIx| {
+            calls::ends_python(self.trace.strings.get(self.trace.frames.function[frame.ix()]))
+        };
+        let mut collectors = (user.iter())
+            .filter_map(|&frame| Some((Runtime::Collector(self.collector[frame.ix()]?), frame)));
+        let collector = collectors.next().filter(|_| !user.iter().any(is_end));
         let (runtime, frame) = match collector {
             Some((collector, frame)) => (Some(collector), frame),
             None => (runtime, frame),

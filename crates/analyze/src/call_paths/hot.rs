@@ -55,6 +55,9 @@ pub struct HotPath {
     /// Of `ns`: in the kernel's code that sends a signal, or begins its handler.
     #[serde(skip)]
     pub signals_ns: i64,
+    /// Of `ns`: in the kernel's code that copies a page which processes share.
+    #[serde(skip)]
+    pub copies_ns: i64,
     /// The function, its caller, and so on, as long as one caller leads to nearly all of the time. Calls into the kernel
     /// or libraries are one frame; what begins every thread is left out.
     pub frames: Vec<PathFrame>,
@@ -109,6 +112,8 @@ pub(super) fn hot_paths(
         let moves_ns = moves.map(|t| t.ns).sum();
         let signals = times.iter().filter(|t| !t.is_wait && frames.signals(t.path));
         let signals_ns = signals.map(|t| t.ns).sum();
+        let copies = times.iter().filter(|t| !t.is_wait && frames.copies_page(t.path));
+        let copies_ns = copies.map(|t| t.ns).sum();
         let (path, callers) = common(trace, frames, times);
         let callers = callers.into_iter().map(|(ns, frame)| Caller { ns, share: share(ns), frame });
         HotPath {
@@ -117,6 +122,7 @@ pub(super) fn hot_paths(
             waited_ns: waited,
             moves_ns,
             signals_ns,
+            copies_ns,
             frames: path,
             callers: callers.collect(),
         }

@@ -2,10 +2,11 @@
 //!
 //! The kernel sees sleeps that the program chose. To the program they are one wait, for something that another thread does and that no
 //! wake-up tells. So naps at one place in the code, of which the thread only looked between one and the next, and after the last of which
-//! it went on to something else, are a wait. A thread that does a little at regular times never goes on to anything else.
+//! it went on to something else, are a wait. Who looks in Python asks for the global lock each time, and that is a part of looking. A thread that does a little at regular times never goes on to anything else.
 use super::calls::Call;
 use super::cover::{Cover, Owner};
 use super::frames::Frames;
+use super::rearmed::asks_to_look;
 use crate::wakers::{self, End};
 use kasuri_base::quick::QuickSet;
 use kasuri_model::{PathIx, StrIx, ThreadIx, ThreadState, Trace};
@@ -23,12 +24,15 @@ const GOES_ON: i64 = 8;
 pub(crate) struct Polls {
     /// Rows of [`Trace::states`].
     naps: QuickSet<u32>,
+    /// The same where the thread waits for Python's lock, only to look; they are in `naps`, too.
+    asks: QuickSet<u32>,
 }
 
 /// A series of naps of one thread.
 #[derive(Default)]
 struct Series {
     naps: Vec<u32>,
+    asks: Vec<u32>,
     /// The function that naps.
     at: StrIx,
     /// The longest look between two of them, and what the thread ran since the last one.
@@ -52,6 +56,11 @@ impl Polls {
         self.naps.contains(&(row as u32))
     }
 
+    /// Whether the wait in this row is for Python's lock, only to look.
+    pub fn asks(&self, row: usize) -> bool {
+        self.asks.contains(&(row as u32))
+    }
+
     fn add(&mut self, trace: &Trace, cover: &Cover, frames: &Frames<'_>, thread: ThreadIx) {
         let rows = trace.threads[thread.ix()].states.clone();
         let (mut series, mut begun) = (Series::default(), 0);
@@ -66,6 +75,11 @@ impl Polls {
                         && wakers::end(trace, thread, row as usize + 1) == End::Interrupt;
                     let owner =
                         cover.between_from(&mut begun, thread, state.start, state.end).next();
+                    let is_ask = owner.is_some_and(|(owner, _)| asks_to_look(trace, frames, owner));
+                    if is_ask && !series.naps.is_empty() {
+                        series.asks.push(row);
+                        continue;
+                    }
                     let at = match owner {
                         Some((owner, _)) if by_timer => naps_in(trace, frames, owner),
                         _ => StrIx::NONE,
@@ -95,7 +109,8 @@ impl Polls {
         let done = std::mem::take(series);
         let goes_on = elsewhere || done.ran >= done.look.saturating_mul(GOES_ON);
         if done.naps.len() >= LEAST && goes_on {
-            self.naps.extend(done.naps);
+            self.asks.extend(done.asks.iter().copied());
+            self.naps.extend(done.naps.into_iter().chain(done.asks));
         }
     }
 }

@@ -126,6 +126,12 @@ impl Sampled {
         }
     }
 
+    /// Whether a thread waits in this row of [`Trace::states`] for Python's lock only to look whether something is so: it is
+    /// that for which it waits.
+    pub fn asks_to_look(&self, row: usize) -> bool {
+        self.rearmed.asks(row) || self.polls.asks(row)
+    }
+
     /// The class of a row of `places`; none for [`NONE`].
     pub fn class(&self, row: u32) -> Option<Class> {
         self.places.get(row as usize).map(|place| place.class)

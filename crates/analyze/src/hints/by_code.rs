@@ -9,9 +9,9 @@ use crate::call_paths::{
 use crate::cut::Cut;
 use crate::demangle::short_name;
 use crate::{Hint, Summary, ThreadSummary};
-use kasuri_base::call_path::CALLERS_NOT_KNOWN;
+use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
 use kasuri_base::quick::QuickMap;
-use kasuri_model::{ThreadIx, Time};
+use kasuri_model::{PathIx, StrIx, ThreadIx, Time};
 use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
@@ -77,19 +77,52 @@ fn hint(kind: &'static str, cost_ns: i64, text: String) -> Hint {
 }
 
 /// Threads of Python wait for its global lock.
-pub(super) fn gil(summary: &Summary) -> Option<Hint> {
+///
+/// Where most of them hand out work to other processes, more processes are no remedy.
+pub(super) fn gil(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let is_it = |c: &&CauseSummary| {
         c.class == "lock_wait" && (is_gil(&c.name) || c.name.starts_with("GIL"))
     };
     let cost_ns = summary.account.causes.iter().filter(is_it).map(|c| c.ns).sum();
-    Some(hint(
-        "gil",
-        cost_ns,
-        format!(
-            "Python's GIL: threads in Python run one at a time; {} of CPU time was lost while they waited for their turn. Divide the work over processes (concurrent.futures.ProcessPoolExecutor, multiprocessing), or use a Python without the GIL (3.13t and later)",
-            seconds(cost_ns)
+    let lost = seconds(cost_ns);
+    let text = match hands_out(cut) {
+        true => format!(
+            "Python's GIL: threads that hand out work to processes run one at a time; {lost} of CPU time was lost while they waited for their turn. Hand out larger parts (chunksize of map), so that each takes a process longer"
         ),
-    ))
+        false => format!(
+            "Python's GIL: threads in Python run one at a time; {lost} of CPU time was lost while they waited for their turn. Divide the work over processes (concurrent.futures.ProcessPoolExecutor, multiprocessing), or use a Python without the GIL (3.13t and later)"
+        ),
+    };
+    Some(hint("gil", cost_ns, text))
+}
+
+/// Whether half or more of the waits for Python's global lock are of threads that hand out work to processes.
+fn hands_out(cut: &Cut<'_>) -> bool {
+    const FILES: [&str; 3] = [
+        "/concurrent/futures/process.py",
+        "/multiprocessing/pool.py",
+        "/multiprocessing/queues.py",
+    ];
+    let (trace, s) = (cut.trace, &cut.trace.samples);
+    let f = &trace.frames;
+    let has = |path: PathIx, of: &[StrIx], is_it: &dyn Fn(&str) -> bool| {
+        trace.frames_of(path).any(|frame| is_it(trace.strings.get(of[frame.ix()])))
+    };
+    let is_file = |file: &str| FILES.iter().any(|end| file.ends_with(end));
+    let mut known: QuickMap<PathIx, (bool, bool)> = QuickMap::default();
+    let (mut all, mut handing) = (0u32, 0u32);
+    for row in (0..s.time.len()).filter(|&row| s.kind[row].is_wait()) {
+        let path = s.path[row];
+        if !path.is_some() || !cut.contains(s.time[row]) || !cut.is_target(s.thread[row]) {
+            continue;
+        }
+        let (is_wait, is_handing) = *known
+            .entry(path)
+            .or_insert_with(|| (has(path, &f.function, &is_gil), has(path, &f.file, &is_file)));
+        all += u32::from(is_wait);
+        handing += u32::from(is_wait && is_handing);
+    }
+    all > 0 && f64::from(handing) >= MOST * f64::from(all)
 }
 
 /// A lock is held during a call that waits for something outside of the program.
@@ -321,6 +354,11 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
     if !is_parallel(summary) || takes_turns(&code) {
         return None;
     }
+    // Its global lock lets one thread at a time run.
+    let among = match path.frames.iter().any(|f| f.module == PYTHON) {
+        true => "processes",
+        false => "threads",
+    };
     let alone = cost_ns / others;
     let saved = cost_ns / i64::from(summary.n_cpus);
     let rest = summary.wall_ns.saturating_sub(saved).max(1);
@@ -331,7 +369,7 @@ pub(super) fn serial(summary: &Summary) -> Option<Hint> {
         "serial_phase",
         cost_ns,
         format!(
-            "serial phase: {function} ran alone for {} of {}. Divide it among threads, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
+            "serial phase: {function} ran alone for {} of {}. Divide it among {among}, or run it beside other work: spread over {} CPUs, it would make the run at most {:.2} times as fast",
             seconds(alone),
             seconds(summary.wall_ns),
             summary.n_cpus,
@@ -377,7 +415,7 @@ fn goroutines(function: &str, cost_ns: i64) -> Hint {
     )
 }
 
-/// The kernel gives memory, one page at a time.
+/// The kernel gives memory, one page at a time, or copies it where processes share it.
 ///
 /// Not given: where no function of the program's touches it, as while programs are loaded, or it has
 /// no name, or is a language's machine's; where the kernel sends a signal for [`PART`] of the time: a
@@ -392,19 +430,35 @@ pub(super) fn page_faults(summary: &Summary) -> Option<Hint> {
     };
     let faults = work.paths.paths.iter().filter(first_is);
     let is_go = |frame: &PathFrame| frame.file.ends_with(".go");
-    let mut by: Vec<(&PathFrame, i64)> = Vec::new();
+    let mut by: Vec<(&PathFrame, i64, i64)> = Vec::new();
     for path in faults {
         let own = path.frames.get(1).filter(|f| !f.function.is_empty() && !is_machines(f));
         let Some(own) = own else {
             continue;
         };
         match by.iter_mut().find(|by| named(by.0) == named(own)) {
-            Some(by) => by.1 += path.ns,
-            None => by.push((own, path.ns)),
+            Some(by) => (by.1, by.2) = (by.1 + path.ns, by.2 + path.copies_ns),
+            None => by.push((own, path.ns, path.copies_ns)),
         }
     }
-    let (own, cost_ns) = by.into_iter().max_by_key(|by| by.1)?;
+    let (own, cost_ns, copies_ns) = by.into_iter().max_by_key(|by| by.1)?;
     let function = named(own);
+    if copies_ns as f64 >= MOST * cost_ns as f64 {
+        let python = match own.module == PYTHON {
+            true => {
+                ". To look at an object of Python's is to write its count of references: keep much data in few objects (array, bytes)"
+            }
+            false => "",
+        };
+        return Some(hint(
+            "page_faults",
+            cost_ns,
+            format!(
+                "page faults: {function} wrote to memory that its process shares with another since a fork: the kernel copies each such page first, and that took {} of CPU time. Make processes before the memory is filled, or write less of it{python}",
+                seconds(cost_ns)
+            ),
+        ));
+    }
     // Go asks the kernel itself.
     let remedy = match is_go(own) {
         true => "Keep memory and use it again (sync.Pool, one slice for all rounds)",
@@ -785,14 +839,15 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
 }
 
 /// Whether threads of one process, which share its memory, ran beside its busiest one for [`PART`] of
-/// the time that it ran.
+/// the time that the program's busiest thread ran.
 fn shares_memory(summary: &Summary) -> bool {
     let mut of_process: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
     for thread in summary.threads.iter().filter(|t| t.is_target) {
         let (all, most) = of_process.entry(thread.pid).or_default();
         (*all, *most) = (*all + thread.on_cpu_ns, (*most).max(thread.on_cpu_ns));
     }
-    of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * most.max(1) as f64)
+    let busiest = of_process.values().map(|&(_, most)| most).max().unwrap_or_default();
+    of_process.values().any(|&(all, most)| (all - most) as f64 >= PART * busiest.max(1) as f64)
 }
 
 /// Whether threads beside the busiest one ran for [`PART`] of the time that it ran. Those of another
@@ -812,8 +867,8 @@ fn is_parallel(summary: &Summary) -> bool {
 /// Little was lost, as far as that was recorded.
 ///
 /// Not given: beside hints about the program that are worth half as much; where threads waited
-/// for [`PART`] of it, or it lost more than it used; for a function with less than [`PART`] or without a name; where no
-/// two threads of one process work.
+/// for [`PART`] of it, or more than a third was lost; for a function with less than [`PART`] or without a name; where no
+/// two threads of one process do a part of the work.
 pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let useful = lost_to(summary, &["work", "system_calls", "tracing"]);
     let others = lost_to(summary, &["interference"]);
@@ -823,7 +878,7 @@ pub(super) fn busy(summary: &Summary) -> Option<Hint> {
     let left = summary.capacity_ns.saturating_sub(others).max(1);
     let waits = ["lock_wait", "waiting_for_own_threads", "io_wait", "external_wait", "spinning"];
     let waited = lost_to(summary, &waits) as f64;
-    if useful < left / 2 || waited >= PART * useful as f64 {
+    if useful < left / 3 * 2 || waited >= PART * useful as f64 {
         return None;
     }
     if function.is_empty() || !shares_memory(summary) {

@@ -1,7 +1,7 @@
 //! libuv's pool of threads, in which node does its calls of the file system, look-ups of names,
 //! crypto and zlib.
 use super::{lost_to, seconds};
-use crate::call_paths::Cover;
+use crate::call_paths::{Cover, UV_POOL};
 use crate::cut::Cut;
 use crate::{Hint, Summary};
 use kasuri_base::quick::QuickMap;
@@ -51,7 +51,7 @@ impl IdlePaths<'_> {
         let name = |frame: kasuri_model::FrameIx| self.trace.strings.get(f.function[frame.ix()]);
         let is_idle = || {
             let mut frames = self.trace.frames_of(path).map(name);
-            frames.any(|name| name == "uv_cond_wait") && frames.next() == Some("worker")
+            frames.any(|name| name == UV_POOL[0]) && frames.next() == Some(UV_POOL[1])
         };
         path.is_some() && *self.known.entry(path).or_insert_with(is_idle)
     }

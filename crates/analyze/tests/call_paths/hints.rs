@@ -1,5 +1,5 @@
 //! Hints that name code; their figures worked out by hand.
-use super::join::sampled;
+use super::join::{lock_without_annotations, sampled};
 use super::said::{START, WAIT, advice, held, hints, kinds, two};
 use crate::account::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
@@ -49,6 +49,7 @@ fn a_serial_phase_has_its_function_and_its_ceiling() {
         let divided = last.contains("load@") || last.contains("job.py");
         let found = advice(&two(path, &["worker", "multiply"], WAIT), "serial_phase");
         assert_eq!(!found.is_empty(), divided, "{path:?}: {found}");
+        assert_eq!(found.contains("among processes"), divided, "{found}");
     }
     // Only one thread works at all: nothing is known of a part that could be divided.
     let mut s = Story::new(2);
@@ -147,6 +148,12 @@ fn waits_for_pythons_gil_have_a_hint() {
     ];
     let found = kinds(&two(&["main", "run"], &["worker", "multiply"], gil));
     assert_eq!(found, ["gil"]);
+    // Processes have the work already.
+    let hands_out =
+        "py::_ExecutorManagerThread.run@[python]@/lib/python3.11/concurrent/futures/process.py:9";
+    let handing = [&gil[..1], &[hands_out], &gil[1..]].concat();
+    let texts = [gil, &handing].map(|wait| advice(&two(&["main"], &["worker"], wait), "gil"));
+    assert_eq!(texts.map(|text| text.contains("chunksize")), [false, true]);
     let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
     let found = kinds(&two(&["main", "run"], &["worker", "multiply"], lock));
     assert_eq!(found, [] as [&str; 0]);
@@ -179,6 +186,11 @@ fn page_faults_have_a_hint_where_the_programs_function_makes_them() {
     for fills in [&[START, "fill", fault][..], &[START, "fill", "memset@libc.so.6", fault]] {
         assert!(advice(&two(fills, fills, WAIT), "page_faults").contains("fill"));
     }
+    // Memory that another process has, too, is none that was given back.
+    let shares: &[&str] = &[START, "py::total@[python]", fault, "do_wp_page@[kernel]"];
+    let found = advice(&two(shares, shares, WAIT), "page_faults");
+    assert!(found.contains("py::total wrote to memory") && found.contains("references"), "{found}");
+    assert!(!found.contains("malloc"), "{found}");
     let loads: &[&str] = &[fault];
     let tells: &[&str] = &[START, "fill", fault, "force_sig_fault@[kernel]"];
     let machine: &[&str] = &[START, "ObjArrayAllocator::initialize@libjvm.so", fault];
@@ -232,7 +244,9 @@ fn a_collector_of_garbage_has_a_hint() {
         let found = advice(&two(path, own, WAIT), "collector");
         assert!(found.contains(setting), "{path:?}: {found}");
     }
-    for path in [own, &[START, "GangWorker::loop()@prog"]] {
+    // Python ends so, whatever it made.
+    let ends: &[&str] = &["_start", "Py_FinalizeEx@python3", "gc_collect_main@python3"];
+    for path in [own, ends, &[START, "GangWorker::loop()@prog"]] {
         assert_eq!(advice(&two(path, own, WAIT), "collector"), "");
     }
 }
@@ -532,6 +546,9 @@ fn where_all_cpus_are_busy_it_is_said_what_is_not_recorded() {
     let samples = [(10, 500, SampleKind::OnCpu, count), (11, 500, SampleKind::OnCpu, count)];
     let found = advice(&sampled(s.load(1000), &samples), "busy");
     assert!(found.contains("100 % of that in count"), "{found}");
+    // Not where a third was lost.
+    assert_ne!(advice(&two(count, count, WAIT), "busy"), "");
+    assert_eq!(advice(&first_of_hundred(100, count, 250), "busy"), "");
     // Not where one of them waits.
     let lock: &[&str] = &[START, "worker", "pthread_mutex_lock@libc.so.6"];
     assert_eq!(advice(&two(count, count, lock), "busy"), "");
@@ -561,6 +578,26 @@ fn a_pool_of_libuv_without_a_free_thread_has_a_hint() {
     let found = advice(&trace(800), "uv_pool");
     assert!(found.contains("none of its threads (1) was free"), "{found}");
     assert_eq!(advice(&trace(50), "uv_pool"), "");
+}
+
+/// 11 was given something to do, and does not have the lock of its pool again until 10 lets go of it.
+#[test]
+fn who_waits_for_something_to_do_in_a_pool_asks_for_no_lock() {
+    let lock = ["__pthread_mutex_cond_lock@libc.so.6", "__lll_lock_wait@libc.so.6"];
+    let uv = ["worker@node", "uv_cond_wait@node", "pthread_cond_wait@libc.so.6"];
+    let rayon = [
+        "rayon_core::registry::WorkerThread::wait_until_cold",
+        "rayon_core::sleep::Sleep::sleep",
+        "std::sync::condvar::Condvar::wait",
+    ];
+    let own = ["take", "wait", "pthread_cond_wait@libc.so.6"];
+    for (wait, is_lock) in [(uv, false), (rayon, false), (own, true)] {
+        let path = [&[START][..], &wait, &lock].concat();
+        let samples = [(11, 500, SampleKind::BlockedRead, &path[..])];
+        let s = summary(&sampled(lock_without_annotations(), &samples), &Options::default());
+        let found = s.account.causes.iter().any(|c| c.class == "lock_wait");
+        assert_eq!(found, is_lock, "{wait:?}");
+    }
 }
 
 /// A thread of a Java machine that has nothing to compile waits for nobody's naps.

@@ -558,7 +558,7 @@ fn a_recording_without_samples_has_no_call_paths() {
 
 /// 11 holds a lock that nobody annotated 0..600, computes to 400 and sleeps to 600; 12 asks for it at 100, 10 at 200. 11 wakes 12 at 610,
 /// who wakes 10 at 700.
-fn lock_without_annotations() -> Trace {
+pub fn lock_without_annotations() -> Trace {
     let mut s = Story::new(2);
     s.known = vec![11, 12];
     s.switch(1, 100, 12, Sleeping, 10);

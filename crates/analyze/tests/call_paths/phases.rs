@@ -264,6 +264,53 @@ fn naps_between_tries_are_for_those_who_run_meanwhile() {
     assert_eq!(first(naps(300_000, 2)), ("external_wait", "chosen", 0));
 }
 
+/// 10 looks eight times whether 11 is done: it waits so, with a limit, and asks for Python's lock, which 11 gives it and gets
+/// back. Then 10 works.
+fn looks_in_python(wait: &[&str], look: i64) -> Trace {
+    const US: i64 = 1_000;
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    let lock: &[&str] =
+        &["main", "py::look@[python]", "take_gil@python3", "pthread_cond_timedwait@libc.so.6"];
+    let count: &[&str] = &["main", "py::count@[python]"];
+    let mut samples = vec![(11, 300 * US, SampleKind::OnCpu, count)];
+    for n in 0..8 {
+        let at = |us: i64| (n * 1_000 + us) * US;
+        s.switch(0, at(look), 10, Sleeping, 0);
+        s.wake(0, at(500), 0, 10, 0);
+        s.switch(0, at(500), 0, RunnablePreempted, 10);
+        s.switch(0, at(502), 10, Sleeping, 0);
+        s.wake(1, at(990), 11, 10, 0);
+        s.switch(0, at(990), 0, RunnablePreempted, 10);
+        s.switch(1, at(991), 11, Sleeping, 0);
+        s.wake(0, at(995), 10, 11, 1);
+        s.switch(1, at(996), 0, RunnablePreempted, 11);
+        samples.push((10, at(250), SampleKind::BlockedRead, wait));
+        samples.push((10, at(750), SampleKind::BlockedRead, lock));
+        samples.push((11, at(800), SampleKind::OnCpu, count));
+    }
+    s.switch(1, 8_100 * US, 11, Sleeping, 0);
+    s.switch(0, 9_999 * US, 10, RunnablePreempted, 0);
+    samples.sort_by_key(|sample| (sample.0, sample.1));
+    sampled(s.load(10_000 * US), &samples)
+}
+
+#[test]
+fn who_asks_for_pythons_lock_only_to_look_waits_for_what_it_looks_for() {
+    let first = |trace| {
+        let (class, note, ..) = causes(&trace).remove(0);
+        (class, note)
+    };
+    let timed = ["main", "py::look@[python]", "sem_clockwait@libc.so.6"];
+    let sleeps = ["main", "py::look@[python]", "clock_nanosleep@libc.so.6"];
+    for wait in [timed, sleeps] {
+        let found = first(looks_in_python(&wait, 10));
+        assert_eq!(found, ("low_parallelism", "serial_phase"), "{wait:?}");
+        // Who works in between has missed the lock.
+        assert_eq!(first(looks_in_python(&wait, 200)), ("lock_wait", "by_samples"), "{wait:?}");
+    }
+}
+
 /// 10 runs and 11 naps between its tries to have the lock; then 11 runs and 10 naps. Nobody is
 /// late.
 #[test]

@@ -16,6 +16,10 @@ impl Frames<'_> {
                 _ => call.filter(|&call| call == Call::Lock && self.is_inside(frame)),
             }
         };
+        if self.waits_for_tasks(path) {
+            // Also until the thread that woke it has let go of the pool's lock.
+            return Call::Condition;
+        }
         let inner: Vec<FrameIx> = self.asked(path).collect();
         match inner.iter().any(|frame| self.is_built_lock[frame.ix()]) {
             // Not the condition by which it is built.
@@ -101,9 +105,23 @@ impl Frames<'_> {
             || (self.is_python_process_lock[first.ix()] && !takes)
     }
 
-    /// Whether a thread at this path is a runtime's own, which waits for something to do: all of it
-    /// is a Java machine's, or it has no goroutine, or watches over those that have.
+    /// Whether a thread at this path is of a library's pool and waits for something to do.
+    fn waits_for_tasks(&self, path: PathIx) -> bool {
+        let name = |frame: FrameIx| {
+            demangled(self.trace.strings.get(self.trace.frames.function[frame.ix()]))
+        };
+        let outer = self.trace.frames_of(path).skip_while(|frame| self.is_asked(*frame));
+        let outer = outer.map(name).skip_while(|name| name.starts_with("std::"));
+        calls::waits_for_tasks(&outer.take(2).collect::<Vec<_>>())
+    }
+
+    /// Whether a thread at this path is a runtime's own, which waits for something to do: it is of
+    /// a library's pool, or all of it is a Java machine's, or it has no goroutine, or watches over
+    /// those that have.
     pub fn is_idle(&self, path: PathIx) -> bool {
+        if self.waits_for_tasks(path) {
+            return true;
+        }
         let f = &self.trace.frames;
         let text = |text| self.trace.strings.get(text);
         let (mut is_all, mut has_start, mut n) = (true, false, 0);
@@ -259,11 +277,20 @@ impl Frames<'_> {
 
     /// Whether the kernel sends the thread a signal at this path, or begins a handler.
     pub fn signals(&self, path: PathIx) -> bool {
+        self.is_in_kernel(path, calls::sends_signal)
+    }
+
+    /// Whether it copies a page for the thread there, which the thread writes and processes share.
+    pub fn copies_page(&self, path: PathIx) -> bool {
+        self.is_in_kernel(path, calls::copies_page)
+    }
+
+    fn is_in_kernel(&self, path: PathIx, is_it: fn(&str) -> bool) -> bool {
         let f = &self.trace.frames;
-        let kernel = (self.trace.frames_of(path))
+        let mut kernel = (self.trace.frames_of(path))
             .take_while(|frame| f.kind[frame.ix()] == FrameKind::Kernel)
             .map(|frame| self.trace.strings.get(f.function[frame.ix()]));
-        kernel.into_iter().any(calls::sends_signal)
+        kernel.any(is_it)
     }
 
     /// What was asked of the system at a path, and the parts of a library's lock in which it was,
