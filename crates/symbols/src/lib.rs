@@ -142,6 +142,14 @@ impl Known {
     }
 }
 
+/// The innermost call that the code at a frame's address is in: neither what it calls there nor a loop that waits, which stand before it.
+pub fn place(calls: &[Call]) -> Option<&Call> {
+    let is_inside = |c: &&Call| {
+        c.line == 0 && (c.function.starts_with(SPIN_LOOP) || stubs::may_jump_on(&c.function))
+    };
+    calls.iter().find(|c| !is_inside(c)).or(calls.last())
+}
+
 /// Rows of [`Tables::frames`] without a name: the frames to ask for.
 pub fn unnamed(tables: &Tables) -> Vec<u32> {
     let known = Known::of_all(tables).into_iter().zip(0..NONE);

@@ -30,6 +30,11 @@ const JUMPS_ON: [&str; 10] = [
     "omp_set_nest_lock",
 ];
 
+/// Whether a function is one of [`JUMPS_ON`].
+pub(crate) fn may_jump_on(name: &str) -> bool {
+    JUMPS_ON.iter().any(|begin| name.starts_with(begin))
+}
+
 /// Of each of the sorted addresses that is a return address - 1, the name of that function of
 /// [`JUMPS_ON`] that was called there.
 pub(crate) fn called(bytes: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<String>> {
@@ -43,7 +48,7 @@ pub(crate) fn called(bytes: &[u8], addresses: &[(u64, u32)]) -> Vec<Option<Strin
         _ => return out,
     };
     let mut slots = imported(&file);
-    slots.retain(|_, name| JUMPS_ON.iter().any(|begin| name.starts_with(begin)));
+    slots.retain(|_, name| may_jump_on(name));
     if slots.is_empty() {
         return out;
     }

@@ -1,8 +1,8 @@
 //! Names of addresses in real ELF files, which the C compiler of the machine makes; and damaged copies of them.
-use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Names, Tables};
+use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE, Names, Tables};
 use kasuri_symbols::{
     Bytes, Event, Files, List, Numbering, Opened, Phase, Why, build_id, costly, costly_to_unpack,
-    run, tasks,
+    place, run, tasks,
 };
 use kasuri_testkit::skip;
 use std::collections::{BTreeSet, HashMap};
@@ -499,6 +499,24 @@ fn stubs_of_other_files_functions_have_their_names() {
             assert!(n >= 4 && n % 4 == 0, "{option}: {names:?}");
         }
     }
+}
+
+/// A place in code is where it is called from, not what is called, and no loop.
+#[test]
+fn the_place_of_a_call_is_in_its_caller() {
+    let call = |function: &str, line| Call { function: function.into(), file: String::new(), line };
+    let place = |calls: &[Call]| place(calls).map(|c| (c.function.clone(), c.line));
+    let called = call("GOMP_loop_dynamic_next", 0);
+    let spins = call("a spin loop in prog", 0);
+    for (line, inner) in
+        [(21, vec![]), (21, vec![called.clone()]), (0, vec![spins, called.clone()])]
+    {
+        let calls = Vec::from_iter(inner.into_iter().chain([call("uneven", line)]));
+        assert_eq!(place(&calls), Some(("uneven".into(), line)));
+    }
+    // Libgomp's own.
+    assert_eq!(place(&[called]), Some(("GOMP_loop_dynamic_next".into(), 0)));
+    assert_eq!(place(&[]), None);
 }
 
 /// The function that a call leads to stands inside of it: libgomp's may jump on, to one without a

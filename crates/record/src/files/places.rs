@@ -41,7 +41,7 @@ pub(crate) fn name_places(tables: &mut [SiteTable], meta: &Meta, pids: &[i32]) {
     let request = Request::of(asked.tables, meta, pids.iter().copied());
     let found = Naming::start(request).finish();
     for names in &found.names {
-        let Some(call) = names.calls.first() else {
+        let Some(call) = kasuri_symbols::place(&names.calls) else {
             continue;
         };
         for site in asked.sites.get_mut(&names.frame).into_iter().flatten() {
