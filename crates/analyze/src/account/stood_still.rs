@@ -27,18 +27,30 @@ pub(crate) fn times(trace: &Trace, is_target: &[bool]) -> Vec<Range<Time>> {
     if found.is_empty() || trace.wakeups.time.is_empty() {
         return Vec::new();
     }
-    let ready: Vec<Range<Time>> = (0..trace.threads.len())
+    // By their starts; of those that began until then the latest end.
+    let mut ready: Vec<Range<Time>> = (0..trace.threads.len())
         .filter(|&thread| is_target[thread])
         .flat_map(|thread| trace.ready_of(kasuri_model::ThreadIx(thread as u32)))
         .filter(|row| (row.end - row.start).ns() >= LEAST_NS)
         .map(|row| row.start..row.end)
         .collect();
-    let is_ready =
-        |gap: &Range<Time>| ready.iter().any(|r| r.start <= gap.start && gap.end <= r.end);
-    let events = || trace.wakeups.time.iter().chain(&trace.samples.time).copied();
+    ready.sort_unstable_by_key(|r| r.start);
+    for at in 1..ready.len() {
+        ready[at].end = ready[at].end.max(ready[at - 1].end);
+    }
+    let is_ready = |gap: &Range<Time>| {
+        let begun = ready.partition_point(|r| r.start <= gap.start);
+        begun > 0 && gap.end <= ready[begun - 1].end
+    };
+    let mut times: Vec<Vec<Time>> = vec![Vec::new(); found.len()];
+    for &time in trace.wakeups.time.iter().chain(&trace.samples.time) {
+        let at = found.partition_point(|gap| gap.end <= time);
+        if found.get(at).is_some_and(|gap| gap.start < time) {
+            times[at].push(time);
+        }
+    }
     let mut out = Vec::new();
-    for gap in found {
-        let mut times: Vec<Time> = events().filter(|&t| gap.start < t && t < gap.end).collect();
+    for (gap, mut times) in found.into_iter().zip(times) {
         times.push(gap.end);
         times.sort_unstable();
         let mut from = gap.start;
