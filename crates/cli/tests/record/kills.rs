@@ -1,6 +1,9 @@
 //! Kills at random moments, in each mode, of each tree of processes and each side of it: emitted == kept + lost in every one, and `stat` says the same.
 //!
-//! `KASURI_KILLS=1000` runs so many (`make test-kills`); `KASURI_SEED` repeats one run. Each trial is made from its number alone, which is named where it fails.
+//! And the same where nobody is killed, then to the event.
+//!
+//! `KASURI_KILLS=1000` runs so many, `KASURI_UNDISTURBED=500` of the others (`make test-kills`); `KASURI_SEED` repeats one run. Each trial is made from its number
+//! alone, which is named where it fails.
 use crate::support::*;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -88,10 +91,9 @@ fn kept_and_lost_are_what_was_emitted_whoever_is_killed() {
     if !can_trace() {
         return;
     }
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     // Each mode and each tree at least twice.
     let trials = number("KASURI_KILLS").unwrap_or(16);
-    let first = number("KASURI_SEED").unwrap_or(1);
+    let first = first_seed();
     let (mut lossy, mut recovered) = (0, 0);
     let mut table: BTreeMap<(&str, Tree), [u64; 3]> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -122,6 +124,27 @@ fn kept_and_lost_are_what_was_emitted_whoever_is_killed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // It bites: without losses the equation would only say that what is kept is counted.
     assert!(trials < 30 || (lossy > 0 && recovered > 0));
+}
+
+/// Programs that end by themselves, also beside a load and where the recorder gets no CPU for two seconds.
+#[test]
+fn kept_and_lost_are_what_was_emitted_to_the_event_if_nobody_is_killed() {
+    if !can_trace() {
+        return;
+    }
+    let trials = number("KASURI_UNDISTURBED").unwrap_or(8);
+    let first = first_seed();
+    let (mut lossy, mut emitted) = (0, 0);
+    let mut wrong = Vec::new();
+    for seed in first..first + trials {
+        let outcome = undisturbed(seed);
+        lossy += u64::from(outcome.lost > 0);
+        emitted += outcome.emitted;
+        wrong.extend(outcome.wrong.inspect(|what| println!("{what}")));
+    }
+    println!("{trials} runs from seed {first}: {emitted} events, {lossy} with losses");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(emitted > 0 && (trials < 48 || lossy > 0));
 }
 
 /// Programs that live for some ms, one after the other and two beside each other, as make and servers start them: each grows its rings
@@ -171,22 +194,71 @@ struct Outcome {
     wrong: Option<String>,
 }
 
-fn trial(seed: u64) -> Outcome {
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok())
+}
+
+fn first_seed() -> u64 {
+    number("KASURI_SEED").unwrap_or(1)
+}
+
+type Mode = (&'static str, &'static [&'static str], &'static str);
+
+/// How, which tree, and the rest of a trial.
+fn drawn(seed: u64) -> (Mode, Tree, Random) {
     // 7 has no factor in common with the number of kinds: neighbours differ in both, and all pairs come.
     let kind = (seed as usize).wrapping_mul(7) % (MODES.len() * TREES.len());
-    let (mode, tree) = (MODES[kind % MODES.len()], TREES[kind / MODES.len()]);
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
         random.below(1);
     }
+    (MODES[kind % MODES.len()], TREES[kind / MODES.len()], random)
+}
+
+const BESIDE: [Beside; 3] = [Beside::Nothing, Beside::Load, Beside::Starved];
+
+fn loaded(beside: Beside) -> Vec<Running> {
+    (0..if beside == Beside::Load { 3 } else { 0 })
+        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn_guarded())
+        .collect()
+}
+
+/// A run that ends by itself.
+fn undisturbed(seed: u64) -> Outcome {
+    let (mode, tree, mut random) = drawn(seed);
+    let beside = random.of(&BESIDE);
+    let what = format!("seed {seed}: {} {tree:?} undisturbed {beside:?}", mode.0);
+    let dir = scratch();
+    let load = loaded(beside);
+    let each = random.of(&[500, 5_000, 20_000]);
+    let mut recorder = record(dir.path(), &mode, tree, Size { one: each * 20, each }, &mut random);
+    if beside == Beside::Starved {
+        wait_until(&format!("it emits: {what}"), || emitted(dir.path()) > 0);
+        std::thread::sleep(Duration::from_micros(random.below(30_000)));
+        let _ = try_signal(recorder.id(), Signal::STOP);
+        std::thread::sleep(Duration::from_secs(2));
+        let _ = try_signal(recorder.id(), Signal::CONT);
+    }
+    assert!(recorder.wait().unwrap().success(), "{what}");
+    drop(load);
+    // A daemon may go on for a while.
+    end_all(dir.path());
+    assert!(!dir.path().join("run.kasuri.d").exists(), "{what}");
+    assert_eq!(sessions_of(recorder.id()), Vec::<String>::new(), "{what}");
+    let exact = |after: u64| Slack { too_few: 0, too_many: after };
+    Outcome::new(&what, mode.0, tree, false, dir.path(), exact(emitted_after(dir.path())))
+}
+
+fn trial(seed: u64) -> Outcome {
+    let (mode, tree, mut random) = drawn(seed);
     let kill = random.of(&KILLS);
-    let beside = random.of(&[Beside::Nothing, Beside::Load, Beside::Starved]);
+    let beside = random.of(&BESIDE);
     let what = format!("seed {seed}: {} {tree:?} {kill:?} {beside:?}", mode.0);
     let dir = scratch();
-    let load: Vec<Running> = (0..if beside == Beside::Load { 3 } else { 0 })
-        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn_guarded())
-        .collect();
-    let mut recorder = record(dir.path(), &mode, tree, &mut random);
+    let load = loaded(beside);
+    let each = [5_000, 40_000, 200_000][random.below(3) as usize];
+    let size = Size { one: 20_000_000, each };
+    let mut recorder = record(dir.path(), &mode, tree, size, &mut random);
     wait_until(&format!("it emits: {what}"), || emitted(dir.path()) > 0);
     std::thread::sleep(Duration::from_micros(random.below(match tree {
         Tree::One => 30_000,
@@ -248,30 +320,50 @@ fn trial(seed: u64) -> Outcome {
         assert!(is_whole || !said(&output).contains("none lost"), "{what}: {}", said(&output));
     }
     assert_eq!(sessions_of(recorder.id()), Vec::<String>::new(), "{what}");
-    let balance = balance(dir.path(), mode.0 == "flight", tree, recorder_died);
-    Outcome {
-        mode: mode.0,
-        tree,
-        emitted: emitted(dir.path()),
-        lost: balance.as_ref().copied().unwrap_or(0),
-        recovered,
-        wrong: balance.err().map(|why| format!("{what}: {why}")),
+    let slack = slack_of_kills(dir.path(), mode.0 == "flight", tree, recorder_died);
+    Outcome::new(&what, mode.0, tree, recovered, dir.path(), slack)
+}
+
+impl Outcome {
+    fn new(
+        what: &str,
+        mode: &'static str,
+        tree: Tree,
+        recovered: bool,
+        dir: &Path,
+        slack: Slack,
+    ) -> Outcome {
+        let balance = balance(dir, slack);
+        Outcome {
+            mode,
+            tree,
+            emitted: emitted(dir),
+            lost: balance.as_ref().copied().unwrap_or(0),
+            recovered,
+            wrong: balance.err().map(|why| format!("{what}: {why}")),
+        }
     }
+}
+
+/// Events that each of the two threads of a process annotates: of a program that is one process, and of one of many.
+struct Size {
+    one: u64,
+    each: u64,
 }
 
 fn record(
     dir: &Path,
-    (_, mode, library): &(&str, &[&str], &str),
+    (_, mode, library): &Mode,
     tree: Tree,
+    Size { one, each }: Size,
     random: &mut Random,
 ) -> Running {
     let is_there = library.is_empty() || repository().join("build/probes").join(library).exists();
     // Fast enough to fill rings, slow enough to be packed soon.
     let pause_us = random.of(&[0, 50, 200, 1000]);
     let emitter = program("emitter").display().to_string();
-    let each = [5_000, 40_000, 200_000][random.below(3) as usize];
     let program = match tree {
-        Tree::One => format!("exec {emitter} 2 20000000 counts {pause_us}"),
+        Tree::One => format!("exec {emitter} 2 {one} counts {pause_us}"),
         Tree::Shell => {
             format!("for i in $(seq 40); do {emitter} 2 {each} counts.$i {pause_us}; done")
         }
@@ -380,24 +472,35 @@ fn emitted_after(dir: &Path) -> u64 {
     count_files(dir).iter().map(|file| counted_by_end(file).1).sum()
 }
 
-/// The equation, and that `stat` shows every loss: how many were lost, or what is wrong.
-fn balance(dir: &Path, is_flight: bool, tree: Tree, recorder_died: bool) -> Result<u64, String> {
-    let file = dir.join("run.kasuri");
-    let (facts, emitted, after) = (facts(&file), emitted(dir), emitted_after(dir));
-    // The emitters count what their workers annotate; the lock probe annotates the main threads' joins, up to four events of each.
-    let found = facts.annotations + facts.lost - facts.of_main_threads;
+/// How far what is kept and lost may be from what was counted.
+struct Slack {
+    too_few: u64,
+    too_many: u64,
+}
+
+fn slack_of_kills(dir: &Path, is_flight: bool, tree: Tree, recorder_died: bool) -> Slack {
     // Each thread that was killed may have emitted an event and not counted it: four processes at a time at most, and one that forks. A flight
     // recorder's was perhaps about to empty a chunk, whose events can then be counted to the slot only.
     let n_files = count_files(dir).len() as u64;
     let of_flight = n_files * THREADS * CHUNK_SLOTS;
+    let after = emitted_after(dir);
     let (too_few, too_many) = match (is_flight, tree) {
         (true, Tree::One) => (of_flight, of_flight),
         // What children emit between its last snapshot and its end is in neither.
-        (true, _) => (emitted, of_flight + after),
+        (true, _) => (emitted(dir), of_flight + after),
         // A child that is forked after the recorder died is not in its recording: each thread has an event before it knows (docs/design/ring.md).
         (_, Tree::Forks) if recorder_died => (THREADS * n_files, THREADS * 5 + after),
         _ => (0, THREADS * n_files.min(5) + after),
     };
+    Slack { too_few, too_many }
+}
+
+/// The equation, and that `stat` shows every loss: how many were lost, or what is wrong.
+fn balance(dir: &Path, Slack { too_few, too_many }: Slack) -> Result<u64, String> {
+    let file = dir.join("run.kasuri");
+    let (facts, emitted, after) = (facts(&file), emitted(dir), emitted_after(dir));
+    // The emitters count what their workers annotate; the lock probe annotates the main threads' joins, up to four events of each.
+    let found = facts.annotations + facts.lost - facts.of_main_threads;
     if !(emitted.saturating_sub(too_few)..=emitted + too_many).contains(&found) {
         return Err(format!(
             "emitted {emitted}, and {after} at the end or after it, kept {} + lost {} - of main threads {}",
