@@ -16,7 +16,9 @@ use crate::call_paths::{
 use crate::cut::Cut;
 use crate::{HINT_KINDS, Hint, Interference, Summary, ThreadSummary};
 use kasuri_base::quick::QuickMap;
-use kasuri_model::{FrameIx, PathIx, Process, ProcessIx, SampleKind, StateRow, ThreadState, Time};
+use kasuri_model::{
+    FrameIx, OccupancyRow, PathIx, Process, ProcessIx, SampleKind, StateRow, ThreadState, Time,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Share of the capacity that a cause must cost before it is worth a line.
@@ -472,34 +474,30 @@ fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<bool> {
     seen
 }
 
-/// A thread waits in one CPU's queue while another CPU is idle that its affinity mask closes to it,
-/// or, where its mask was not read, on which it never ran.
+/// A thread waits in one CPU's queue while its affinity mask closes another CPU to it that does not run the program,
+/// or, where its mask was not read, on whose idle time it never ran.
 ///
-/// Not given: where its mask allows the idle CPU, or, not read, the thread was ever seen there;
+/// Not given: where its mask allows the other CPU, or, not read, the thread was ever seen there;
 /// where it waited beside it for less than [`KEPT_NS`] in all: then the kernel came late, and
 /// pinning was not measured to help; or a CPU limit held threads for half of that time or more.
 fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     if ready.is_empty() {
         return None;
     }
-    let idle: Vec<Vec<(Time, Time)>> = (0..cut.trace.cpus.len())
+    // Where the program did not run, with: nothing did.
+    let free: Vec<Vec<(Time, Time, bool)>> = (0..cut.trace.cpus.len())
         .map(|cpu| {
-            let rows = cut.trace.occupancy_of(cpu).filter(|row| row.idle);
-            rows.map(|row| (row.start.max(cut.from), row.end.min(cut.to))).collect()
+            let is_other = |row: &OccupancyRow| row.thread.is_some() && !cut.is_target(row.thread);
+            let rows = cut.trace.occupancy_of(cpu).filter(|row| row.idle || is_other(row));
+            rows.map(|row| (row.start.max(cut.from), row.end.min(cut.to), row.idle)).collect()
         })
         .collect();
     let masks = Masks::new(cut.trace);
     let mut seen: QuickMap<usize, Vec<bool>> = QuickMap::default();
-    // Idle time before this moment has been promised to a thread already.
-    let mut taken = vec![cut.from; idle.len()];
-    let mut found: HashMap<(u16, usize, usize), i64> = HashMap::new();
+    // Time before this moment has been promised to a thread already.
+    let mut taken = vec![cut.from; free.len()];
+    let mut found: HashMap<(u16, usize, usize), [i64; 2]> = HashMap::new();
     for (thread, row) in ready {
-        let free_on = |cpu: usize| {
-            let (from, to) = (row.start.max(taken[cpu]), row.end.min(cut.to));
-            let first = idle[cpu].partition_point(|i| i.1 <= from);
-            let inside = idle[cpu][first..].iter().take_while(|i| i.0 < to);
-            inside.map(|i| (i.1.min(to) - i.0.max(from)).ns().max(0)).sum::<i64>()
-        };
         let seen = seen.entry(*thread).or_insert_with(|| seen_on(cut, *thread));
         let is_seen = |cpu: usize| seen.get(cpu).copied().unwrap_or(false);
         let mask = masks.at(&cut.trace.threads[*thread], row.start);
@@ -509,35 +507,62 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
             }
             None => !is_seen(*cpu) && is_seen(usize::from(row.cpu)),
         };
-        let best = (0..idle.len()).filter(strange).map(|cpu| (free_on(cpu), cpu)).max();
-        if let Some((ns, cpu)) = best.filter(|b| b.0 > 0) {
+        // Idle, and run by other programs. Where its mask was not read these may be why it was never there.
+        let free_on = |cpu: usize| {
+            let (from, to) = (row.start.max(taken[cpu]), row.end.min(cut.to));
+            let first = free[cpu].partition_point(|i| i.1 <= from);
+            let inside = free[cpu][first..].iter().take_while(|i| i.0 < to);
+            inside.filter(|i| i.2 || mask.is_some()).fold([0, 0], |mut sums, i| {
+                sums[usize::from(!i.2)] += (i.1.min(to) - i.0.max(from)).ns().max(0);
+                sums
+            })
+        };
+        let best = (0..free.len()).filter(strange).map(|cpu| (free_on(cpu), cpu)).max();
+        if let Some((ns, cpu)) = best.filter(|b| b.0 != [0, 0]) {
             taken[cpu] = taken[cpu].max(row.end);
-            *found.entry((row.cpu, cpu, *thread)).or_default() += ns;
+            let sums = found.entry((row.cpu, cpu, *thread)).or_default();
+            (0..2).for_each(|at| sums[at] += ns[at]);
         }
     }
-    found.retain(|_, ns| *ns >= KEPT_NS);
-    let cost_ns: i64 = found.values().sum();
+    found.retain(|_, ns| ns.iter().sum::<i64>() >= KEPT_NS);
+    let [idle_ns, others_ns] = [0, 1].map(|at| found.values().map(|ns| ns[at]).sum::<i64>());
+    // Others may have taken it from threads that are not pinned: no more than the account says.
+    let others_ns = others_ns.min(lost_to(summary, &["scheduling_delay"]));
+    let cost_ns = idle_ns + others_ns;
+    if cost_ns == 0 {
+        return None;
+    }
     // The kernel's counter tells how long the limit held threads, not always when.
     if lost_to(summary, &["throttled_by_cpu_limit"]) > cost_ns / 2 {
         return None;
     }
-    let worst = |(key, ns): &(&(u16, usize, usize), &i64)| (**ns, std::cmp::Reverse(**key));
-    let (&(queue, idle, thread), _) = found.iter().max_by_key(worst)?;
+    let worst = |(key, ns): &(&(u16, usize, usize), &[i64; 2])| {
+        (ns.iter().sum::<i64>(), std::cmp::Reverse(**key))
+    };
+    let (&(queue, other, thread), _) = found.iter().max_by_key(worst)?;
     let info = &cut.trace.threads[thread];
     let thread = format!("thread {} ({})", cut.trace.strings.get(info.name), info.tid);
     let all = summary.account.bounds.machine_cpus;
-    let idle_ns = seconds(cost_ns);
+    let not_used = match (idle_ns, others_ns) {
+        (ns, 0) => format!("{} of CPU time was idle", seconds(ns)),
+        (0, ns) => format!("{} of CPU time went to other programs", seconds(ns)),
+        (idle, others) => format!(
+            "{} of CPU time was idle, {} went to other programs,",
+            seconds(idle),
+            seconds(others)
+        ),
+    };
     let (text, command) = match masks.at(info, info.alive.end) {
         Some(mask) => (
             format!(
-                "placement: {idle_ns} of CPU time was idle while ready threads were kept off by their affinity masks; most of it on CPU {idle}, while {thread}, pinned to {}, waited for CPU {queue}. Let it run on all {all} CPUs: start it without taskset or numactl, OpenMP without GOMP_CPU_AFFINITY, a container without cpuset. To free it while it runs",
+                "placement: {not_used} while ready threads were kept off by their affinity masks; most of it on CPU {other}, while {thread}, pinned to {}, waited for CPU {queue}. Let it run on all {all} CPUs: start it without taskset or numactl, OpenMP without GOMP_CPU_AFFINITY, a container without cpuset. To free it while it runs",
                 cpus(mask),
             ),
             format!("taskset -apc 0-{} PID", all.saturating_sub(1)),
         ),
         None => (
             format!(
-                "placement: {idle_ns} of CPU time was idle while ready threads never ran there; most of it on CPU {idle}, while {thread} waited for CPU {queue}. An affinity mask, a cpuset or numactl keeps the thread there: let it run on all {all} CPUs. To see the masks while it runs",
+                "placement: {not_used} while ready threads never ran there; most of it on CPU {other}, while {thread} waited for CPU {queue}. An affinity mask, a cpuset or numactl keeps the thread there: let it run on all {all} CPUs. To see the masks while it runs",
             ),
             "grep Cpus_allowed_list /proc/PID/task/*/status".to_owned(),
         ),

@@ -11,6 +11,7 @@
 mod charge;
 mod crowd;
 mod reason;
+mod tied;
 
 use super::allowed;
 use super::barrier::{self, BarrierWait};
@@ -24,6 +25,7 @@ use crate::call_paths::Sampled;
 use crowd::{Activity, Crowd};
 use kasuri_model::{FrameIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
+use tied::Tied;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
 const MAX_CHAIN: usize = 32;
@@ -144,6 +146,7 @@ pub(crate) struct Sweep<'t> {
     free: Vec<u32>,
     waiting: Waiting,
     crowd: Crowd,
+    tied: Tied<'t>,
     /// The only one that could run, as of the last moment, while others spin.
     sole: ThreadIx,
     evaluations: u64,
@@ -231,6 +234,7 @@ impl<'t> Sweep<'t> {
                 })
                 .collect(),
             crowd: Crowd::default(),
+            tied: Tied::new(trace),
             sole: ThreadIx::NONE,
             evaluations: 0,
             chosen: Vec::new(),
@@ -499,6 +503,7 @@ impl<'t> Sweep<'t> {
                 if queue != NONE {
                     self.slots[queue as usize].ready -= 1;
                 }
+                self.tied.leave(thread);
                 self.charge_ready(thread, queue, ns, now);
             }
             Activity::Blocked => {
@@ -528,6 +533,7 @@ impl<'t> Sweep<'t> {
                     self.workers[thread].clocks = self.slots[queue as usize].clocks;
                     self.slots[queue as usize].ready += 1;
                 }
+                self.tied.enter(self.trace, thread, now);
             }
             Activity::Blocked => {
                 let (wait, class, rank) = self.blocked(thread, now);
@@ -649,9 +655,11 @@ impl<'t> Sweep<'t> {
                     continue;
                 }
                 left -= 1;
+                // Without the others they would not have run there either.
+                let are_kept_off = self.tied.keep_all_off(self.slots[slot].cpu, self.crowd.ready);
                 let reason = match occupant {
                     _ if limit.is_some() => throttling(limit),
-                    Occupant::Other(thread) => self.interference(thread),
+                    Occupant::Other(thread) if !are_kept_off => self.interference(thread),
                     _ => Reason::of(Class::SchedulingDelay, Note::Placement),
                 };
                 self.slots[slot].waiter = u32::MAX - 1;
