@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Causes as public reports of scripts have them (bench/causes/run): three builds that take one lock file in turns; a loop that starts programs for each line.
+# Causes as public reports of scripts have them (bench/causes/run): three builds that take one lock file in turns; a loop that starts programs for each line;
+# one program for each file, one at a time.
 builds() {
     lock=$(mktemp) || exit 1
     for _ in 1 2 3; do
@@ -25,7 +26,19 @@ second_field() {
     done
 }
 
+compressed() {
+    folder=$(mktemp -d) || exit 1
+    for n in 1 2 3 4 5 6 7 8; do
+        head -c 3000000 /dev/urandom >"$folder/$n"
+    done
+    at_once=1
+    [ "$1" != cured ] || at_once=$(nproc)
+    find "$folder" -type f -print0 | xargs -0 -n 1 -P "$at_once" gzip
+    rm -r "$folder"
+}
+
 case $1 in
     file) builds ;;
     line_by_line) second_field "$2" ;;
+    in_turn) compressed "$2" ;;
 esac

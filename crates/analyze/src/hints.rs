@@ -5,6 +5,7 @@
 //! here. Below [`WORTH`] of the capacity they are silent, and so they are in doubt: advice that harms costs more than
 //! advice that is missing.
 mod by_code;
+mod in_turn;
 mod pool;
 
 use crate::account::Masks;
@@ -65,6 +66,7 @@ pub(crate) fn hints(
     out.extend(by_code::small_parts(summary));
     out.extend(by_code::serial(summary));
     out.extend(by_code::one_after_another(summary));
+    out.extend(in_turn::processes_in_turn(cut, summary));
     out.extend(by_code::page_faults(summary));
     out.extend(by_code::naps(summary));
     out.extend(by_code::crowd(summary));

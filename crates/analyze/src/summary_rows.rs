@@ -445,7 +445,7 @@ pub struct MigrationGroup {
 }
 
 /// The rules for hints, each with its paragraph in docs/design/hints.md.
-pub const HINT_KINDS: [&str; 28] = [
+pub const HINT_KINDS: [&str; 29] = [
     "oversubscription",
     "interference",
     "misplaced",
@@ -462,6 +462,7 @@ pub const HINT_KINDS: [&str; 28] = [
     "goroutines",
     "uv_pool",
     "one_after_another",
+    "processes_in_turn",
     "page_faults",
     "naps",
     "taken_in_turns",

@@ -361,3 +361,48 @@ fn short_processes_and_threads_are_so_by_degree() {
         assert!(found.contains(&format!("{n} threads")), "{found}");
     }
 }
+
+/// 10 begins so many processes gzip, each of which runs for so long, and waits for each before the next; `behind`: each is the child of the one before.
+fn in_turn(n: i32, runs: i64, behind: bool) -> String {
+    let mut s = Story::new(2);
+    for i in 0..n {
+        let (child, from) = (1000 + i, (runs + MS) * i64::from(i));
+        let parent = if behind && i > 0 { child - 1 } else { 10 };
+        let fork = kasuri_model::input::What::Fork {
+            parent,
+            child,
+            comm: kasuri_model::StrIx::NONE,
+            pid: Some(child),
+            same_process: Some(false),
+        };
+        s.switch(0, from, 0, Sleeping, 10);
+        s.other(0, from + 10, 10, fork);
+        s.switch(1, from + 20, 0, Sleeping, child);
+        s.switch(0, from + 30, 10, Sleeping, 0);
+        s.wake(1, from + runs, child, 10, 0);
+        s.switch(1, from + runs + 20, child, Dead, 0);
+    }
+    let mut trace = s.load((runs + MS) * i64::from(n));
+    let names = ["gzip", "xargs"].map(|name| trace.strings.intern(name));
+    for process in &mut trace.processes {
+        process.name = names[usize::from(process.pid == 10)];
+    }
+    for thread in &mut trace.threads {
+        thread.name = names[usize::from(thread.tid == 10)];
+    }
+    let found = summary(&trace, &Options::default()).hints;
+    found.into_iter().find(|h| h.kind == "processes_in_turn").map_or(String::new(), |h| h.text)
+}
+
+#[test]
+fn processes_that_one_process_begins_one_after_the_other() {
+    let found = in_turn(8, 20 * MS, false);
+    assert!(
+        found.contains("8 processes gzip ran one at a time, begun by xargs, and 0.16"),
+        "{found}"
+    );
+    assert!(found.contains("(xargs -P 2)"), "{found}");
+    assert_eq!(in_turn(3, 20 * MS, false), "", "no loop");
+    assert_eq!(in_turn(40, 2 * MS, false), "", "to make them is what they cost");
+    assert_eq!(in_turn(8, 20 * MS, true), "", "each begins the next");
+}
