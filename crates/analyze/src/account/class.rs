@@ -138,7 +138,7 @@ impl Class {
             Class::LowParallelism => "fewer threads to run than CPUs",
             Class::Oversubscription => "own threads had its CPU",
             Class::Interference => "other programs had the CPU",
-            Class::SchedulingDelay => "a thread was ready, this CPU did not run it",
+            Class::SchedulingDelay => "a ready thread did not run here",
             Class::Interrupts => "handlers had the CPU",
             Class::Unknown => "events lost or not recorded",
             Class::Other => "none of the above",
