@@ -110,7 +110,7 @@ fn kept_and_lost_are_what_was_emitted_whoever_is_killed() {
             wrong.push(what);
         }
         let done = seed + 1 - first;
-        if done % 20 == 0 && trials > 20 {
+        if done.is_multiple_of(20) && trials > 20 {
             println!(
                 "seed {seed}: {done} of {trials} kills, {recovered} recovered, {lossy} with losses"
             );
@@ -170,7 +170,7 @@ fn children_that_end_between_two_looks_keep_their_events() {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn_guarded();
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             wait_until("it emits", || dir.path().join("counts2a").exists());
             signal(recorder.id(), Signal::STOP);
             std::thread::sleep(Duration::from_millis(300 + random.below(900)));
