@@ -427,6 +427,31 @@ fn an_annotated_program_that_never_comes_is_not_none_lost() {
     }
 }
 
+/// The same for a program anywhere in the tree: one of several that a shell runs has no descriptor left, or no session named.
+#[test]
+fn an_annotated_child_that_never_comes_is_not_none_lost() {
+    let dir = scratch();
+    let emitter = program("emitter");
+    let limited = "(ulimit -n 4; exec \"$0\" 1 2000 b 0)";
+    let nameless = "env -u KASURI_SESSION \"$0\" 1 2000 b 0";
+    let unannotated = "env -u KASURI_SESSION true";
+    for (second, comes) in [(limited, false), (nameless, false), (unannotated, true)] {
+        let script = format!("\"$0\" 1 2000 a 0; {second}; \"$0\" 1 2000 c 0");
+        let mut command = kasuri(dir.path());
+        command.args(["record", "-o", "run.kasuri", "--", "sh", "-c"]).arg(script).arg(&emitter);
+        let what = said(&run(&mut command));
+        if what.contains("no call paths") {
+            return skip("which files a program maps is not told here");
+        }
+        assert_eq!(what.contains("none lost"), comes, "{second}: {what}");
+        let names = what.contains("not recorded: annotations of emitter: never reached");
+        assert_eq!(names, !comes, "{second}: {what}");
+        let stat = run(kasuri(dir.path()).args(["stat", "run.kasuri"]));
+        let stat = String::from_utf8_lossy(&stat.stdout);
+        assert_eq!(stat.contains("no events lost"), comes, "{stat:.3000}");
+    }
+}
+
 /// The same where memory for rings is full, or its user's share of it.
 #[test]
 fn a_full_place_for_rings_is_told_from_a_quota() {

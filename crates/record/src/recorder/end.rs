@@ -80,22 +80,6 @@ impl Recorder<'_> {
         self.live.summary.raw_bytes = self.live.bytes();
     }
 
-    /// An annotated program that cannot open the session can tell nobody; that its file has gates is known without it.
-    fn name_absent(&mut self, notify: Notify<'_>) {
-        let live = &mut self.live;
-        let has_told = live.session.refused() > 0 || live.session.foreign() > 0;
-        if has_told || live.collector.met_any() || !self.is_annotated || !session::READS_RINGS {
-            return;
-        }
-        let text = format!(
-            "annotations of the program: it is annotated, and never reached {} (as another user, with more rights than its caller, or where calls are filtered)",
-            live.session.path().display()
-        );
-        notify(Notice::Warning(format!("not recorded: {text}")));
-        live.meta.uncounted.push("annotations of the program, which never came".to_owned());
-        live.meta.missing.push(text);
-    }
-
     /// Saves a last snapshot. The end of the program is a reason to save, too: it may have crashed.
     fn end_flight(&mut self, notify: Notify<'_>) {
         self.live.meta.exit_status = self.exit_status();

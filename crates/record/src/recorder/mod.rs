@@ -5,6 +5,7 @@
 //! recording whole:
 //! start: directory, kernel source (still off), ring session, events of samples, anchor, /proc, kernel on, program released;
 //! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
+mod absent;
 mod end;
 mod start;
 

@@ -26,6 +26,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -258,11 +259,23 @@ fn parse_mapping(line: &str) -> Option<(&str, Mapped)> {
     Some((file, mapped))
 }
 
-/// Whether the program in this file annotates: then it attaches before its `main`, if it can.
+/// Whether the program of this name annotates: then it attaches before its `main`, if it can.
 pub(crate) fn is_annotated(program: &OsStr) -> bool {
-    let file = find_program(program).and_then(|path| safefs::open_regular(&path).ok());
-    let map = file.and_then(|file| Guarded::read_only(&file).ok());
-    map.is_some_and(|map| {
+    find_program(program)
+        .and_then(|path| safefs::open_regular(&path).ok())
+        .is_some_and(|file| holds_gates(&file))
+}
+
+/// Whether the file at `path` annotates. Another one that has its name by now does not count.
+pub(crate) fn has_gates(path: &Path, inode: u64) -> bool {
+    safefs::open_regular(path)
+        .ok()
+        .filter(|file| file.metadata().is_ok_and(|meta| meta.ino() == inode))
+        .is_some_and(|file| holds_gates(&file))
+}
+
+fn holds_gates(file: &std::fs::File) -> bool {
+    Guarded::read_only(file).is_ok_and(|map| {
         object::File::parse(map.bytes())
             .is_ok_and(|elf| elf.section_by_name(GATE_SECTION).is_some())
     })

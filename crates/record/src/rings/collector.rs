@@ -215,6 +215,15 @@ impl Collector {
         !self.clients.is_empty()
     }
 
+    /// The processes that ever had a ring here, as /proc numbers them, and whether that number is sure: of one that ended before it was
+    /// looked for, it is the one by which it went itself.
+    pub fn came(&self) -> impl Iterator<Item = (u32, bool)> {
+        self.clients.iter().map(|(id, client)| match client.in_proc(id.0) {
+            Some(pid) => (pid, true),
+            None => (id.0, false),
+        })
+    }
+
     /// Bytes in the recording's chunk files.
     pub fn bytes(&self) -> u64 {
         self.bytes

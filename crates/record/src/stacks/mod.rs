@@ -17,6 +17,7 @@
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
 //! | `descriptor` | names of files, pipes and sockets at which threads wait |
+//! | `loaded` | which processes have mapped which files |
 //! | `plan` | what samples will be taken with |
 //! | `price` | what samples cost the recorder that wake it |
 //! | `python` | what interpreters of Python run |
@@ -29,6 +30,7 @@ mod code;
 mod descriptor;
 mod events;
 mod kept;
+mod loaded;
 mod pace;
 mod phase;
 mod plan;
@@ -47,6 +49,7 @@ use crate::kernel::perf::{Reach, may_lock_more};
 use blocks::Blocks;
 use events::{CLOCK, STACK_BYTES_MAX, is_gone};
 use kasuri_format::meta::SamplingRow;
+pub(crate) use loaded::LoadedFile;
 use phase::Phases;
 pub(crate) use plan::Plan;
 use price::{PROMPT_NS, Price};
@@ -421,6 +424,11 @@ impl Sampler {
     /// Processes whose memory did not answer since the last time, in words.
     pub(crate) fn take_silent(&mut self) -> Vec<String> {
         self.state.take_silent()
+    }
+
+    /// Files that processes of the program have mapped as code since the recording began.
+    pub(crate) fn loaded(&self) -> Vec<LoadedFile> {
+        self.state.loaded.files()
     }
 
     /// The whole log of a flight recorder, with the samples from a time on.

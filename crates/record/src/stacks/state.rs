@@ -3,6 +3,7 @@ use super::code::{MappedFiles, maps};
 use super::descriptor::Descriptors;
 use super::events::CLOCK;
 use super::kept::{KEPT_MAX, Kept};
+use super::loaded::Loaded;
 use super::pace::{Copies, Pace};
 use super::plan::Plan;
 use super::python::{Moment, Pythons};
@@ -49,6 +50,8 @@ pub(super) struct State {
     has_chain: bool,
     /// The program's processes.
     tree: HashSet<i32>,
+    /// What they have mapped as code.
+    pub(super) loaded: Loaded,
     /// Numbers of events that take samples.
     events: HashSet<u64>,
     /// Processes that ended, and when.
@@ -122,6 +125,7 @@ impl State {
             period_ns: plan.period_ns,
             has_chain: plan.reach == Reach::System,
             tree: HashSet::new(),
+            loaded: Loaded::default(),
             events: HashSet::new(),
             ended: VecDeque::new(),
             reread: Reread::default(),
@@ -298,18 +302,22 @@ impl State {
 
     fn mapped(&mut self, record: &Record<'_>) -> Option<()> {
         let pid = record.u32(8)? as i32;
+        let device = (record.u32(40)?, record.u32(44)?);
+        let (inode, path) = (record.u64(48)?, record.text(72)?);
+        if self.tree.contains(&pid) {
+            self.loaded.add(pid, &path, device, inode);
+        }
         // A process whose other mappings are not known is read as a whole, when it is met.
         if !self.is_ours(pid) || !self.unwinder.knows(pid) {
             return Some(());
         }
         let (start, len, offset) = (record.u64(16)?, record.u64(24)?, record.u64(32)?);
-        let device = (record.u32(40)?, record.u32(44)?);
-        let inode = (record.u64(48)?, record.u64(56)?);
+        let inode = (inode, record.u64(56)?);
         let mapping = Mapping {
             start,
             end: start.saturating_add(len),
             offset,
-            backing: backing(&record.text(72)?, inode, device),
+            backing: backing(&path, inode, device),
         };
         self.unwinder.map(pid, mapping);
         Some(())
