@@ -73,6 +73,7 @@ pub(crate) fn hints(
     out.extend(by_code::short_threads(cut, summary));
     out.extend(by_code::short_processes(cut, summary));
     out.extend(by_code::small_calls(summary));
+    out.extend(by_code::small_syncs(summary));
     out.extend(by_code::allocator_lock(summary));
     out.extend(by_code::collector(summary));
     out.extend(by_code::shared_generator(summary));

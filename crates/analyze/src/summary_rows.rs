@@ -445,7 +445,7 @@ pub struct MigrationGroup {
 }
 
 /// The rules for hints, each with its paragraph in docs/design/hints.md.
-pub const HINT_KINDS: [&str; 29] = [
+pub const HINT_KINDS: [&str; 30] = [
     "oversubscription",
     "interference",
     "misplaced",
@@ -469,6 +469,7 @@ pub const HINT_KINDS: [&str; 29] = [
     "short_threads",
     "short_processes",
     "small_calls",
+    "small_syncs",
     "allocator_lock",
     "crowd",
     "herd",

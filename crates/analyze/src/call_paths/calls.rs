@@ -307,9 +307,18 @@ pub fn is_signal(name: &str) -> bool {
 
 /// Whether a function of this name waits for something outside of the program: a file, a disk, a socket, a time.
 pub fn waits_outside(name: &str) -> bool {
-    const SYNCS: [&str; 6] = ["fsync", "fdatasync", "msync", "syncfs", "sync_file_range", "sync"];
     matches!(call(name), Some(Call::Read | Call::Write | Call::Poll | Call::Sleep))
         || SYNCS.contains(&public_name(name))
+}
+
+/// Functions that wait until a disk has what was written.
+const SYNCS: [&str; 6] = ["fsync", "fdatasync", "msync", "syncfs", "sync_file_range", "sync"];
+
+/// Whether a thread that waits there, innermost first, waits until a disk has what was written.
+pub fn makes_durable<'f>(mut functions: impl Iterator<Item = &'f str>) -> bool {
+    // Go's come with those that call the kernel.
+    functions.next().is_some_and(|name| SYNCS.contains(&public_name(name)))
+        || functions.take(3).any(|name| matches!(name, "syscall.Fsync" | "os.(*File).Sync"))
 }
 
 /// Whether programs ask for a lock in this function of a library's.

@@ -57,7 +57,7 @@ mod waits;
 mod wrappers;
 
 pub(crate) use calls::{
-    Call, UV_POOL, asks_for_lock, is_page_fault, is_shared_generator, waits_for_end,
+    Call, UV_POOL, asks_for_lock, is_page_fault, is_shared_generator, makes_durable, waits_for_end,
     waits_for_event, waits_outside,
 };
 pub use calls::{is_gil, public_name};

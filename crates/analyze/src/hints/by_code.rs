@@ -4,7 +4,7 @@ use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
     ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, asks_for_lock, frame_name,
     is_gil, is_libc, is_of_machine, is_page_fault, is_pythons_own, is_shared_generator,
-    waits_for_end, waits_for_event, waits_outside,
+    makes_durable, waits_for_end, waits_for_event, waits_outside,
 };
 use crate::cut::Cut;
 use crate::demangle::short_name;
@@ -31,6 +31,8 @@ const NAPS: u64 = 2;
 /// docs/design/hints.md.
 const THREAD_NS: i64 = 20_000;
 const PROCESS_NS: i64 = 2_000_000;
+/// So many waits for a disk can be fewer.
+const SYNCS: u64 = 50;
 /// Nobody notices less.
 const NOTICED_NS: i64 = 20_000_000;
 /// So many threads that one thread wakes at once are a herd.
@@ -581,6 +583,31 @@ pub(super) fn small_calls(summary: &Summary) -> Option<Hint> {
             format!(
                 "reads and writes: {:.0} % of the work, {} of CPU time, was in calls that move bytes, most of it in {}. How many bytes each moves is not recorded (strace shows it). Where these are few, gather them in a buffer and move many at once (C: fwrite, setvbuf; BufWriter, bufio, BufferedOutputStream)",
                 share * 100.0,
+                seconds(cost_ns),
+                call_in(&most.frames)
+            ),
+        )
+    })
+}
+
+/// Threads wait again and again until a disk has what they wrote.
+///
+/// Not given: few waits, of which none can be saved.
+pub(super) fn small_syncs(summary: &Summary) -> Option<Hint> {
+    let chains = code(summary, "io_wait")?.chains?;
+    let is_it = |n: &&ChainNode| {
+        n.depth == 0 && makes_durable(n.frames.iter().map(|f| f.function.as_str()))
+    };
+    let syncs = || chains.nodes.iter().filter(is_it);
+    let most = syncs().max_by_key(|n| n.ns)?;
+    let (cost_ns, waits) = syncs().fold((0, 0), |(ns, n), node| (ns + node.ns, n + node.waits));
+    let is_part = cost_ns as f64 >= PART * summary.on_cpu_ns.saturating_add(cost_ns) as f64;
+    (is_part && waits >= SYNCS).then(|| {
+        hint(
+            "small_syncs",
+            cost_ns,
+            format!(
+                "written through to the disk bit by bit: threads waited {waits} times, {} in all, until it had what was written, mostly in {}. Where several changes may become durable together, sync once behind them (databases: many changes in one transaction; SQLite also: PRAGMA journal_mode=WAL)",
                 seconds(cost_ns),
                 call_in(&most.frames)
             ),

@@ -516,6 +516,37 @@ fn reads_that_wait_for_a_disk_have_no_hint_about_their_size() {
     }
 }
 
+/// 10 waits `n` times for a disk, at `wait`, as long as it runs in between.
+fn waits_for_disk(n: i64, wait: &'static [&'static str]) -> Trace {
+    const MS: i64 = 1_000_000;
+    let mut s = Story::new(2);
+    let mut samples = Vec::new();
+    for k in 0..n {
+        let (from, to) = ((2 * k + 1) * MS, (2 * k + 2) * MS);
+        s.switch(0, from, 10, ThreadState::DiskSleep, 0);
+        s.wake(0, to, 0, 10, 0);
+        s.switch(0, to, 0, RunnablePreempted, 10);
+        samples.push((10, from + MS / 2, SampleKind::BlockedRead, wait));
+    }
+    sampled(s.load((2 * n + 1) * MS), &samples)
+}
+
+#[test]
+fn many_waits_until_a_disk_has_what_was_written_have_a_hint() {
+    let sync: &[&str] = &[START, "commit", "fdatasync@libc.so.6", "do_fsync@[kernel]"];
+    let found = advice(&waits_for_disk(60, sync), "small_syncs");
+    assert!(found.contains("60 times, 0.060 s in all"), "{found}");
+    assert!(found.contains("fdatasync called by commit"), "{found}");
+    let go: &[&str] =
+        &[START, "main.commit", "os.(*File).Sync", "syscall.Fsync", "syscall.Syscall"];
+    assert!(advice(&waits_for_disk(60, go), "small_syncs").contains("60 times"));
+    assert_eq!(advice(&waits_for_disk(12, sync), "small_syncs"), "", "few");
+    let read: &[&str] = &[START, "look_up", "pread64@libc.so.6"];
+    assert_eq!(advice(&waits_for_disk(60, read), "small_syncs"), "", "nothing is written");
+    let own: &[&str] = &[START, "sync@prog", "pread64@libc.so.6"];
+    assert_eq!(advice(&waits_for_disk(60, own), "small_syncs"), "", "their own name");
+}
+
 /// Neighbours are told alike: a tenth more or less changes a number, not what is said.
 #[test]
 fn advice_does_not_turn_over_at_a_share() {
