@@ -85,10 +85,13 @@ struct Step {
     name: StrIx,
     /// [`Frames::use_shown`]; `u32::MAX`: no sample with a path stands for it.
     function: u32,
+    /// What it waited for: a function of a library's may wait for a lock of its own, and then for a reader.
+    call: Call,
 }
 
 /// Before all steps of a class.
-const ROOT: Step = Step { did: Did::Waited, name: StrIx::NONE, function: u32::MAX - 1 };
+const ROOT: Step =
+    Step { did: Did::Waited, name: StrIx::NONE, function: u32::MAX - 1, call: Call::Other };
 
 /// A step, behind those that lead to it.
 #[derive(Debug)]
@@ -299,8 +302,7 @@ impl<'t> Chains<'t> {
     /// The chain ends, at no code.
     fn end(&mut self, way: Way, did: Did, name: StrIx, part: Part) {
         self.ends |= 1 << did as u16;
-        let function = u32::MAX;
-        let step = Step { did, name, function };
+        let step = Step { did, name, function: u32::MAX, call: Call::Other };
         self.step(way.node, step, (part.to - part.from).ns());
     }
 
@@ -315,8 +317,11 @@ impl<'t> Chains<'t> {
             true => self.frames.use_shown(path),
             false => u32::MAX,
         };
-        let name = self.name(thread);
-        let step = Step { did, name, function };
+        let call = match did == Did::Waited && path.is_some() {
+            true => self.frames.call(path),
+            false => Call::Other,
+        };
+        let step = Step { did, name: self.name(thread), function, call };
         let node = self.step(way.node, step, ns)?;
         let woke = way.woke.and_then(|time| self.where_it_woke(thread, time));
         let row = &mut self.nodes[node as usize];

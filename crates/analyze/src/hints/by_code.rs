@@ -146,8 +146,9 @@ pub(super) fn lock_io(summary: &Summary) -> Option<Hint> {
     match &code.chains {
         Some(chains) => {
             let holders = || chains.nodes.iter().filter(|n| n.depth == 1);
-            // A language's own `sleep` is told by the call that it makes.
-            let sleeps = |n: &ChainNode| n.call == "sleep" || is_outside(&n.frames);
+            // A library's own function is told by the call that it makes: `fprintf` by its write.
+            let calls = ["sleep", "read", "write", "poll"];
+            let sleeps = |n: &ChainNode| calls.contains(&n.call) || is_outside(&n.frames);
             let runs = |n: &ChainNode| n.did == "ran" && is_outside(&n.frames);
             let inside = holders().filter(|n| runs(n) || (n.did == "waited" && sleeps(n)));
             inside.for_each(|n| add(&n.frames, n.ns));

@@ -113,6 +113,16 @@ fn a_lock_that_is_held_over_io_has_a_hint() {
     assert!(!inside.contains(&"lock_io"), "{inside:?}");
 }
 
+/// One function of the C library waits for its stream's lock, and its holder in the same function for whoever reads: two waits.
+#[test]
+fn a_function_that_locks_and_writes_has_both_waits() {
+    let lock: &[&str] =
+        &[START, "handle", "fprintf@libc.so.6", "__lll_lock_wait_private@libc.so.6"];
+    let write: &[&str] = &[START, "handle", "fprintf@libc.so.6", "write@libc.so.6"];
+    let found = advice(&held(write, lock), "lock_io");
+    assert!(found.contains("its holder was in fprintf called by handle"), "{found}");
+}
+
 /// Most of the holder's waits are over before they are read: what it waits for then is not counted
 /// against what is known, or the advice would come and go with the disk's speed.
 #[test]
