@@ -30,11 +30,19 @@ pub fn demangled(text: &str) -> Cow<'_, str> {
 pub(crate) fn without_parameters(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let mut ends = name.match_indices('(').map(|(at, _)| &name[..at]);
-    let is_end = |before: &&str| !before.ends_with("operator") && !before.ends_with('.');
+    let is_end = |before: &&str| !is_operator(before) && !before.ends_with('.');
     match ends.find(is_end) {
         Some(before) if !before.is_empty() => before.to_owned(),
         _ => name,
     }
+}
+
+/// Operators whose `<` and `>` begin and end no arguments of templates, longer ones first.
+const ANGLED: [&str; 11] = ["<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"];
+
+fn is_operator(before: &str) -> bool {
+    let rest = before.strip_suffix("operator");
+    rest.is_some_and(|rest| !rest.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
@@ -46,14 +54,25 @@ pub fn short_name(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let mut plain = String::new();
     let mut depth = 0usize;
-    for c in name.chars() {
+    let mut chars = name.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if depth == 0
+            && is_operator(&plain)
+            && let Some(operator) = ANGLED.iter().find(|of| name[at..].starts_with(**of))
+        {
+            plain += operator;
+            for _ in 1..operator.len() {
+                chars.next();
+            }
+            continue;
+        }
         match c {
             '<' => depth += 1,
             // A `>` without its `<` is that of `->` or of an operator, and stays.
             '>' if depth > 0 => depth -= 1,
             // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
             '(' if depth == 0
-                && !plain.ends_with("operator")
+                && !is_operator(&plain)
                 && !plain.ends_with('.')
                 && !plain.is_empty()
                 && !plain.ends_with("::") =>
@@ -64,7 +83,7 @@ pub fn short_name(name: &str) -> String {
             _ => {}
         }
     }
-    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = plain.trim_end().split("::").filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
         // An operator such as `operator<`.
         [] => name,
@@ -139,6 +158,14 @@ mod tests {
             ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
             ("(anonymous namespace)::run(int)", "run"),
             ("Less::operator()(int, int) const", "Less::operator()"),
+            ("std::ostream::operator<<(int)", "ostream::operator<<"),
+            (
+                "std::basic_ostream<char>& std::operator<< <std::char_traits<char> >(char)",
+                "std::operator<<",
+            ),
+            ("std::unique_ptr<Job>::operator->() const", "unique_ptr::operator->"),
+            ("bool operator<(Key const&, Key const&)", "bool operator<"),
+            ("myoperator<int>(int)", "myoperator"),
             ("main._omp_fn.0", "main._omp_fn.0"),
             ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
         ] {

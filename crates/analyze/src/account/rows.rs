@@ -8,6 +8,7 @@ use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
 use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
 use crate::cut::Cut;
+use crate::demangle::without_parameters;
 use crate::interference::process_name;
 use crate::summary_rows::TracingCost;
 use crate::{AnnotationSummary, demangled};
@@ -386,6 +387,10 @@ fn cause_row(
         process: process.map_or(String::new(), |p| process_name(trace, p)),
         code: match key.phase.is_some() {
             true => phase_name(trace, account, key.phase),
+            // Without a thread that was waited for it is a function.
+            false if key.class == Class::Spinning && thread.is_none() => {
+                without_parameters(&text(key.code))
+            }
             false => text(key.code),
         },
         code_place: match key.phase.is_some() {
@@ -418,10 +423,10 @@ fn phase_name(trace: &Trace, account: &Account, phase: FrameIx) -> String {
     let region = regions.binary_search_by_key(&phase, |region| region.0);
     let region = region.map(|at| name(regions[at].1));
     match (part, region) {
-        (None, _) => demangled(own).into_owned(),
+        (None, _) => without_parameters(&demangled(own)),
         (Some(("", _)), Err(_)) => "a region of OpenMP".into(),
         (Some(("", _)), Ok(function)) | (Some((function, _)), _) => {
-            demangled(function).into_owned()
+            without_parameters(&demangled(function))
         }
     }
 }
