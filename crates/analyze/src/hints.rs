@@ -68,7 +68,8 @@ pub(crate) fn hints(
     out.extend(by_code::one_after_another(summary));
     out.extend(in_turn::processes_in_turn(cut, summary));
     out.extend(by_code::page_faults(summary));
-    out.extend(by_code::naps(summary));
+    let naps = [by_code::naps(summary), in_turn::naps(cut, summary)];
+    out.extend(naps.into_iter().flatten().max_by_key(|hint| hint.cost_ns));
     out.extend(by_code::crowd(summary));
     out.extend(by_code::short_threads(cut, summary));
     out.extend(by_code::short_processes(cut, summary));

@@ -1,5 +1,6 @@
-//! Processes that run one after the other, each waited for before the next.
+//! What a process does by others that it begins: one at a time, each waited for before the next; or `sleep`, again and again.
 use super::seconds;
+use crate::account::CauseSummary;
 use crate::cut::Cut;
 use crate::{Hint, Summary};
 use kasuri_model::ProcessIx;
@@ -38,6 +39,32 @@ pub(super) fn processes_in_turn(cut: &Cut<'_>, summary: &Summary) -> Option<Hint
             cause.processes,
             cause.thread,
             seconds(cause.ns),
+        ),
+        command: None,
+    })
+}
+
+/// A script that sleeps by the program `sleep` again and again.
+///
+/// Whether it looks for something in between is not recorded, and it says so.
+pub(super) fn naps(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    const SLEEP: &str = "sleep";
+    let trace = cut.trace;
+    let is_it = |c: &&CauseSummary| {
+        (c.class, c.note) == ("external_wait", "chosen") && c.name.rsplit('/').next() == Some(SLEEP)
+    };
+    let cost_ns = summary.account.causes.iter().filter(is_it).map(|c| c.ns).sum();
+    let began_by = begun_by(cut, SLEEP)?;
+    let is_sleep =
+        |p: &&kasuri_model::Process| p.parent == began_by && trace.strings.get(p.name) == SLEEP;
+    let n = trace.processes.iter().filter(is_sleep).count() as u64;
+    (n >= SOME && cost_ns > 0).then(|| Hint {
+        kind: "naps",
+        cost_ns,
+        text: format!(
+            "naps: {} ran the program sleep {n} times; {} of CPU time was lost meanwhile. If it looks for something after each, let it wait for that (in a shell `wait` for a program that it began; inotifywait for a file), or sleep for less time",
+            trace.strings.get(trace.processes[began_by.ix()].name),
+            seconds(cost_ns),
         ),
         command: None,
     })

@@ -526,6 +526,48 @@ fn reads_that_wait_for_a_disk_have_no_hint_about_their_size() {
     }
 }
 
+/// 10 starts `n` processes `name`, each of which sleeps for a time that it was told.
+fn script(n: i32, name: &str) -> Trace {
+    const MS: i64 = 1_000_000;
+    let mut s = Story::new(2);
+    let sleep: &[&str] = &["@/usr/bin/sleep", "nanosleep@libc.so.6"];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    for i in 0..n {
+        let (child, from) = (1000 + i, 10 * MS * i64::from(i));
+        let fork = kasuri_model::input::What::Fork {
+            parent: 10,
+            child,
+            comm: kasuri_model::StrIx::NONE,
+            pid: Some(child),
+            same_process: Some(false),
+        };
+        s.switch(0, from, 0, Sleeping, 10);
+        s.other(0, from + 10, 10, fork);
+        s.switch(1, from + 20, 0, Sleeping, child);
+        s.switch(0, from + 30, 10, Sleeping, 0);
+        s.switch(1, from + MS, child, Sleeping, 0);
+        samples.push((child, from + 2 * MS, SampleKind::BlockedRead, sleep));
+        s.wake(1, from + 8 * MS, 0, child, 1);
+        s.switch(1, from + 8 * MS + 10, 0, Sleeping, child);
+        s.wake(1, from + 9 * MS, child, 10, 0);
+        s.switch(1, from + 9 * MS, child, ThreadState::Dead, 0);
+    }
+    let mut trace = sampled(s.load(10 * MS * i64::from(n)), &samples);
+    let names = [name, "sh"].map(|name| trace.strings.intern(name));
+    for process in &mut trace.processes {
+        process.name = names[usize::from(process.pid == 10)];
+    }
+    trace
+}
+
+#[test]
+fn a_script_that_sleeps_again_and_again_has_a_hint() {
+    let found = advice(&script(6, "sleep"), "naps");
+    assert!(found.contains("sh ran the program sleep 6 times"), "{found}");
+    assert_eq!(advice(&script(2, "sleep"), "naps"), "", "once, and once more");
+    assert_eq!(advice(&script(6, "daemon"), "naps"), "", "another program");
+}
+
 /// 10 waits `n` times for a disk, at `wait`, as long as it runs in between.
 fn waits_for_disk(n: i64, wait: &'static [&'static str]) -> Trace {
     const MS: i64 = 1_000_000;
