@@ -242,12 +242,11 @@ export class FlameTab {
   private offer: () => void = () => undefined;
   private sortButtons: HTMLButtonElement[] = [];
 
-  /** The classes that some time was charged to; undefined: nothing is known of the code behind them. */
+  /** The classes whose time samples explain; undefined: nothing is known of the code behind any. */
   private lossList(option: (value: string, text: string) => HTMLElement): HTMLSelectElement | undefined {
     const { account } = this.state.recording.index;
     if (!this.pieces.exists || !account) return undefined;
-    const used = new Set(account.causes.map((cause) => cause.class));
-    const classes = classOrder(account.classes.map(([key]) => key)).filter((c) => used.has(c));
+    const classes = classOrder(account.classes.map(([key]) => key)).filter((c) => account.classes[c]![4]);
     const list = h("select", { "aria-label": "class of the account that is added up", onchange: () => this.chooseLoss(list.value === "" ? undefined : Number(list.value)) }, option("", "All time of threads"), ...classes.map((c) => option(String(c), `CPU time: ${account.classes[c]![1]}`)));
     list.value = this.choice.loss === undefined ? "" : String(this.choice.loss);
     return list;
