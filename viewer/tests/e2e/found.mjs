@@ -110,6 +110,19 @@ export const found = [
     },
   },
   {
+    name: "the buttons stand in one line of a narrow window",
+    file: "recording",
+    size: { width: 1000, height: 800 },
+    run: async (kit) => {
+      const html = kit.out("narrow.html");
+      execFileSync(kit.kasuri, ["report", "--title", "make -C a/long/path -j4 all install", "-o", html, kit.recording], { stdio: "ignore" });
+      await kit.page.goto(pathToFileURL(html).href);
+      await kit.page.waitForFunction(() => window.kasuri?.times.ready !== undefined);
+      const tops = await kit.page.locator(".bar > button, .bar > .menu > summary").evaluateAll((all) => all.filter((one) => one.offsetParent).map((one) => Math.round(one.getBoundingClientRect().top)));
+      assert.equal(new Set(tops).size, 1, `tops ${tops}`);
+    },
+  },
+  {
     name: "the fragment that stat prints leads to the longest wake-up",
     file: "recording",
     run: async (kit) => {
