@@ -7,24 +7,29 @@
 //!
 //! [`add`] makes the lines before the blocks are encoded, [`mix`] encodes the buckets of one line, and [`encode`]
 //! writes the tables of classes and causes for the index.
+use super::Options;
 use super::columns::{Raw, Unit, column};
-use super::plan::{Kind, Line, Plan, Rows, Segments};
-use kasuri_analyze::account::{Account, Cause, Class, N_CLASSES};
+use super::plan::{CauseRow, Kind, Line, Plan, Rows, Segments};
+use kasuri_analyze::account::{Account, CauseSummary, Class, N_CLASSES};
+use kasuri_analyze::call_paths::{Piece, Whereabouts};
+use kasuri_answers::account::{cause_place, cause_text, class_of};
+use kasuri_answers::names::ThreadNames;
 use kasuri_model::Trace;
 use serde::Serialize;
 
 /// Buckets of the mix: at most as many as a wide screen shows, fewer when there are few segments.
 const MIX: std::ops::RangeInclusive<usize> = 512..=4096;
 
-/// The segments of `account`, and a line for each CPU appended to the plan's.
-pub fn plan(account: &Account, plan: &mut Plan) {
-    let mut all = Segments::default();
+/// The segments of `account`, and a line for each CPU appended to the plan's. `rows`: the summary's, of the same account.
+pub fn plan(trace: &Trace, account: &Account, rows: &[CauseSummary], plan: &mut Plan) {
+    let (causes, of_cause) = causes(trace, account, rows);
+    let mut all = Segments { causes, ..Segments::default() };
     for (at, &(cpu, _)) in account.segments.cpus.iter().enumerate() {
         let first = all.start.len() as u32;
         for (cause, part) in account.segments.between(at, account.from, account.to) {
             all.start.push(plan.at(part.start));
             all.end.push(plan.at(part.end));
-            all.cause.push(cause);
+            all.cause.push(of_cause[cause as usize]);
             let class = account.causes.get(cause as usize).map(|c| c.class);
             all.class.push(class.unwrap_or(Class::Unknown) as u8);
         }
@@ -44,6 +49,44 @@ pub fn plan(account: &Account, plan: &mut Plan) {
         all.buckets = wanted.clamp(*MIX.start(), *MIX.end());
     }
     plan.segments = all;
+}
+
+/// The rows of `kasuri stat`, in its words, and the row of each of the account's causes: what lies in a part of the chart is called
+/// what the headline calls it. What is in none of them has a row for its class.
+fn causes(trace: &Trace, account: &Account, rows: &[CauseSummary]) -> (Vec<CauseRow>, Vec<u32>) {
+    let own = (trace.threads.iter())
+        .filter(|thread| trace.processes[thread.process.ix()].is_target)
+        .map(|thread| (trace.strings.get(thread.name), thread.tid));
+    let late = rows.iter().filter_map(|row| Some((row.thread.as_str(), row.tid?)));
+    let names = ThreadNames::new(own.chain(late));
+    let mut out = Vec::new();
+    let mut of_cause = vec![u32::MAX; account.causes.len()];
+    for row in rows {
+        let threads = row.of.0.iter().map(|&cause| account.causes[cause as usize].thread);
+        let mut threads = threads.filter(|thread| thread.is_some());
+        let worst = threads.find(|thread| Some(trace.threads[thread.ix()].tid) == row.tid);
+        row.of.0.iter().for_each(|&cause| of_cause[cause as usize] = out.len() as u32);
+        out.push(CauseRow {
+            class: class_of(row.class) as u8,
+            text: cause_text(row, &names, false, &cause_place(row)),
+            object: if row.object == 0 { String::new() } else { format!("{:#x}", row.object) },
+            thread: worst.map_or(-1, |thread| thread.0 as i64),
+        });
+    }
+    let mut of_class = [None; N_CLASSES];
+    for (of, cause) in of_cause.iter_mut().zip(&account.causes).filter(|(of, _)| **of == u32::MAX) {
+        *of = *of_class[cause.class as usize].get_or_insert_with(|| {
+            let text = cause.class.label().into();
+            out.push(CauseRow {
+                class: cause.class as u8,
+                text,
+                object: String::new(),
+                thread: -1,
+            });
+            out.len() as u32 - 1
+        });
+    }
+    (out, of_cause)
 }
 
 /// Appends the mix of `line` to `out`: for each class a column of shares of each bucket, in 255ths.
@@ -71,9 +114,9 @@ pub fn mix(plan: &Plan, line: &Line, out: &mut Raw) {
 /// The account in the index.
 #[derive(Serialize)]
 pub struct AccountRow<'a> {
-    /// Key, label, meaning, and whether the class is useful work.
-    classes: Vec<(&'a str, &'a str, &'a str, bool)>,
-    causes: Vec<CauseRow<'a>>,
+    /// Key, label, meaning, whether the class is useful work, and whether a sample explains some of its time.
+    classes: Vec<(&'a str, &'a str, &'a str, bool, bool)>,
+    causes: &'a [CauseRow],
     /// Buckets of the mix, and block and part of each line's.
     buckets: usize,
     mixes: Vec<[u32; 2]>,
@@ -81,43 +124,23 @@ pub struct AccountRow<'a> {
     waits: Vec<(u8, &'a [String])>,
 }
 
-/// A cause; numbers are positions in the index's lists, -1 for none.
-#[derive(Serialize)]
-struct CauseRow<'a> {
-    class: u8,
-    note: &'a str,
-    on_cpu: bool,
-    name: i64,
-    object: String,
-    process: i64,
-    thread: i64,
-    code: i64,
-}
-
 /// The account's tables for the index; `mixes` in the order of the account's lines.
 pub fn encode<'a>(
-    account: &Account,
     waits: &'a [(Class, Vec<String>)],
-    plan: &Plan,
+    pieces: &[Piece],
+    plan: &'a Plan,
     mixes: &[Unit],
 ) -> AccountRow<'a> {
-    let link = |ix: u32| if ix == u32::MAX { -1 } else { ix as i64 };
-    let cause = |c: &Cause| CauseRow {
-        class: c.class as u8,
-        note: c.note.key(),
-        on_cpu: c.on_cpu,
-        name: link(c.name.0),
-        object: if c.object == 0 { String::new() } else { format!("{:#x}", c.object) },
-        process: link(c.process.0),
-        thread: link(c.thread.0),
-        code: link(c.code.0),
-    };
+    let mut has_code = [false; N_CLASSES];
+    for piece in pieces {
+        has_code[piece.class as usize] |= matches!(piece.at, Whereabouts::At(_));
+    }
     AccountRow {
         classes: Class::ALL
             .iter()
-            .map(|c| (c.key(), c.label(), c.meaning(), c.is_useful()))
+            .map(|&c| (c.key(), c.label(), c.meaning(), c.is_useful(), has_code[c as usize]))
             .collect(),
-        causes: account.causes.iter().map(cause).collect(),
+        causes: &plan.segments.causes,
         buckets: plan.segments.buckets,
         mixes: mixes.iter().map(|unit| [unit.block, unit.part]).collect(),
         waits: waits.iter().map(|(class, lines)| (*class as u8, lines.as_slice())).collect(),
@@ -125,8 +148,8 @@ pub fn encode<'a>(
 }
 
 /// Adds the account's lines, when there is one.
-pub fn add(trace: &Trace, account: Option<&Account>, plan_: &mut Plan) {
-    if let Some(account) = account.filter(|_| !trace.states.start.is_empty()) {
-        plan(account, plan_);
+pub fn add(trace: &Trace, options: &Options<'_>, plan_: &mut Plan) {
+    if let Some(account) = options.account.filter(|_| !trace.states.start.is_empty()) {
+        plan(trace, account, options.causes, plan_);
     }
 }

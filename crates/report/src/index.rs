@@ -251,7 +251,7 @@ pub fn encode(
             .account
             // A trace without any length has no columns to draw the account in.
             .filter(|_| plan.segments.buckets > 0)
-            .map(|account| account::encode(account, &options.waits, plan, &layout.mixes)),
+            .map(|_| account::encode(&options.waits, options.pieces, plan, &layout.mixes)),
         call_paths: call_paths(trace, layout),
     };
     Ok(serde_json::to_vec(&index)?)

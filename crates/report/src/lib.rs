@@ -33,7 +33,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;
 
 /// Contents and form of a report.
 #[derive(Clone, Debug)]
@@ -50,6 +50,8 @@ pub struct Options<'a> {
     pub places: Option<&'a Places>,
     /// The account, drawn as a stacked area and added up for any part of the chart.
     pub account: Option<&'a kasuri_analyze::account::Account>,
+    /// What the summary says of this account's losses ([`kasuri_analyze::account::AccountSummary::causes`]); empty: their classes alone.
+    pub causes: &'a [kasuri_analyze::account::CauseSummary],
     /// By class of the account, its largest waits and what these waited for, a line each ([`kasuri_answers::class_paths::waits`]).
     pub waits: Vec<(kasuri_analyze::account::Class, Vec<String>)>,
     /// The code that explains the account, by CPU and in order of time ([`kasuri_analyze::Answers::pieces`]): flame graphs of
@@ -80,6 +82,7 @@ impl Default for Options<'_> {
             summary: None,
             places: None,
             account: None,
+            causes: &[],
             waits: Vec::new(),
             pieces: &[],
             cover: None,
@@ -185,7 +188,7 @@ fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<
 /// Lays out a recording, and builds its levels of detail.
 fn prepare<'a>(trace: &'a Trace, options: &Options<'a>) -> (blocks::Job<'a>, blocks::Layout) {
     let mut plan = lines::plan(trace);
-    account::add(trace, options.account, &mut plan);
+    account::add(trace, options, &mut plan);
     if let Some(answer) = options.locks {
         locks::fill_from_analysis(trace, answer, &mut plan.locks);
     }

@@ -168,10 +168,12 @@ pub struct Segments {
     pub start: Vec<u64>,
     /// See `start`.
     pub end: Vec<u64>,
-    /// Row of the account's causes.
+    /// Row of `causes`.
     pub cause: Vec<u32>,
     /// The cause's class.
     pub class: Vec<u8>,
+    /// What segments are charged to.
+    pub causes: Vec<CauseRow>,
     /// Buckets of the mix; 0: there is no account.
     pub buckets: usize,
 }
@@ -181,6 +183,19 @@ impl Segments {
     pub fn item(&self, row: usize) -> Item {
         Item { start: self.start[row], end: self.end[row], value: self.class[row] as u32 }
     }
+}
+
+/// A cause, as the account's table calls it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CauseRow {
+    /// Number of its class.
+    pub class: u8,
+    /// Its name.
+    pub text: String,
+    /// Address of the lock; "" for none.
+    pub object: String,
+    /// Row of the thread that was waited for; -1 for none.
+    pub thread: i64,
 }
 
 /// One lock's row.

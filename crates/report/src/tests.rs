@@ -622,11 +622,39 @@ fn scheduled() -> Trace {
 }
 
 #[test]
+fn causes_have_the_words_and_the_sums_of_the_summary() {
+    let trace = scheduled();
+    let session = kasuri_analyze::Session::new(&trace, &kasuri_analyze::Options::default());
+    let answers = session.into_answers();
+    let rows = &answers.summary.account.causes;
+    let options = Options { account: Some(&answers.account), causes: rows, ..Options::default() };
+    let mut plan = lines::plan(&trace);
+    account::add(&trace, &options, &mut plan);
+    let segments = &plan.segments;
+    let mut ns = vec![0; segments.causes.len()];
+    for (i, &cause) in segments.cause.iter().enumerate() {
+        ns[cause as usize] += (segments.end[i] - segments.start[i]) as i64;
+        assert_eq!(segments.causes[cause as usize].class, segments.class[i]);
+    }
+    assert!(!rows.is_empty());
+    assert_eq!(ns[..rows.len()], rows.iter().map(|row| row.ns).collect::<Vec<_>>());
+    let names = kasuri_answers::names::thread_names(&answers.summary);
+    for (of, row) in segments.causes.iter().zip(rows) {
+        let place = kasuri_answers::account::cause_place(row);
+        assert_eq!(of.text, kasuri_answers::account::cause_text(row, &names, false, &place));
+    }
+    // What is no loss, by its class.
+    let useful = segments.causes[rows.len()..].iter().map(|cause| cause.text.as_str());
+    assert_eq!(useful.collect::<Vec<_>>(), ["work"]);
+}
+
+#[test]
 fn the_account_of_each_cpu_has_no_gaps_and_its_mix_is_whole() {
     let trace = scheduled();
     let account = kasuri_analyze::account::Account::new(&trace, trace.span.clone());
     let mut plan = lines::plan(&trace);
-    account::add(&trace, Some(&account), &mut plan);
+    let options = Options { account: Some(&account), ..Options::default() };
+    account::add(&trace, &options, &mut plan);
     let of_account: Vec<_> = plan.lines.iter().filter(|line| line.kind == Kind::Account).collect();
     assert_eq!(of_account.len(), 2);
     let mut by_class = [0u64; kasuri_analyze::account::N_CLASSES];

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 9;
+export const FORMAT_VERSION = 10;
 
 /** When a task started, against the plan, by number. */
 export const LATENESS = ["early", "on time", "late", "very late"];
@@ -148,21 +148,19 @@ export interface ChartRow {
   series: { name: string; points: [number, number][]; band: [number, number][]; style: "line" | "dashed" | "dots" }[];
 }
 
-/** One thing that CPU time was charged to; references are -1 and texts empty where nothing is known. */
+/** One thing that CPU time was charged to, as `kasuri stat` calls it. */
 export interface CauseRow {
   class: number;
-  note: string;
-  on_cpu: boolean;
-  name: number;
+  text: string;
+  /** Address of the lock; "" for none. */
   object: string;
-  process: number;
+  /** Row of the thread that was waited for; -1 for none. */
   thread: number;
-  code: number;
 }
 
 export interface AccountRow {
-  /** Key, label, meaning, whether it is what the program is for. */
-  classes: [string, string, string, boolean][];
+  /** Key, label, meaning, whether it is what the program is for, whether a sample explains some of its time. */
+  classes: [string, string, string, boolean, boolean][];
   causes: CauseRow[];
   buckets: number;
   /** Block of the mix, and number in it, of each line of the account. */

@@ -38,7 +38,7 @@ export interface Flame {
   placed: PlacedBox[];
   narrow: Narrow[];
   rows: number;
-  /** The row of what it is about: what was zoomed to, or the function between its callers and callees. */
+  /** The row of what it is about: where it divides, or the function between its callers and callees. */
   middle: number;
 }
 
@@ -56,8 +56,18 @@ export function placeTree(focus: Box, width: number): Flame {
   outer.forEach((box, row) => flame.placed.push({ box, x0: 0, x1: width, row, outer: true }));
   place(flame, focus, 0, width, outer.length, 1);
   flame.rows = 1 + flame.placed.reduce((most, { row }) => Math.max(most, row), 0);
-  flame.middle = outer.length;
+  flame.middle = outer.length + trunkOf(focus);
   return flame;
+}
+
+/** Rows below `focus` until the first whose largest box is narrower than this share of it. */
+const TRUNK = 0.95;
+
+/** Rows of frames that nearly all of `focus` has in common, such as those that start a thread. */
+function trunkOf(focus: Box): number {
+  let rows = 0;
+  for (let [first] = focus.children(); first && first.total >= TRUNK * focus.total; [first] = first.children()) rows++;
+  return rows;
 }
 
 /** A function's callers above it, and what it calls below; the nearest ones next to it. */

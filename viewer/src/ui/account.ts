@@ -1,12 +1,10 @@
 // The account of a part of the recording: where its CPU time went, and what caused the losses.
 import { classColour, classOrder, css } from "../draw/palette";
 import type { Account, Sums } from "../data/account";
-import type { AccountRow, CauseRow } from "../data/index";
-import type { Recording } from "../data/recording";
+import type { AccountRow } from "../data/index";
 import { trackAtCanvas } from "../draw/scene";
 import { duration, percent } from "../view/units";
 import { nsPerPixel, timeAt } from "../view/viewport";
-import { threadLabel } from "./describe";
 import { fill, h } from "./dom";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
@@ -67,7 +65,7 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
   const cpus = (ns: number): string => (ns / Math.max(1, length)).toFixed(2);
   const shares = used.map((c) => ({ colour: css(classColour(account.classes[c]![0], dark)), name: account.classes[c]![1], ns: sums.classes[c]!, percent: percent(sums.classes[c]!, sums.capacity) }));
   const rows = used.map((c): Cell[] => [
-    { ...swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]), ...(showLoss && { go: () => showLoss(c) }) },
+    { ...swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]), ...(showLoss && account.classes[c]![4] && { go: () => showLoss(c) }) },
     { value: sums.classes[c]!, text: duration(sums.classes[c]!) },
     { value: sums.classes[c]!, text: cpus(sums.classes[c]!) },
     { value: sums.classes[c]!, text: percent(sums.classes[c]!, sums.capacity) },
@@ -79,8 +77,7 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
     .sort((a, b) => b.ns - a.ns);
   const causes = losses.slice(0, CAUSES).map(({ ns, cause }): Cell[] => {
     const go = cause.thread >= 0 ? () => selection.follow({ thread: cause.thread }) : cause.object !== "" && index.locks.some((lock) => lock.object === cause.object) ? () => selection.follow({ lock: cause.object }) : undefined;
-    const text = causeText(state.recording, cause);
-    return [swatched(css(classColour(account.classes[cause.class]![0], dark)), account.classes[cause.class]![1]), { value: text, text, ...(go && { go }) }, { value: ns, text: duration(ns) }, { value: ns, text: cpus(ns) }];
+    return [swatched(css(classColour(account.classes[cause.class]![0], dark)), account.classes[cause.class]![1]), { value: cause.text, text: cause.text, ...(go && { go }) }, { value: ns, text: duration(ns) }, { value: ns, text: cpus(ns) }];
   });
   return [
     h("p", { class: "headline" }, h("strong", {}, `${cpus(useful)} of ${cpus(sums.capacity)} CPUs`), ` did the program's own work (${percent(useful, sums.capacity)}).`),
@@ -104,47 +101,6 @@ function waitParts(account: AccountRow, used: number[], dark: boolean): HTMLElem
     h("pre", { class: "waits" }, lines.join("\n")),
   ]);
   return [h("section", { class: "wait-chains" }, h("h3", {}, "What threads waited for, in the whole recording"), ...parts)];
-}
-
-/** What is said about a cause besides its class, by the key that the writer gives. */
-const NOTES: Record<string, string> = {
-  serial_phase: "one thread ran alone",
-  few_threads: "fewer threads than CPUs",
-  none_ran: "fewer threads than CPUs, while none ran",
-  stood_still: "the machine stood still",
-  not_started: "before the program began",
-  ended: "after the program ended",
-  wake_up: "being woken",
-  placement: "queued at another CPU",
-  interrupt: "ended by an interrupt: a timer, a device, the network, or a time limit",
-  process: "ended by another process",
-  endless: "did not end in this recording",
-  stopped: "stopped",
-  lost: "events are missing",
-  late_thread: "the last thread was waited for",
-  idle_worker: "the task runtime had nothing to run",
-  chosen: "a time that the program chose, as call paths say: the function that sleeps",
-  uninterruptible: "in uninterruptible sleep (D); what ended it was not recorded",
-  time_limit: "ended by a time limit on waiting for another thread",
-  polled: "it slept for short times and looked again each time",
-  by_samples: "as call paths say",
-};
-
-/** A cause in words: what was waited for, why, whose fault, which thread came last. A name that is only the process's is said once. */
-function causeText(recording: Recording, cause: CauseRow): string {
-  const key = recording.index.account?.classes[cause.class]?.[0];
-  const process = recording.index.processes[cause.process];
-  const processName = process ? recording.text(process.name) : "";
-  const name = cause.name >= 0 ? recording.text(cause.name) : cause.object;
-  const parts = [
-    name === processName ? "" : name,
-    NOTES[cause.note] ?? "",
-    process ? `${processName} (${process.pid})` : "",
-    cause.thread >= 0 ? `${key === "load_imbalance" ? "last: " : ""}${threadLabel(recording, cause.thread)}` : "",
-    cause.code >= 0 ? `in ${recording.text(cause.code)}` : "",
-    cause.on_cpu && key === "lock_wait" ? "spinning" : "",
-  ];
-  return parts.filter((part) => part !== "").join(", ") || "\u2013";
 }
 
 /** Lines of the waits of a class shown there. */

@@ -8,7 +8,7 @@ import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { count, duration } from "../view/units";
 import { itemThread, itemTitle, threadLabel } from "./describe";
 import type { ViewState } from "./state";
-import { chosenCpus } from "./subject";
+import { chosenCpus, inView } from "./subject";
 
 /** What a person chose: a time, and threads (a row of the index, or all that the time's owner has). */
 export interface CodeChoice {
@@ -59,10 +59,12 @@ function threadsOfArea({ area, layout, recording, arranger }: ViewState): number
 
 /** The time and the threads that are asked for before a person narrows them. */
 function chosen(state: ViewState, { time }: CodeChoice): { span: Span; threads: number[] | undefined; text: string } {
-  const { area, selected, view, recording } = state;
-  const { length } = recording;
-  const everything: Span = [0, length];
-  if (time === "view") return { span: [Math.max(0, view.t0), Math.min(length, view.t1)], threads: undefined, text: "what is in view" };
+  const { area, selected, recording } = state;
+  const everything: Span = [0, recording.length];
+  if (time === "view") {
+    const [from, to, text] = inView(state);
+    return { span: [from, to], threads: undefined, text };
+  }
   if (time === "everything" || (!area && !selected)) return { span: everything, threads: undefined, text: "the whole recording" };
   if (area) {
     const threads = threadsOfArea(state);

@@ -43,11 +43,11 @@ export class FlameCanvas {
     new ResizeObserver(() => this.ask()).observe(this.element);
   }
 
-  private toReveal = false;
+  private toReveal: number | undefined;
 
-  /** Scrolls the next picture's middle, a function between its callers and callees, into view. */
-  reveal(): void {
-    this.toReveal = true;
+  /** Scrolls the next picture so that its middle is at `share` of the height. */
+  reveal(share: number): void {
+    this.toReveal = share;
   }
 
   /** What is shown has changed. */
@@ -68,8 +68,8 @@ export class FlameCanvas {
     canvas.height = Math.round(height * dpr);
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
-    if (this.toReveal) element.scrollTop = (this.flame.middle + 0.5) * FLAME_ROW - element.clientHeight / 2;
-    this.toReveal = false;
+    if (this.toReveal !== undefined) element.scrollTop = (this.flame.middle + 0.5) * FLAME_ROW - element.clientHeight * this.toReveal;
+    this.toReveal = undefined;
     this.paint();
   }
 

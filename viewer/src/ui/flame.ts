@@ -35,6 +35,9 @@ export interface OtherRecording {
   first: boolean;
 }
 
+/** Where in the height the function between its callers and callees stands at first, and the row where a tree divides. */
+const SANDWICH_AT = 0.5;
+const TREE_AT = 0.2;
 const HINT = "A click on a box zooms to it, a double click or Escape goes back; arrow keys go from box to box.";
 
 export class FlameTab {
@@ -63,6 +66,8 @@ export class FlameTab {
   /** The call paths of this and of the page's other recording, once they were compared. */
   private joint: [CallPaths, CallPaths] | undefined;
   private root: Box | undefined;
+  /** What the boxes are of: another picture begins at the row where it divides. */
+  private showing = "";
   private focus: Box | undefined;
   /** The function whose callers and callees are shown. */
   private around: number | undefined;
@@ -242,12 +247,11 @@ export class FlameTab {
   private offer: () => void = () => undefined;
   private sortButtons: HTMLButtonElement[] = [];
 
-  /** The classes that some time was charged to; undefined: nothing is known of the code behind them. */
+  /** The classes whose time samples explain; undefined: nothing is known of the code behind any. */
   private lossList(option: (value: string, text: string) => HTMLElement): HTMLSelectElement | undefined {
     const { account } = this.state.recording.index;
     if (!this.pieces.exists || !account) return undefined;
-    const used = new Set(account.causes.map((cause) => cause.class));
-    const classes = classOrder(account.classes.map(([key]) => key)).filter((c) => used.has(c));
+    const classes = classOrder(account.classes.map(([key]) => key)).filter((c) => account.classes[c]![4]);
     const list = h("select", { "aria-label": "class of the account that is added up", onchange: () => this.chooseLoss(list.value === "" ? undefined : Number(list.value)) }, option("", "All time of threads"), ...classes.map((c) => option(String(c), `CPU time: ${account.classes[c]![1]}`)));
     list.value = this.choice.loss === undefined ? "" : String(this.choice.loss);
     return list;
@@ -326,6 +330,10 @@ export class FlameTab {
     fill(this.facts, ...(base ? [this.sideFacts("A", base), this.sideFacts("B", sums)] : factsOf(sums, sort)));
     fill(this.legend, ...flameLegend(shown, this.state.theme.head));
     this.showShare();
+    // Frames that all have in common would take the first rows, and what tells the boxes apart would be out of sight.
+    const showing = [sums.subject.text, sort, this.view].join();
+    if (showing !== this.showing && this.around === undefined) this.graph.reveal(TREE_AT);
+    this.showing = showing;
     const all = totalOf(sums, sort) + (base ? totalOf(base, sort) : 0);
     this.put(this.view === "table" ? functionTable(shown, this.matches, (fn) => this.goAround(fn)) : all > 0 ? this.graph.element : h("p", { class: "muted" }, emptyText(shown)));
     this.changed();
@@ -388,7 +396,7 @@ export class FlameTab {
     this.pressed.forEach((update) => update());
     this.put(this.graph.element);
     this.graph.current = undefined;
-    this.graph.reveal();
+    this.graph.reveal(SANDWICH_AT);
     this.changed();
   }
 
@@ -397,7 +405,7 @@ export class FlameTab {
     if (!before && this.focus === undefined && this.around === undefined) return false;
     this.focus = before?.focus;
     this.around = before?.around;
-    if (this.around !== undefined) this.graph.reveal();
+    if (this.around !== undefined) this.graph.reveal(SANDWICH_AT);
     this.changed();
     return true;
   }

@@ -419,7 +419,7 @@ export const code = [
       // From the account's table.
       await page.getByRole("tab", { name: "Account" }).click();
       await page.getByRole("button", { name: "lock wait", exact: true }).first().click();
-      await says(page, ".flame-facts", "lock wait: what is in view");
+      await says(page, ".flame-facts", "lock wait: the whole recording");
       await says(page, ".flame-facts", "with a call path");
       const whole = await check();
       await shot("flame-lock-wait");

@@ -78,6 +78,51 @@ export const found = [
     },
   },
   {
+    name: "the account that opens first is of the headline's time, in its words; a class without samples leads nowhere",
+    file: "recording",
+    run: async (kit) => {
+      const { kasuri, page, recording, settled, shot } = kit;
+      const { account } = JSON.parse(execFileSync(kasuri, ["stat", "--json", recording], { encoding: "utf8" }));
+      await openReport(kit, recording, "account.html");
+      await settled();
+      await page.getByRole("tab", { name: "Account", exact: true }).click();
+      await page.waitForSelector(".panel-body .headline");
+      assert.equal(await page.locator(".panel-body .heading h2").innerText(), "Account of the whole recording");
+      const got = Number((await page.locator(".panel-body .headline").innerText()).split(" ")[0]);
+      assert(Math.abs(got - account.got_cpus) < 0.006, `${got}, not ${account.got_cpus}`);
+      const [shown, classes] = await page.evaluate(async () => {
+        const [{ account, recording }] = window.kasuri.views;
+        const { causes, classes } = recording.index.account;
+        const sums = await account.sums(0, recording.length, undefined, () => false);
+        const pieces = await window.kasuri.views[0].pieces.read();
+        const withCode = new Set(pieces.flatMap(({ of, code }) => [...of].filter((_, i) => code[i] > 1)));
+        return [causes.map(({ text }, i) => ({ text, ns: sums.causes[i] })), classes.map(([key, name, , , has], c) => ({ key, name, has, sampled: withCode.has(c), ns: sums.classes[c] }))];
+      });
+      // To the nanosecond, row by row: what several processes of a name took is one row.
+      assert.deepEqual(shown.slice(0, account.causes.length).map(({ ns }) => ns), account.causes.map(({ ns }) => ns));
+      const taken = account.causes.filter((cause) => cause.class === "interference" && cause.process !== "");
+      for (const { process } of taken) assert(shown.some(({ text }) => text === `process ${process}`), `${process} in ${JSON.stringify(shown)}`);
+      for (const { name, has, sampled, ns } of classes) {
+        assert.equal(has, sampled, name);
+        assert.equal(await page.locator(".panel-body table").first().getByRole("button", { name, exact: true }).count(), has && ns > 0 ? 1 : 0, name);
+      }
+      await shot("account-first");
+    },
+  },
+  {
+    name: "the buttons stand in one line of a narrow window",
+    file: "recording",
+    size: { width: 1000, height: 800 },
+    run: async (kit) => {
+      const html = kit.out("narrow.html");
+      execFileSync(kit.kasuri, ["report", "--title", "make -C a/long/path -j4 all install", "-o", html, kit.recording], { stdio: "ignore" });
+      await kit.page.goto(pathToFileURL(html).href);
+      await kit.page.waitForFunction(() => window.kasuri?.times.ready !== undefined);
+      const tops = await kit.page.locator(".bar > button, .bar > .menu > summary").evaluateAll((all) => all.filter((one) => one.offsetParent).map((one) => Math.round(one.getBoundingClientRect().top)));
+      assert.equal(new Set(tops).size, 1, `tops ${tops}`);
+    },
+  },
+  {
     name: "the fragment that stat prints leads to the longest wake-up",
     file: "recording",
     run: async (kit) => {

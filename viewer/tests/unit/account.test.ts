@@ -37,8 +37,8 @@ async function accountOf(values: number[], n: number): Promise<Account> {
   const segments = [...u32(values.length), ...u64(0), ...column(values.map(() => 0)), ...column(values.map(() => each)), ...column(values), ...column(values.map(() => 0))];
   const { index } = made;
   index.lines.push({ kind: Kind.Account, owner: 0, depth: 0, items: values.length, units: [1, 0, values.length, 0, 1000] });
-  const classes = Array.from({ length: n }, (_, c): [string, string, string, boolean] => [`class${c}`, `class ${c}`, "", c === 0]);
-  index.account = { classes, causes: [{ class: 0, note: "", on_cpu: true, name: -1, object: "", process: -1, thread: -1, code: -1 }], buckets: 0, mixes: [], waits: [] };
+  const classes = Array.from({ length: n }, (_, c): [string, string, string, boolean, boolean] => [`class${c}`, `class ${c}`, "", c === 0, false]);
+  index.account = { classes, causes: [{ class: 0, text: "", object: "", thread: -1 }], buckets: 0, mixes: [], waits: [] };
   const recording = new Recording(index, () => Promise.resolve(blockOf(segments)));
   const account = new Account(recording);
   await recording.unit(account.lines[0]!, 0);

@@ -146,6 +146,17 @@ void test("boxes lie inside their callers, side by side; those too narrow are co
   assert.deepEqual(zoomed.placed.map(({ x0, x1, row, outer }) => [x0, x1, row, outer]), [[0, 1000, 0, true], [0, 1000, 1, true], [0, 1000, 2, false]]);
 });
 
+void test("the middle of a tree is where it divides, behind the frames that nearly all have in common", () => {
+  const paths: [number, number][] = [[-1, 0], [0, 1], [1, 2], [2, 3], [2, 4], [1, 5]];
+  const weights = [0, 0, 0, 60, 36, 4];
+  const samples = weights.map((weight, path) => ({ time: path, path, weight })).filter(({ weight }) => weight > 0);
+  const root = calleeTree(running(made(paths, samples), span(0, 1000)), Group.All);
+  // all, f0, f1, f2: 96 of 100 are in f2, and 60 in f3.
+  assert.equal(placeTree(root, 1000).middle, 3);
+  const one = calleeTree(running(made(paths, samples.slice(0, 1)), span(0, 1000)), Group.All);
+  assert.equal(placeTree(one, 1000).middle, 4, "of one path its end");
+});
+
 void test("a sandwich has callers above the function and callees below", () => {
   const { placed, rows } = placeSandwich(sandwich(running(made(PATHS, SAMPLES), span(0, 1000)), 1), 100);
   assert.equal(rows, 4);

@@ -1,5 +1,5 @@
 // Encoders for tests: the writer is in Rust, so this is the format's second implementation.
-import { Kind, type Index } from "../../src/data/index";
+import { FORMAT_VERSION, Kind, type Index } from "../../src/data/index";
 import { Recording } from "../../src/data/recording";
 import type { Packed } from "../../src/data/source";
 import { deflateRawSync } from "node:zlib";
@@ -59,7 +59,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   });
   const length = Math.max(...all.map((item) => item.end));
   const index: Index = {
-    version: 9,
+    version: FORMAT_VERSION,
     title: "made",
     label: "",
     info: { command: [], root_pid: 0, exit_status: null, host: "", kernel: "", machine: "", cpu_model: "", kernel_source: "", kernel_clock: "", missing: [], recorder: "", realtime_ns: "", kernel_events: 0, annotation_events: 0, slices: all.length },

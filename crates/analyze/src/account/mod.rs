@@ -30,7 +30,7 @@ pub use allowed::Bounds;
 pub(crate) use allowed::Masks;
 pub use class::{Cause, Class, ClassSum, N_CLASSES, Note, Sums};
 pub use regions::RegionAccount;
-pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};
+pub use rows::{AccountSummary, CauseNumbers, CauseSummary, CpuAccount, ThreadAccount};
 pub use segments::Segments;
 
 pub(crate) use rows::{join_small_phases, rows};

@@ -98,6 +98,19 @@ pub struct CauseSummary {
     pub longest_from_ns: i64,
     /// ...to.
     pub longest_to_ns: i64,
+    /// The causes of [`Account::causes`] that are in it, for who adds up parts of the account.
+    #[serde(skip)]
+    pub of: CauseNumbers,
+}
+
+/// Positions in [`Account::causes`]. Which ones they are says nothing of a cause, so all of them are equal.
+#[derive(Clone, Debug, Default)]
+pub struct CauseNumbers(pub Vec<u32>);
+
+impl PartialEq for CauseNumbers {
+    fn eq(&self, _: &CauseNumbers) -> bool {
+        true
+    }
 }
 
 impl CauseSummary {
@@ -107,6 +120,7 @@ impl CauseSummary {
         self.ns = self.ns.saturating_add(other.ns);
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.cpus += other.cpus;
+        self.of.0.extend_from_slice(&other.of.0);
         self.thread_share = of_thread / self.ns.max(1) as f64;
         let length = |c: &CauseSummary| c.longest_to_ns - c.longest_from_ns;
         if length(&other) > length(self) {
@@ -298,6 +312,7 @@ struct Tally {
     by_thread: HashMap<ThreadIx, i64>,
     by_process: HashMap<ProcessIx, i64>,
     longest: (i64, Time),
+    of: Vec<u32>,
 }
 
 fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
@@ -327,8 +342,10 @@ fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
         }
     }
     let mut tallies: Vec<Tally> = keys.iter().map(|_| Tally::default()).collect();
-    for ((cause, &at), &(ns, longest, since)) in account.causes.iter().zip(&of_cause).zip(&of_row) {
+    let all = account.causes.iter().zip(&of_cause).zip(&of_row);
+    for (number, ((cause, &at), &(ns, longest, since))) in (0..).zip(all) {
         let tally = &mut tallies[at];
+        tally.of.push(number);
         tally.ns += ns;
         tally.on_cpu_ns += if cause.on_cpu { ns } else { 0 };
         if cause.thread.is_some() {
@@ -409,6 +426,7 @@ fn cause_row(
         cpus: tally.ns as f64 / wall_ns.max(1) as f64,
         longest_from_ns: tally.longest.1.ns(),
         longest_to_ns: tally.longest.1.ns() + tally.longest.0,
+        of: CauseNumbers(tally.of.clone()),
     }
 }
 

@@ -171,6 +171,7 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.answers.account),
+            causes: &self.answers.summary.account.causes,
             waits: kasuri_answers::class_paths::waits(&self.answers.summary, WAITS_WIDTH),
             pieces: &self.answers.pieces,
             cover: Some(&self.answers.cover),
