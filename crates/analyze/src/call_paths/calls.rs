@@ -518,16 +518,18 @@ pub fn is_python_wait(name: &str, file: &str) -> bool {
         || (file.ends_with("multiprocessing/queues.py") && name == "get")
 }
 
-/// Whether a function of Python's takes a lock between processes, which is made of a semaphore.
-pub fn is_python_process_lock(name: &str, file: &str) -> bool {
-    name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py")
+/// Whether a function of Python's takes a lock for who called it: one between processes, which is made of a semaphore, or that of a
+/// condition.
+pub fn takes_python_lock(name: &str, file: &str) -> bool {
+    (name.ends_with("SemLock.__enter__") && file.ends_with("multiprocessing/synchronize.py"))
+        || (name.ends_with("Condition.__enter__") && file.ends_with("/threading.py"))
 }
 
 /// Where a thread of libuv's pool waits for something to do: the function that waits, and its caller.
 pub const UV_POOL: [&str; 2] = ["uv_cond_wait", "worker"];
 
 /// Whether a thread of a library's pool waits for something to do: `callers` are the functions that called the wait, innermost first.
-pub fn waits_for_tasks(callers: &[Cow<'_, str>]) -> bool {
+pub fn waits_for_tasks<'n>(mut callers: impl Iterator<Item = &'n str>) -> bool {
     // All that they wait for is that; they do what there is to do elsewhere.
     const POOLS: [&str; 6] = [
         "rayon_core::sleep::Sleep::sleep",
@@ -537,7 +539,6 @@ pub fn waits_for_tasks(callers: &[Cow<'_, str>]) -> bool {
         "node::TaskQueue<",
         "node::(anonymous namespace)::PlatformWorkerThread",
     ];
-    let mut callers = callers.iter().map(|name| &**name);
     match callers.next() {
         Some(wait) if wait == UV_POOL[0] => {
             callers.next().is_some_and(|by| by == UV_POOL[1] || begins(by, &POOLS))
@@ -545,6 +546,37 @@ pub fn waits_for_tasks(callers: &[Cow<'_, str>]) -> bool {
         Some(wait) => begins(wait, &POOLS),
         None => false,
     }
+}
+
+/// Whether a function that comes with Python only looks whether something is there or is done, and never waits for it.
+pub fn is_python_look(name: &str, file: &str) -> bool {
+    const QUEUE: &[&str] = &["get_nowait", "put_nowait", "empty", "full", "qsize"];
+    const LOOKS: [(&str, &[&str]); 6] = [
+        ("/queue.py", QUEUE),
+        ("/multiprocessing/queues.py", QUEUE),
+        ("/threading.py", &["is_set", "is_alive"]),
+        ("/multiprocessing/process.py", &["is_alive"]),
+        ("/multiprocessing/pool.py", &["ready"]),
+        ("/concurrent/futures/_base.py", &["done", "running"]),
+    ];
+    let name = name.rsplit(['.', ':']).next().unwrap_or(name);
+    let mut looks = LOOKS.iter().filter(|(end, _)| file.ends_with(end));
+    looks.any(|(_, names)| names.contains(&name))
+}
+
+/// Whether a function is a part of a library's own locks: of SQLite's, or of those that a Java machine is made with.
+pub fn is_inside_librarys_lock(name: &str, module: &str) -> bool {
+    module.starts_with("libsqlite3") || (module == "libjvm.so" && begins(name, &["Mutex::lock"]))
+}
+
+/// Whether a thread is in a monitor of a Java machine's in this function.
+pub fn is_of_monitor(name: &str) -> bool {
+    begins(name, &["ObjectMonitor::"])
+}
+
+/// Whether a thread of a Java machine is in `Object.wait` in this function: a part of it lets go of the monitor, and wakes who may enter next.
+pub fn waits_for_notify(name: &str) -> bool {
+    begins(name, &["ObjectMonitor::wait"])
 }
 
 /// Whether CPython's module of queues waits in a function of this name with a lock for something to take.
@@ -648,6 +680,16 @@ mod tests {
         ] {
             assert_eq!(is_barrier(name), expected, "{name}");
         }
+        assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
+        assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
+        assert_eq!(channel("vfs_read"), Channel::Unknown);
+        assert_eq!(channel("pipe"), Channel::Pipe);
+        assert_eq!(channel("file /tmp/pipe"), Channel::File);
+        assert_eq!(channel("file_read_iter"), Channel::Unknown);
+    }
+
+    #[test]
+    fn functions_that_come_with_python_are_told_by_their_names_and_files() {
         for (name, file, expected) in [
             ("py::Condition.wait", "/usr/lib/python3.11/threading.py", true),
             ("py::join", "/usr/lib/python3.8/threading.py", true),
@@ -662,14 +704,22 @@ mod tests {
             ("py::SemLock.__enter__", "/home/me/synchronize.py", false),
             ("py::Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", false),
         ] {
-            assert_eq!(is_python_process_lock(name, file), expected, "{name}");
+            assert_eq!(takes_python_lock(name, file), expected, "{name}");
         }
-        assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
-        assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
-        assert_eq!(channel("vfs_read"), Channel::Unknown);
-        assert_eq!(channel("pipe"), Channel::Pipe);
-        assert_eq!(channel("file /tmp/pipe"), Channel::File);
-        assert_eq!(channel("file_read_iter"), Channel::Unknown);
+        for (name, file, expected) in [
+            ("py::Queue.get_nowait", "/usr/lib/python3.11/queue.py", true),
+            ("py::is_alive", "/usr/lib/python3.8/threading.py", true),
+            ("py::Queue.get", "/usr/lib/python3.11/queue.py", false),
+            ("py::Job.done", "/home/me/job.py", false),
+        ] {
+            assert_eq!(is_python_look(name, file), expected, "{name}");
+        }
+        for (name, file, expected) in [
+            ("py::Condition.__enter__", "/usr/lib/python3.11/threading.py", true),
+            ("py::Pool.__enter__", "/home/me/pool.py", false),
+        ] {
+            assert_eq!(takes_python_lock(name, file), expected, "{name}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use kasuri_base::call_path::{PYTHON, SPIN_LOOP};
 use kasuri_base::quick::{QuickMap, QuickSet};
 use kasuri_model::{FrameIx, FrameKind, PathIx, SampleKind, Trace};
 use kinds::{Doing, Layer, doing, doing_in_kernel, is_entry, is_omp_task, layer, runtime};
+use std::borrow::Cow;
 
 /// What a thread did on a CPU, where that was not the program's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,8 @@ pub enum NotWork {
 /// Functions of a trace, looked up once each.
 pub struct Frames<'t> {
     trace: &'t Trace,
+    /// As people read it.
+    name: Vec<Cow<'t, str>>,
     layer: Vec<Layer>,
     doing: Vec<Doing>,
     runtime: Vec<Option<Runtime>>,
@@ -61,8 +64,8 @@ pub struct Frames<'t> {
     /// else.
     is_python_lock: Vec<bool>,
     is_python_wait: Vec<bool>,
-    /// Takes a lock between processes.
-    is_python_process_lock: Vec<bool>,
+    /// Takes such a lock, or one between processes, for who called it.
+    takes_python_lock: Vec<bool>,
     /// Functions that post a semaphore, and that call one which does; the same of those that signal
     /// a condition.
     posts: QuickSet<u32>,
@@ -103,6 +106,7 @@ impl<'t> Frames<'t> {
         let mut numbers = QuickMap::default();
         let mut out = Frames {
             trace,
+            name: Vec::with_capacity(f.function.len()),
             layer: Vec::with_capacity(f.function.len()),
             doing: Vec::with_capacity(f.function.len()),
             runtime: Vec::with_capacity(f.function.len()),
@@ -119,7 +123,7 @@ impl<'t> Frames<'t> {
             is_at_barrier: Vec::with_capacity(f.function.len()),
             is_python_lock: Vec::with_capacity(f.function.len()),
             is_python_wait: Vec::with_capacity(f.function.len()),
-            is_python_process_lock: Vec::with_capacity(f.function.len()),
+            takes_python_lock: Vec::with_capacity(f.function.len()),
             posts: QuickSet::default(),
             signals: QuickSet::default(),
             signal_calls: QuickSet::default(),
@@ -148,7 +152,7 @@ impl<'t> Frames<'t> {
                 false => runtime(&name, module),
             };
             let is_omp = matches!(runtime, Some(Runtime::Libgomp | Runtime::Libomp));
-            let is_inside = is_omp || module.starts_with("libsqlite3");
+            let is_inside = is_omp || calls::is_inside_librarys_lock(&name, module);
             (out.is_inside_a_lock).push(is_inside || calls::is_inside_a_lock(&name));
             out.runtime.push(runtime);
             out.is_built_lock.push(calls::is_built_lock(&name));
@@ -165,13 +169,14 @@ impl<'t> Frames<'t> {
             out.is_python_lock.push(is_lock);
             let is_wait = module == PYTHON && calls::is_python_wait(&name, file);
             (out.is_python_wait).push(is_wait || calls::is_python_queue(&name, module));
-            let is_lock = module == PYTHON && calls::is_python_process_lock(&name, file);
-            out.is_python_process_lock.push(is_lock);
+            let is_lock = module == PYTHON && calls::takes_python_lock(&name, file);
+            out.takes_python_lock.push(is_lock);
             out.is_library.push(is_of_a_library(&name, module, file));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
             let key = (f.function[row], f.module[row]);
+            out.name.push(name);
             out.function.push(*numbers.entry(key).or_insert(next));
         }
         out.look_for_locks();
@@ -418,7 +423,7 @@ impl<'t> Frames<'t> {
         let is_own = |frame: FrameIx| {
             self.layer[frame.ix()] == Layer::Program
                 && !self.is_library[frame.ix()]
-                && !self.is_python_process_lock[frame.ix()]
+                && !self.takes_python_lock[frame.ix()]
                 && self.runtime[frame.ix()] != Some(Runtime::Interpreter)
                 && self.is_named(frame)
         };
@@ -483,8 +488,8 @@ impl<'t> Frames<'t> {
 
     /// Whether a function of a machine's for some language only runs the program's code.
     pub fn runs_code(&self, frame: FrameIx) -> bool {
-        let name = self.trace.strings.get(self.trace.frames.function[frame.ix()]);
-        self.runtime[frame.ix()] == Some(Runtime::Interpreter) && calls::runs_code(&demangled(name))
+        self.runtime[frame.ix()] == Some(Runtime::Interpreter)
+            && calls::runs_code(&self.name[frame.ix()])
     }
 
     /// The program's own functions with names, innermost first; where there are some in Python,

@@ -57,8 +57,9 @@ mod waits;
 mod wrappers;
 
 pub(crate) use calls::{
-    Call, UV_POOL, asks_for_lock, is_page_fault, is_shared_generator, makes_durable, waits_for_end,
-    waits_for_event, waits_outside,
+    Call, UV_POOL, asks_for_lock, is_of_monitor, is_page_fault, is_python_look,
+    is_shared_generator, makes_durable, waits_for_end, waits_for_event, waits_for_notify,
+    waits_outside,
 };
 pub use calls::{is_gil, public_name};
 pub use certainty::points_off;

@@ -3,15 +3,16 @@ use super::{lost_to, seconds};
 use crate::account::{CauseSummary, Class};
 use crate::call_paths::{
     ChainNode, ClassPaths, HotPath, PathFrame, Sampled, allocates, asks_for_lock, frame_name,
-    is_gil, is_libc, is_of_machine, is_page_fault, is_pythons_own, is_shared_generator,
-    makes_durable, waits_for_end, waits_for_event, waits_outside,
+    is_gil, is_libc, is_of_machine, is_of_monitor, is_page_fault, is_python_look, is_pythons_own,
+    is_shared_generator, makes_durable, path_frame, waits_for_end, waits_for_event,
+    waits_for_notify, waits_outside,
 };
 use crate::cut::Cut;
-use crate::demangle::short_name;
+use crate::demangle::{demangled, short_name};
 use crate::{Hint, Summary, ThreadSummary};
 use kasuri_base::call_path::{CALLERS_NOT_KNOWN, PYTHON};
-use kasuri_base::quick::QuickMap;
-use kasuri_model::{PathIx, StrIx, ThreadIx, Time};
+use kasuri_base::quick::{QuickMap, QuickSet};
+use kasuri_model::{FrameIx, PathIx, SampleKind, StrIx, ThreadIx, Time};
 use std::collections::{BTreeMap, HashSet};
 
 /// A thread that runs for less of the time is a helper: a program with one other is not parallel.
@@ -87,11 +88,18 @@ pub(super) fn gil(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     };
     let cost_ns = summary.account.causes.iter().filter(is_it).map(|c| c.ns).sum();
     let lost = seconds(cost_ns);
-    let text = match hands_out(cut) {
-        true => format!(
+    if cost_ns == 0 {
+        return None;
+    }
+    let text = match (hands_out(cut), looks(cut)) {
+        (false, Some((look, share))) => format!(
+            "Python's GIL: threads only looked, in {look}, for {:.0} % of the time that Python ran since they began, and took turns with the one that works; {lost} of CPU time was lost while they waited for theirs. Where what they look for is mostly not there, let them wait for it: get() in place of get_nowait(), Event.wait(), Thread.join(), Future.result()",
+            share * 100.0
+        ),
+        (true, _) => format!(
             "Python's GIL: threads that hand out work to processes run one at a time; {lost} of CPU time was lost while they waited for their turn. Hand out larger parts (chunksize of map), so that each takes a process longer"
         ),
-        false => format!(
+        (false, None) => format!(
             "Python's GIL: threads in Python run one at a time; {lost} of CPU time was lost while they waited for their turn. Divide the work over processes (concurrent.futures.ProcessPoolExecutor, multiprocessing), or use a Python without the GIL (3.13t and later)"
         ),
     };
@@ -125,6 +133,67 @@ fn hands_out(cut: &Cut<'_>) -> bool {
         handing += u32::from(is_wait && is_handing);
     }
     all > 0 && f64::from(handing) >= MOST * f64::from(all)
+}
+
+/// Threads of Python that look for something more than they do anything else, where at most one other computes beside them: the
+/// look of most samples with who called it, and their part of what Python ran since the first of them.
+fn looks(cut: &Cut<'_>) -> Option<(String, f64)> {
+    let (trace, s) = (cut.trace, &cut.trace.samples);
+    let f = &trace.frames;
+    let text = |text: StrIx| trace.strings.get(text);
+    let of_python =
+        |path| trace.frames_of(path).filter(|frame: &FrameIx| text(f.module[frame.ix()]) == PYTHON);
+    let is_look =
+        |frame: &FrameIx| is_python_look(text(f.function[frame.ix()]), text(f.file[frame.ix()]));
+    // Whether it is a function in Python, and one that looks.
+    let mut known: QuickMap<PathIx, (bool, bool)> = QuickMap::default();
+    let ran: Vec<(usize, bool)> = (0..s.time.len())
+        .filter(|&row| {
+            s.kind[row] == SampleKind::OnCpu
+                && s.path[row].is_some()
+                && cut.contains(s.time[row])
+                && cut.is_target(s.thread[row])
+        })
+        .filter_map(|row| {
+            let path = s.path[row];
+            let (is_it, looks) = *known.entry(path).or_insert_with(|| {
+                (of_python(path).next().is_some(), of_python(path).any(|frame| is_look(&frame)))
+            });
+            is_it.then_some((row, looks))
+        })
+        .collect();
+    let mut threads: QuickMap<ThreadIx, (usize, usize)> = QuickMap::default();
+    for &(row, looks) in &ran {
+        let (all, looked) = threads.entry(s.thread[row]).or_default();
+        (*all, *looked) = (*all + 1, *looked + usize::from(looks));
+    }
+    let is_looker = |thread: ThreadIx| {
+        let (all, looked) = threads[&thread];
+        looked as f64 >= MOST * all as f64
+    };
+    let of_lookers = ran.iter().filter(|row| is_looker(s.thread[row.0]));
+    let from = of_lookers.map(|row| s.time[row.0]).min()?;
+    let beside: Vec<_> = ran.iter().filter(|row| s.time[row.0] >= from).collect();
+    let mut others: QuickMap<ThreadIx, usize> = QuickMap::default();
+    let mut places: QuickMap<PathIx, usize> = QuickMap::default();
+    let mut looked = 0;
+    for &&(row, looks) in &beside {
+        match is_looker(s.thread[row]) {
+            true if looks => {
+                looked += 1;
+                *places.entry(s.path[row]).or_default() += 1;
+            }
+            true => {}
+            false => *others.entry(s.thread[row]).or_default() += 1,
+        }
+    }
+    let least = PART * beside.len() as f64;
+    let n_work = others.values().filter(|&&n| n as f64 >= least).count();
+    let (&most, _) = places.iter().max_by_key(|&(path, n)| (*n, std::cmp::Reverse(*path)))?;
+    let frames = of_python(most).skip_while(|frame| !is_look(frame));
+    let frames: Vec<PathFrame> = frames.map(|frame| path_frame(trace, frame)).collect();
+    (looked as f64 >= least && n_work <= 1)
+        .then(|| (call_in(&frames), looked as f64 / beside.len() as f64))
 }
 
 /// A lock is held during a call that waits for something outside of the program.
@@ -818,6 +887,9 @@ pub(super) fn shared_generator(summary: &Summary) -> Option<Hint> {
 /// wake-ups.
 pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     let work = code(summary, "work")?;
+    if let Some(hint) = notified(cut, work.ns) {
+        return Some(hint);
+    }
     let waits = |path: &&HotPath| {
         let first = path.frames.first();
         first.is_some_and(|f| waits_for_event(&f.function))
@@ -841,6 +913,51 @@ pub(super) fn herd(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
     ))
 }
 
+/// A Java machine lets threads that are all notified enter one after the other: each that waits again wakes the next one.
+///
+/// Not given: where fewer than [`HERD`] threads do so, or for less than [`PART`] of the work.
+fn notified(cut: &Cut<'_>, work_ns: i64) -> Option<Hint> {
+    let (trace, s) = (cut.trace, &cut.trace.samples);
+    let name = |frame: FrameIx| demangled(trace.strings.get(trace.frames.function[frame.ix()]));
+    // Whether a path is in a monitor, and in the wait for it.
+    let mut known: QuickMap<PathIx, (bool, bool)> = QuickMap::default();
+    let (mut wakes, mut handed, mut ran, mut waited) = (0usize, 0usize, 0usize, 0usize);
+    let mut wakers: QuickSet<ThreadIx> = QuickSet::default();
+    for row in 0..s.time.len() {
+        let (path, thread) = (s.path[row], s.thread[row]);
+        if !path.is_some() || !cut.contains(s.time[row]) || !cut.is_target(thread) {
+            continue;
+        }
+        let (is_monitor, is_wait) = *known.entry(path).or_insert_with(|| {
+            let has = |is_it: fn(&str) -> bool| trace.frames_of(path).any(|f| is_it(&name(f)));
+            (has(is_of_monitor), has(waits_for_notify))
+        });
+        match s.kind[row] {
+            SampleKind::OnCpu => (ran, waited) = (ran + 1, waited + usize::from(is_wait)),
+            SampleKind::Waker if is_wait => {
+                (wakes, handed) = (wakes + 1, handed + 1);
+                wakers.insert(thread);
+            }
+            SampleKind::Waker => wakes += usize::from(is_monitor),
+            _ => {}
+        }
+    }
+    let part = |n: usize, all: usize| n as f64 / all.max(1) as f64;
+    let (share, time) = (part(handed, wakes), part(waited, ran));
+    (wakers.len() >= HERD && share >= MOST && time * share >= PART).then(|| {
+        hint(
+            "herd",
+            (time * share * work_ns as f64) as i64,
+            format!(
+                "a herd: {:.0} % of the samples of running threads were in Object.wait(), on the way into the wait and out of it; {:.0} % of {wakes} sampled wake-ups by monitors were of the next one by one of {} threads that went to wait again, as after notifyAll(). Where one of them is enough, wake one: notify(), or a condition for each (ReentrantLock.newCondition)",
+                time * 100.0,
+                share * 100.0,
+                wakers.len(),
+            ),
+        )
+    })
+}
+
 /// Wake-ups of the program's threads by others, and how many of these were of [`HERD`] threads or
 /// more, by one thread at once.
 fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
@@ -850,6 +967,8 @@ fn woken_at_once(cut: &Cut<'_>) -> (usize, usize) {
     let mut herds: QuickMap<ThreadIx, (Time, usize)> = QuickMap::default();
     for row in 0..wakes.time.len() {
         let (time, waker, wakee) = (wakes.time[row], wakes.waker[row], wakes.wakee[row]);
+        // Who had to be woken itself has waited since: what it wakes next is another call.
+        herds.remove(&wakee);
         if !waker.is_some() || !cut.contains(time) || !cut.is_target(wakee) {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Hints that name code; their figures worked out by hand.
 use super::join::{lock_without_annotations, sampled};
-use super::said::{START, WAIT, advice, held, hints, kinds, two};
+use super::said::{START, WAIT, advice, held, hints, kinds, late, two};
 use crate::account::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::{Options, summary};
@@ -169,6 +169,33 @@ fn waits_for_pythons_gil_have_a_hint() {
     assert_eq!(found, [] as [&str; 0]);
 }
 
+/// 10 computes; 11 looks, and waits for the GIL from 400 to 900.
+#[test]
+fn who_only_looks_takes_the_gil_from_the_one_that_computes() {
+    let drain = "py::drain@[python]@/home/me/job.py:31";
+    let look = "py::Queue.get_nowait@[python]@/usr/lib/python3.11/queue.py:199";
+    let gil: &[&str] =
+        &[START, drain, "take_gil@libpython3.11.so.1.0", "pthread_cond_timedwait@libc.so.6"];
+    let told = |looker: &[&str], other: &[&str]| {
+        let mut samples = vec![(11, 500, SampleKind::BlockedRead, gil)];
+        samples.extend((0..9).map(|n| (10, 450 + n * 50, SampleKind::OnCpu, other)));
+        samples.extend((0..4).map(|n| (11, 50 + n * 50, SampleKind::OnCpu, looker)));
+        advice(&sampled(late().load(1000), &samples), "gil")
+    };
+    let compute: &[&str] = &[START, "py::compute@[python]"];
+    let found = told(&[START, drain, look], compute);
+    assert!(found.contains("Queue.get_nowait"), "{found}");
+    assert!(found.contains("called by py::drain (job.py:31)"), "{found}");
+    assert!(!found.contains("ProcessPoolExecutor"), "{found}");
+    // Who waits for something to take, and a function of that name of the program's own, do not look.
+    let waits = "py::Queue.get@[python]@/usr/lib/python3.11/queue.py:171";
+    let own = "py::get_nowait@[python]@/home/me/queue_of_mine.py:3";
+    for inner in [waits, own] {
+        let found = told(&[START, drain, inner], compute);
+        assert!(found.contains("ProcessPoolExecutor"), "{inner}: {found}");
+    }
+}
+
 /// 90, of another program, runs beside the one that is late, on the CPU of the one that waits: it
 /// takes nothing from the program.
 #[test]
@@ -304,6 +331,19 @@ fn threads_that_are_woken_at_once_to_wait_again_have_a_hint() {
     let found = advice(&trace(9, cpp), "herd");
     assert!(found.contains("condition_variable::wait called by take"), "{found}");
     assert_eq!(advice(&trace(0, wait), "herd"), "");
+    // Each wakes the next, and is woken again at once.
+    let mut s = Story::new(2);
+    s.known = (11..14).collect();
+    let take: &[&str] = &[START, "take", wait];
+    let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+    for n in 0..30i64 {
+        let (thread, before) = (11 + (n % 3) as i32, 11 + ((n + 2) % 3) as i32);
+        let from = 1_000 * US + n * 20 * US;
+        s.wake(1, from, before, thread, 1);
+        s.switch(1, from + US, if n == 0 { 0 } else { before }, Sleeping, thread);
+        samples.extend((1..10).map(|k| (thread, from + US + k * 2 * US, SampleKind::OnCpu, take)));
+    }
+    assert_eq!(advice(&sampled(s.load(3_000 * US), &samples), "herd"), "");
     // They were woken to work.
     assert_eq!(advice(&trace(9, "compress"), "herd"), "");
 }
@@ -698,4 +738,38 @@ fn one_goroutine_at_a_time_is_no_serial_code() {
     let found = hints(&first_of_hundred(100, hash, 20));
     let found = found.iter().find(|hint| hint.0 == "goroutines");
     assert!(found.is_some_and(|hint| hint.1.contains("main.hash (a.go:9)")), "{found:?}");
+}
+
+/// Of six threads each lets the next one in: 11 to 16, in turns.
+#[test]
+fn threads_that_a_java_machine_lets_in_to_wait_again_have_a_hint() {
+    const US: i64 = 1_000;
+    let trace = |threads: i32, call: &'static str, wakes: &'static str| {
+        let mut s = Story::new(2);
+        s.known = (11..11 + threads).collect();
+        let ran: &'static [&'static str] =
+            Box::leak(Box::new([START, call, "pthread_cond_wait@libc.so.6"]));
+        let woke: &'static [&'static str] =
+            Box::leak(Box::new([START, wakes, "ObjectMonitor::ExitEpilog@libjvm.so"]));
+        let mut samples: Vec<(i32, i64, SampleKind, &[&str])> = Vec::new();
+        for n in 0..12i32 {
+            let (thread, before) = (11 + n % threads, 11 + (n + threads - 1) % threads);
+            let from = 1_000 * US + i64::from(n) * 200 * US;
+            s.wake(1, from, before, thread, 1);
+            s.switch(1, from + US, if n == 0 { 0 } else { before }, Sleeping, thread);
+            samples.push((before, from, SampleKind::Waker, woke));
+            let each = (1..25).map(|k| (thread, from + k * 8 * US, SampleKind::OnCpu, ran));
+            samples.extend(each);
+        }
+        sampled(s.load(4_000 * US), &samples)
+    };
+    let wait = "ObjectMonitor::wait@libjvm.so";
+    let found = advice(&trace(6, wait, wait), "herd");
+    assert!(found.contains("100 % of 12 sampled wake-ups by monitors"), "{found}");
+    assert!(found.contains("notifyAll()"), "{found}");
+    // Who leaves a monitor wakes the one that it has notified; two that take turns; who works then.
+    let leaves = "ObjectMonitor::exit@libjvm.so";
+    assert_eq!(advice(&trace(6, wait, leaves), "herd"), "");
+    assert_eq!(advice(&trace(2, wait, wait), "herd"), "");
+    assert_eq!(advice(&trace(6, "compress", wait), "herd"), "");
 }

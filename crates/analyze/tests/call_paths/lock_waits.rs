@@ -42,6 +42,30 @@ fn a_lock_of_a_queue_in_python_is_a_wait_for_something_to_take() {
     }
 }
 
+/// Neither `with condition:` of Python's own code nor a Java machine's mutex says who wants it.
+#[test]
+fn who_asks_for_a_lock_is_who_has_it_asked_for() {
+    let python: &[&str] = &[
+        START,
+        "py::Queue.get@[python]@/usr/lib/python3.11/queue.py",
+        "py::Condition.__enter__@[python]@/usr/lib/python3.11/threading.py",
+        "PyThread_acquire_lock_timed@libpython3.11.so.1.0",
+        "sem_wait@libc.so.6",
+    ];
+    let java: &[&str] = &[
+        START,
+        "Heap::expand@libjvm.so",
+        "Mutex::lock_without_safepoint_check@libjvm.so",
+        "Mutex::lock_contended@libjvm.so",
+        "pthread_mutex_lock@libc.so.6",
+    ];
+    for (wait, asks) in [(python, "py::Queue.get"), (java, "Heap::expand")] {
+        let trace = two(&["main", "emit"], &["worker", "multiply"], wait);
+        let found = summary(&trace, &Options::default()).account.causes;
+        assert!(found.iter().any(|c| c.class == "lock_wait" && c.name == asks), "{found:?}");
+    }
+}
+
 /// A semaphore is a lock where the code that waits for it posts it; where other code does, it is a
 /// wait for that.
 #[test]

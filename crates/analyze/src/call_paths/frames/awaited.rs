@@ -2,7 +2,6 @@
 use super::Frames;
 use super::kinds::{Layer, Runtime, module_name};
 use crate::call_paths::calls::{self, Call, Channel};
-use crate::demangled;
 use kasuri_model::{FrameIx, FrameKind, PathIx, StrIx};
 
 impl Frames<'_> {
@@ -73,9 +72,8 @@ impl Frames<'_> {
         path: PathIx,
         is_it: fn(&str) -> bool,
     ) -> impl Iterator<Item = FrameIx> + '_ {
-        let name = |frame: FrameIx| self.trace.strings.get(self.trace.frames.function[frame.ix()]);
         let mut calls = self.called(path);
-        let is_one = calls.any(|frame| is_it(&demangled(name(frame))));
+        let is_one = calls.any(|frame| is_it(&self.name[frame.ix()]));
         let outer = self.trace.frames_of(path).skip_while(|frame| self.is_called(*frame));
         // What a machine's threads wait for and post is its own: who has work, not who may go on.
         let is_own = |frame: &FrameIx| {
@@ -102,17 +100,14 @@ impl Frames<'_> {
         // A thread that takes something out of a queue waits for its turn to wait for it.
         let takes = caller.is_some_and(|frame| self.is_python_wait[frame.ix()]);
         (is_lock && !self.is_python_wait[first.ix()])
-            || (self.is_python_process_lock[first.ix()] && !takes)
+            || (self.takes_python_lock[first.ix()] && !takes)
     }
 
     /// Whether a thread at this path is of a library's pool and waits for something to do.
     fn waits_for_tasks(&self, path: PathIx) -> bool {
-        let name = |frame: FrameIx| {
-            demangled(self.trace.strings.get(self.trace.frames.function[frame.ix()]))
-        };
         let outer = self.trace.frames_of(path).skip_while(|frame| self.is_asked(*frame));
-        let outer = outer.map(name).skip_while(|name| name.starts_with("std::"));
-        calls::waits_for_tasks(&outer.take(2).collect::<Vec<_>>())
+        let outer = outer.map(|frame| &*self.name[frame.ix()]);
+        calls::waits_for_tasks(outer.skip_while(|name| name.starts_with("std::")))
     }
 
     /// Whether a thread at this path is a runtime's own, which waits for something to do: it is of
