@@ -84,9 +84,7 @@ pub fn cause_text(
     place: &str,
 ) -> String {
     let thread = match cause.tid {
-        Some(_) if cause.processes > 1 => {
-            format!("{} processes {}", cause.processes, cause.thread)
-        }
+        Some(_) if has_several(cause) => format!("{} processes {}", cause.processes, cause.thread),
         Some(tid) => format!("thread {}", names.text(&cause.thread, tid)),
         None => "another thread".into(),
     };
@@ -163,19 +161,22 @@ pub fn cause_text(
     printable(&text)
 }
 
+/// Whether the cause is that of several processes of a name, of which no one had nearly all.
+fn has_several(cause: &CauseSummary) -> bool {
+    cause.processes > 1 && cause.thread_share < ONE_THREAD
+}
+
 /// What ran alone.
 fn serial_text(cause: &CauseSummary, thread: &str, place: &str) -> String {
-    match (cause.code.as_str(), cause.processes) {
-        ("", n) if n > 1 => format!("a serial phase: {thread} in turn"),
-        ("", _) if cause.thread_share < ONE_THREAD => {
-            "a serial phase: one thread at a time ran".into()
-        }
-        ("", _) => format!("a serial phase: only {thread} ran"),
+    match cause.code.as_str() {
+        "" if has_several(cause) => format!("a serial phase: {thread} in turn"),
+        "" if cause.thread_share < ONE_THREAD => "a serial phase: one thread at a time ran".into(),
+        "" => format!("a serial phase: only {thread} ran"),
         // One after the other, or, as Go's threads do, in turns.
-        (code, _) if cause.thread_share < ONE_THREAD => {
+        code if cause.thread_share < ONE_THREAD => {
             format!("serial phase {code}{place}: one thread at a time ran")
         }
-        (code, _) => format!("serial phase {code}{place}: only {thread} ran"),
+        code => format!("serial phase {code}{place}: only {thread} ran"),
     }
 }
 

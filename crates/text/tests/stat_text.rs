@@ -720,6 +720,31 @@ fn a_wait_that_a_timer_ended_is_named() {
     assert!(poll.contains("waited for in epoll_wait < serve (w.c:7)"), "{poll}");
 }
 
+/// Where one of several processes had nearly all of a serial phase, the others are not said to have had it in turn.
+#[test]
+fn a_serial_phase_is_of_the_process_that_had_it() {
+    let said = |thread_share| {
+        let mut summary = summary();
+        summary.account.causes = vec![CauseSummary {
+            class: "low_parallelism",
+            note: "serial_phase",
+            tid: Some(4778),
+            thread: "cc1".into(),
+            thread_share,
+            processes: 3,
+            ns: summary.account.capacity_ns / 2,
+            cpus: 1.0,
+            ..CauseSummary::default()
+        }];
+        page(&summary, 120)
+    };
+    let of_several = said(0.6);
+    assert!(of_several.contains("a serial phase: 3 processes cc1 in turn"), "{of_several}");
+    let of_one = said(0.99);
+    assert!(of_one.contains("a serial phase: only thread cc1"), "{of_one}");
+    assert!(!of_one.contains("in turn"), "{of_one}");
+}
+
 /// What no thread could use while none ran says nothing of why none did.
 #[test]
 fn the_headline_begins_with_what_was_waited_for() {

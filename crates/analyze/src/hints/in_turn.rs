@@ -12,6 +12,8 @@ const SOME: u64 = 4;
 const SHORT_NS: i64 = 5_000_000;
 /// make starts a shell, that a compiler's driver, and that the compiler.
 const DEPTH: usize = 4;
+/// Where one has all but this part, the others beside it would save no more than that.
+const PART: f64 = 0.1;
 
 /// Given where one process began them, itself or by another one each.
 ///
@@ -20,7 +22,8 @@ pub(super) fn processes_in_turn(cut: &Cut<'_>, summary: &Summary) -> Option<Hint
     let cause = summary.account.causes.iter().find(|c| {
         (c.class, c.note) == ("low_parallelism", "serial_phase") && c.processes >= SOME
     })?;
-    if cause.ns / i64::try_from(cause.processes).ok()? < SHORT_NS {
+    let mean = cause.ns / i64::try_from(cause.processes).ok()?;
+    if mean < SHORT_NS || cause.thread_share > 1.0 - PART {
         return None;
     }
     let trace = cut.trace;

@@ -362,11 +362,12 @@ fn short_processes_and_threads_are_so_by_degree() {
     }
 }
 
-/// 10 begins so many processes gzip, each of which runs for so long, and waits for each before the next; `behind`: each is the child of the one before.
-fn in_turn(n: i32, runs: i64, behind: bool) -> String {
+/// 10 begins a process gzip for each of these times, for which it runs, and waits for each before the next; `behind`: each is the child of the one before.
+fn in_turn(runs: &[i64], behind: bool) -> String {
     let mut s = Story::new(2);
-    for i in 0..n {
-        let (child, from) = (1000 + i, (runs + MS) * i64::from(i));
+    let mut from = 0;
+    for (i, &runs) in (0..).zip(runs) {
+        let child = 1000 + i;
         let parent = if behind && i > 0 { child - 1 } else { 10 };
         let fork = kasuri_model::input::What::Fork {
             parent,
@@ -381,8 +382,9 @@ fn in_turn(n: i32, runs: i64, behind: bool) -> String {
         s.switch(0, from + 30, 10, Sleeping, 0);
         s.wake(1, from + runs, child, 10, 0);
         s.switch(1, from + runs + 20, child, Dead, 0);
+        from += runs + MS;
     }
-    let mut trace = s.load((runs + MS) * i64::from(n));
+    let mut trace = s.load(from);
     let names = ["gzip", "xargs"].map(|name| trace.strings.intern(name));
     for process in &mut trace.processes {
         process.name = names[usize::from(process.pid == 10)];
@@ -396,13 +398,16 @@ fn in_turn(n: i32, runs: i64, behind: bool) -> String {
 
 #[test]
 fn processes_that_one_process_begins_one_after_the_other() {
-    let found = in_turn(8, 20 * MS, false);
+    let found = in_turn(&[20 * MS; 8], false);
     assert!(
         found.contains("8 processes gzip ran one at a time, begun by xargs, and 0.16"),
         "{found}"
     );
     assert!(found.contains("(xargs -P 2)"), "{found}");
-    assert_eq!(in_turn(3, 20 * MS, false), "", "no loop");
-    assert_eq!(in_turn(40, 2 * MS, false), "", "to make them is what they cost");
-    assert_eq!(in_turn(8, 20 * MS, true), "", "each begins the next");
+    assert_eq!(in_turn(&[20 * MS; 3], false), "", "no loop");
+    assert_eq!(in_turn(&[2 * MS; 40], false), "", "to make them is what they cost");
+    assert_eq!(in_turn(&[20 * MS; 8], true), "", "each begins the next");
+    let long = |others: i64| in_turn(&[400 * MS, others, others, others, others], false);
+    assert_eq!(long(10 * MS), "", "one of them has nearly all");
+    assert!(long(20 * MS).contains("5 processes gzip"), "those beside it would save a sixth");
 }
